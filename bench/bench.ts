@@ -1,0 +1,40 @@
+// `npm run bench [-- NAME…]`: a table and bench/results.json. Bounds are reported, never asserted: a machine may be busy.
+import { writeFileSync } from 'node:fs'
+import { availableParallelism, cpus, totalmem } from 'node:os'
+import { keepsBound, type Row } from './row.ts'
+
+const benches: Readonly<Record<string, () => Promise<Row[]>>> = {
+  items: async () => (await import('./items.ts')).itemsBench(),
+  engine: async () => (await import('./engine.ts')).engineBench(),
+  envelope: async () => (await import('./envelope.ts')).envelopeBench(),
+  flow: async () => (await import('./flow.ts')).flowBench(),
+  emit: async () => (await import('./emit.ts')).emitBench(),
+  ontology: async () => (await import('./ontology.ts')).ontologyBench(),
+}
+
+const chosen = process.argv.slice(2)
+for (const name of chosen)
+  if (!Object.hasOwn(benches, name)) {
+    console.error(`There is no bench ${name}. There are: ${Object.keys(benches).join(', ')}.`)
+    process.exit(2)
+  }
+
+const rows: Row[] = []
+for (const [name, bench] of Object.entries(benches)) {
+  if (chosen.length > 0 && !chosen.includes(name)) continue
+  for (const row of await bench()) {
+    rows.push(row)
+    const value = row.value >= 100 ? row.value.toFixed(0) : row.value.toPrecision(3)
+    const bound = row.bound ? `${row.bound} ${keepsBound(row) ? 'kept' : 'MISSED'}` : ''
+    console.log(
+      `${row.name.padEnd(64)} ${value.padStart(10)} ${row.unit.padEnd(16)} ${bound.padEnd(16)} ${row.note ?? ''}`.trimEnd(),
+    )
+  }
+}
+const machine = {
+  node: process.version,
+  cores: availableParallelism(),
+  cpu: cpus()[0]?.model,
+  memory: totalmem(),
+}
+writeFileSync(new URL('./results.json', import.meta.url), `${JSON.stringify({ machine, rows }, null, 2)}\n`)

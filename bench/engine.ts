@@ -1,0 +1,178 @@
+// The prompt engine from the model's deltas to parts, in deltas of four characters, as a model writes them.
+// The same text is read by JSON.parse in the same run; how the time grows with the items is measured beside it.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { compileSchema } from '../src/items/validate.ts'
+import { openCache } from '../src/llm/cache.ts'
+import type { CompletionEvent, Llm } from '../src/llm/llm.ts'
+import type { Prompt } from '../src/prompt/catalogue.ts'
+import { type AskOptions, ask } from '../src/prompt/engine.ts'
+import { median, type Row } from './row.ts'
+
+const rounds = 31
+
+const schema = {
+  type: 'object',
+  required: ['entity', 'definition'],
+  properties: { entity: { type: 'string' }, definition: { type: 'string' } },
+}
+
+const prompt: Prompt = {
+  id: 'bench',
+  responseType: 'jsonl',
+  schema: compileSchema(schema),
+  jsonSchema: schema,
+  sampling: {},
+  examples: [],
+  file: 'bench',
+  render: () => ({ system: 'Be exact.', user: 'Go.' }),
+}
+
+const itemOf = (n: number) => ({
+  entity: `water mill ${n}`,
+  definition: `A mill, number ${n}, whose wheel is turned by a stream, "the race", and grinds corn.`,
+})
+
+/** Deltas of four characters, each a string of its own, as one that came over the network is. */
+function deltasOf(text: string): CompletionEvent[] {
+  const bytes = Buffer.from(text, 'latin1')
+  const events: CompletionEvent[] = []
+  for (let at = 0; at < bytes.length; at += 4)
+    events.push({ type: 'delta', kind: 'content', text: bytes.toString('latin1', at, at + 4) })
+  const usage = { promptTokens: 1, completionTokens: 1, totalTokens: 2 }
+  events.push({ type: 'end', finishReason: 'stop', usage, model: 'bench', raw: undefined })
+  return events
+}
+
+function modelOf(events: readonly CompletionEvent[]): Llm {
+  return {
+    provider: 'openai',
+    model: 'bench',
+    destination: 'nowhere',
+    circuit: 'llm:bench',
+    async *stream() {
+      for (const event of events) yield event
+    },
+    async ready() {},
+  }
+}
+
+interface Case {
+  readonly count: number
+  readonly array: string
+  readonly llm: Llm
+}
+
+function caseOf(count: number): Case {
+  const items = Array.from({ length: count }, (_, n) => itemOf(n))
+  const lines = items.map((item) => `${JSON.stringify(item)}\n`).join('')
+  return { count, array: JSON.stringify(items), llm: modelOf(deltasOf(lines)) }
+}
+
+const never = new AbortController().signal
+
+async function throughEngine({ count, llm }: Case): Promise<number> {
+  const begun = performance.now()
+  let accepted = 0
+  const newRun = () => ({ id: 'r', startedAt: 0 })
+  for await (const part of ask({ prompt, terms: {}, llm, streaming: true, newRun, signal: never }))
+    accepted = part.accepted
+  if (accepted !== count) throw new Error(`${accepted} items instead of ${count}`)
+  return performance.now() - begun
+}
+
+function parsed({ count, array }: Case): number {
+  const begun = performance.now()
+  const items = JSON.parse(array) as unknown[]
+  if (items.length !== count) throw new Error(`${items.length} items instead of ${count}`)
+  return performance.now() - begun
+}
+
+/** Only takes the deltas from the model, and then JSON.parse: the least that any reader of this stream can do. */
+async function takenAndParsed({ count, array, llm }: Case): Promise<number> {
+  const begun = performance.now()
+  let characters = 0
+  for await (const event of llm.stream({ messages: [] }, never))
+    if (event.type === 'delta') characters += event.text.length
+  const items = JSON.parse(array) as unknown[]
+  if (items.length !== count || characters < array.length - 2) throw new Error('Not all of it was taken.')
+  return performance.now() - begun
+}
+
+/** What a replay of a remembered run takes longer than a model that answers at once, in milliseconds. */
+async function replayed(): Promise<Row> {
+  const dir = await mkdtemp(join(tmpdir(), 'graphmill-bench-'))
+  const replies = openCache({ dir })
+  const { llm } = caseOf(30)
+  const timed = async (text: string, cache: AskOptions['cache']) => {
+    const begun = performance.now()
+    const about = { ...prompt, render: () => ({ system: 'Be exact.', user: text }) }
+    const newRun = () => ({ id: 'r', startedAt: 0 })
+    const run = ask({ prompt: about, terms: {}, llm, streaming: true, newRun, cache, signal: never })
+    for await (const part of run) if (part.end && part.accepted !== 30) throw new Error('Items are missing.')
+    return performance.now() - begun
+  }
+  try {
+    const texts = Array.from({ length: 201 }, (_, n) => `Text ${n}.`)
+    const cache = { replies, workspace: 'bench' }
+    for (const text of texts) await timed(text, cache)
+    const added: number[] = []
+    for (const text of texts) added.push((await timed(text, cache)) - (await timed(text, undefined)))
+    const name = 'engine: a remembered run of 30 items, against a model that answers at once'
+    return { name, value: median(added), unit: 'ms added', bound: '<= 2' }
+  } finally {
+    await replies.close()
+    await rm(dir, { recursive: true })
+  }
+}
+
+export async function engineBench(): Promise<Row[]> {
+  const small = caseOf(800)
+  const large = caseOf(1600)
+  const times = { small: [] as number[], large: [] as number[], parse: [] as number[], taken: [] as number[] }
+  for (let round = -5; round < rounds; round++) {
+    const once = {
+      small: await throughEngine(small),
+      large: await throughEngine(large),
+      parse: parsed(small),
+      taken: await takenAndParsed(small),
+    }
+    if (round < 0) continue
+    for (const [name, time] of Object.entries(once)) times[name as keyof typeof times].push(time)
+  }
+  // The quickest round of each: what the others took longer was the machine's other work.
+  const least = {
+    small: Math.min(...times.small),
+    large: Math.min(...times.large),
+    parse: Math.min(...times.parse),
+    taken: Math.min(...times.taken),
+  }
+  const note = `${least.small.toFixed(1)} ms; JSON.parse ${least.parse.toFixed(2)} ms, taking the deltas and JSON.parse ${least.taken.toFixed(1)} ms`
+  return [
+    {
+      name: 'engine: 800 items in deltas of 4 characters, against taking the same deltas and JSON.parse',
+      value: least.small / least.taken,
+      unit: 'x',
+      bound: '<= 3',
+      note,
+    },
+    {
+      name: 'engine: the same, against JSON.parse of the whole text alone',
+      value: least.small / least.parse,
+      unit: 'x',
+      bound: '<= 3',
+      note,
+    },
+    {
+      name: 'engine: 1,600 items against 800',
+      value: least.large / least.small,
+      unit: 'x',
+      bound: '<= 2.2',
+      note: `${least.large.toFixed(1)} ms`,
+    },
+    await replayed(),
+  ]
+}
+
+if (import.meta.main) console.table(await engineBench())

@@ -1,0 +1,88 @@
+// The whole flow on the memory broker: throughput with a model that answers at once, and how soon the first triple is out
+// while the model is still writing.
+import { performance } from 'node:perf_hooks'
+import type { CompletionEvent, Llm } from '../src/llm/llm.ts'
+import { openExtraction, paragraphs } from '../test/support/extraction.ts'
+import { extractionReply } from '../test/support/llm-extraction.ts'
+import { startLlmServer } from '../test/support/llm-server.ts'
+import { median, type Row } from './row.ts'
+
+const rounds = 5
+const usage = { promptTokens: null, completionTokens: null, totalTokens: null }
+
+/** A model in this process that answers at once. */
+const instant: Llm = {
+  provider: 'openai',
+  model: 'instant',
+  destination: 'this process',
+  circuit: 'llm:instant',
+  async *stream({ origin }): AsyncGenerator<CompletionEvent> {
+    const kind = origin!.promptId.replace('extract-', '') as 'definitions'
+    yield { type: 'delta', kind: 'content', text: extractionReply(kind, String(origin!.terms['text'])) }
+    yield { type: 'end', finishReason: 'stop', usage, model: 'instant', raw: null }
+  },
+  ready: () => Promise.resolve(),
+}
+
+async function throughput(): Promise<Row[]> {
+  const chunks = 1000
+  const text = paragraphs(chunks)
+  const rates: number[] = []
+  const cpus: number[] = []
+  for (let round = 0; round <= rounds; round++) {
+    const extraction = await openExtraction(instant)
+    await extraction.start()
+    const cpu = process.cpuUsage()
+    const began = performance.now()
+    await extraction.load(text)
+    await extraction.finished()
+    const seconds = (performance.now() - began) / 1000
+    const { user, system } = process.cpuUsage(cpu)
+    await extraction.stop()
+    if (round === 0) continue // warm-up
+    rates.push(chunks / seconds)
+    cpus.push((user + system) / 1e6 / (chunks / 1000))
+  }
+  return [
+    { name: 'flow: memory broker, three extractors, instant model', value: median(rates), unit: 'chunks/s' },
+    { name: 'flow: CPU', value: median(cpus), unit: 's/1,000 chunks' },
+  ]
+}
+
+/** From the end of the model's first line to the first stored triple, with 50 items at 100 tokens a second. */
+async function firstTriple(): Promise<Row[]> {
+  const line = (n: number) =>
+    `{"entity": "mill ${n}", "definition": "a machine that grinds grain number ${n}"}\n`
+  const lines = Array.from({ length: 50 }, (_, n) => line(n)).join('')
+  const delays: number[] = []
+  for (let round = 0; round < rounds; round++) {
+    const server = await startLlmServer({
+      tokensPerSecond: 100,
+      rules: [{ match: 'grinds', in: 'all', reply: lines }],
+    })
+    const extraction = await openExtraction(server.url, ['extract-definitions'])
+    await extraction.start()
+    const stored = extraction.firstStored()
+    await extraction.load('A mill grinds grain.')
+    await server.until(({ calls }) => calls > 0)
+    const asked = performance.now()
+    // A token is about four characters.
+    const written = asked + (line(0).length / 4 / 100) * 1000
+    delays.push((await stored) - written)
+    await extraction.stop()
+    await server.close()
+  }
+  return [
+    {
+      name: 'flow: first triple after the first line of the model',
+      value: median(delays),
+      unit: 'ms',
+      bound: '<= 100',
+      note: '50 items at 100 tokens/s',
+    },
+  ]
+}
+
+export async function flowBench(): Promise<Row[]> {
+  return [...(await throughput()), ...(await firstTriple())]
+}

@@ -1,0 +1,218 @@
+// A relay of 1 KiB messages, decode -> handle -> encode -> publish -> ack: the runner on a real broker, against a bare loop of
+// the same client with the same codec. Both read what was published before they began, and end when all is stored.
+import { once } from 'node:events'
+import kafkajs from 'kafkajs'
+import { pino } from 'pino'
+import WebSocket from 'ws'
+import type { Broker } from '../src/broker/broker.ts'
+import { outputRoute } from '../src/flow/ports.ts'
+import { defineProcessor, type Outputs } from '../src/flow/processor.ts'
+import { run } from '../src/flow/run.ts'
+import { createOffline } from '../src/llm/offline.ts'
+import { type Codec, createCodec } from '../src/messages/codec.ts'
+import { loadSchemas } from '../src/messages/registry.ts'
+import { iri } from '../src/rdf/term.ts'
+import { median, type Row } from './row.ts'
+
+const rounds = 3
+const scope = { workspace: 'default', flow: 'default' }
+const settings = { extractors: [], chunkSize: 2000, chunkOverlap: 100 }
+const text = 'The mill stands by the river. '.repeat(34).slice(0, 1000)
+const partitions = 12
+
+const entity = iri('urn:relayed')
+const relayedPayload = (context: string) => ({ entities: [{ entity, context, chunkId: '' }] })
+
+const relay = defineProcessor({
+  name: 'relay',
+  inputs: ['chunk'],
+  outputs: ['entity-contexts'],
+  maxInFlight: 1000,
+  async *handle({ payload }): Outputs<'entity-contexts'> {
+    yield { to: 'entity-contexts', payload: relayedPayload(payload.text) }
+  },
+})
+
+/** Topics of their own, filled. */
+interface Pair {
+  readonly space: string
+  readonly from: string
+  readonly to: string
+}
+
+export interface RelayOptions {
+  /** What stands in the table. */
+  readonly name: string
+  readonly connect: () => Promise<Broker>
+  /** Messages of a round. */
+  readonly count: number
+  /** The bare loop: resolves to messages per second. */
+  readonly bare: (pair: Pair, count: number, codec: Codec) => Promise<number>
+}
+
+/** Rates of both, alternating, and the ratio of their medians. */
+export async function relayBench({ name, connect, count, bare }: RelayOptions): Promise<Row[]> {
+  const codec = createCodec(loadSchemas())
+  const broker = await connect()
+  const rates = { ours: [] as number[], bare: [] as number[] }
+  for (let round = 0; round < rounds; round++) {
+    rates.bare.push(await bare(await fill(broker, codec, `bare${round}`, count), count, codec))
+    const mine = await connect()
+    rates.ours.push(await ours(mine, await fill(broker, codec, `ours${round}`, count), count))
+    await mine.close()
+  }
+  await broker.close()
+  const [one, other] = [median(rates.ours), median(rates.bare)]
+  const note = `1 KiB, ${count} messages, median of ${rounds}`
+  return [
+    { name: `${name}: relay`, value: one, unit: 'messages/s', note },
+    { name: `${name}: relay, bare loop`, value: other, unit: 'messages/s', note },
+    { name: `${name}: relay, ratio to the bare loop`, value: one / other, unit: '', bound: '>= 0.6' },
+  ]
+}
+
+async function fill(broker: Broker, codec: Codec, space: string, count: number): Promise<Pair> {
+  const place = { space, ...scope }
+  const [from, to] = [outputRoute('chunk', place).topic, outputRoute('entity-contexts', place).topic]
+  await broker.ensureTopics([from, to].map((topic) => ({ name: topic, partitions })))
+  const messages = Array.from({ length: count }, (_, index) => {
+    const id = `chunk-${index}`
+    const header = { ...blank, correlationId: id, documentId: 'urn:d', chunkId: `urn:d/0/${index}` }
+    const payload = { part: 0, index, offset: 0, length: text.length, text }
+    return codec.encode(header, { type: 'Chunk', payload }, { topic: from, salt: '', id: () => id })
+  })
+  await Promise.all(messages.map((message) => broker.publish(message)))
+  return { space, from, to }
+}
+
+const blank = {
+  source: 'bench',
+  time: Date.UTC(2026, 0, 1),
+  ...scope,
+  collection: 'default',
+  causationId: '',
+  replyTo: null,
+  deadline: null,
+  traceparent: null,
+}
+
+async function ours(broker: Broker, { space, to }: Pair, count: number): Promise<number> {
+  const done = Promise.withResolvers<void>()
+  let [begun, stored] = [0, 0]
+  const counting: Broker = {
+    ...broker,
+    async publish(message) {
+      begun ||= performance.now()
+      await broker.publish(message)
+      if (message.topic === to && ++stored >= count) done.resolve()
+    },
+  }
+  const store = { write: async () => {}, close: async () => {} }
+  const log = pino({ level: 'error' }, pino.destination(2))
+  const flows = [{ ...scope, settings }]
+  const signal = new AbortController().signal
+  const llm = createOffline()
+  const mill = await run({ broker: counting, processors: [relay], flows, llm, store, log, space }, signal)
+  begun = 0
+  await done.promise
+  const rate = count / ((performance.now() - begun) / 1000)
+  await mill.stop(10_000)
+  return rate
+}
+
+/** A message of the input topic as one for the output topic. */
+function relayed(codec: Codec, to: string, value: Uint8Array, headers: Readonly<Record<string, string>>) {
+  const { payload, ...cause } = codec.decode(value, headers) as {
+    payload: { text: string }
+  } & typeof blank & {
+      id: string
+      correlationId: string
+      documentId: string
+      chunkId: string
+    }
+  const header = { ...cause, source: 'relay', time: Date.now(), causationId: cause.id }
+  const typed = { type: 'EntityContexts', payload: relayedPayload(payload.text) } as const
+  return codec.encode(header, typed, {
+    topic: to,
+    key: cause.chunkId,
+    salt: cause.id,
+    id: (digest) => digest,
+  })
+}
+
+/** What comes of one partition in one batch must fit one request. */
+const fetching = { maxWaitTimeInMs: 300, maxBytesPerPartition: 512 * 1024 }
+
+/** kafkajs: each batch is decoded, encoded, sent as one request and committed. */
+export function bareKafka(brokers: readonly string[]): RelayOptions['bare'] {
+  return async ({ space, from, to }, count, codec) => {
+    const kafka = new kafkajs.Kafka({ brokers: [...brokers], logLevel: kafkajs.logLevel.NOTHING })
+    const producer = kafka.producer({ createPartitioner: kafkajs.Partitioners.DefaultPartitioner })
+    const consumer = kafka.consumer({ groupId: `${space}.bare`, ...fetching })
+    await Promise.all([producer.connect(), consumer.connect()])
+    await consumer.subscribe({ topics: [from], fromBeginning: true })
+    const done = Promise.withResolvers<void>()
+    let [begun, settled] = [0, 0]
+    await consumer.run({
+      partitionsConsumedConcurrently: 4,
+      async eachBatch({ batch, commitOffsetsIfNecessary }) {
+        begun ||= performance.now()
+        const messages = batch.messages.map(({ value, headers }) => {
+          const texts = Object.fromEntries(
+            Object.entries(headers ?? {}).map(([name, text]) => [name, String(text)]),
+          )
+          const { key, value: bytes, headers: own } = relayed(codec, to, value!, texts)
+          return { key, value: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), headers: own }
+        })
+        await producer.send({ topic: to, messages, acks: -1 })
+        await commitOffsetsIfNecessary()
+        settled += messages.length
+        if (settled >= count) done.resolve()
+      },
+    })
+    await done.promise
+    const rate = count / ((performance.now() - begun) / 1000)
+    await Promise.all([producer.disconnect(), consumer.disconnect()])
+    return rate
+  }
+}
+
+/** As our client: what is in the frames was not worth compressing. */
+const plain = { perMessageDeflate: false }
+
+interface Frame {
+  readonly messageId: string
+  readonly payload: string
+  readonly properties?: Readonly<Record<string, string>>
+  readonly context?: string
+}
+
+/** Pulsar by WebSocket: as the server pushes a message it is decoded, encoded and sent; the answer acks it. */
+export function barePulsar(url: string): RelayOptions['bare'] {
+  return async ({ space, from, to }, count, codec) => {
+    const path = (topic: string) => `persistent/public/default/${topic}`
+    const producer = new WebSocket(`${url}/ws/v2/producer/${path(to)}`, plain)
+    await once(producer, 'open')
+    const query = 'subscriptionType=Shared&subscriptionInitialPosition=Earliest&receiverQueueSize=1000'
+    const consumer = new WebSocket(`${url}/ws/v2/consumer/${path(from)}/${space}-bare?${query}`, plain)
+    const done = Promise.withResolvers<void>()
+    let [begun, settled] = [0, 0]
+    consumer.on('message', (data) => {
+      begun ||= performance.now()
+      const { messageId, payload, properties = {} } = JSON.parse(String(data)) as Frame
+      const { key, value, headers } = relayed(codec, to, Buffer.from(payload, 'base64'), properties)
+      const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64')
+      producer.send(JSON.stringify({ payload: bytes, key, properties: headers, context: messageId }))
+    })
+    producer.on('message', (data) => {
+      const { context } = JSON.parse(String(data)) as Frame
+      consumer.send(JSON.stringify({ messageId: context }))
+      if (++settled >= count) done.resolve()
+    })
+    await done.promise
+    const rate = count / ((performance.now() - begun) / 1000)
+    producer.close()
+    consumer.close()
+    return rate
+  }
+}

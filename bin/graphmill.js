@@ -1,0 +1,50 @@
+#!/usr/bin/env node
+// Starts graphmill. Plain JavaScript that any Node from 18 on can parse: on a Node that is too old it runs itself again with
+// the `node` package of node_modules, if that is there, or says which Node it needs.
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const needed = [22, 18]
+const [major, minor] = process.versions.node.split('.').map(Number)
+const program = fileURLToPath(new URL('../dist/src/cli/main.js', import.meta.url))
+
+if (major > needed[0] || (major === needed[0] && minor >= needed[1])) {
+  if (existsSync(program)) await import('../dist/src/cli/main.js')
+  else fail('graphmill is not built yet: run `npm run build` first.')
+} else {
+  const newer = findNode()
+  if (newer === undefined || process.env.GRAPHMILL_NODE_TRIED) {
+    fail(`graphmill needs Node ${needed.join('.')} or newer; this is ${process.versions.node}.`)
+  } else {
+    const env = { ...process.env, GRAPHMILL_NODE_TRIED: '1' }
+    const child = spawn(newer, process.argv.slice(1), { stdio: 'inherit', env })
+    // Ctrl-C in a terminal reaches the child by itself as well; it takes two at once for one.
+    const pass = (signal) => child.kill(signal)
+    const passed = ['SIGINT', 'SIGTERM', 'SIGHUP']
+    for (const signal of passed) process.on(signal, pass)
+    child.on('error', (error) => fail(`graphmill needs Node ${needed.join('.')} or newer: ${error.message}`))
+    child.on('exit', (code, signal) => {
+      if (!signal) process.exit(code)
+      // Ends as the child did.
+      for (const heard of passed) process.off(heard, pass)
+      process.kill(process.pid, signal)
+    })
+  }
+}
+
+function findNode() {
+  try {
+    const folder = dirname(createRequire(import.meta.url).resolve('node/package.json'))
+    return [join(folder, 'bin', 'node'), join(folder, 'bin', 'node.exe')].find(existsSync)
+  } catch {
+    return undefined
+  }
+}
+
+function fail(sentence) {
+  console.error(sentence)
+  process.exitCode = 1
+}

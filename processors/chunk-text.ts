@@ -1,0 +1,38 @@
+// Chunking: a part of a document becomes chunks, and `progress` is told how many and what is expected of each.
+// Where provenance is wanted, triples say what the document is and which piece of it each chunk is.
+import { pageAt } from '../src/documents/pages.ts'
+import { splitAside } from '../src/documents/split.ts'
+import { defineProcessor } from '../src/flow/processor.ts'
+import { expectedUnits } from '../src/flow/units.ts'
+import { chunkProvenance, documentProvenance } from '../src/rdf/provenance.ts'
+import { version } from '../src/version.ts'
+
+const component = 'chunk-text'
+
+export const chunkText = defineProcessor({
+  name: component,
+  inputs: ['document'],
+  outputs: ['chunk', 'progress', 'triples'],
+  maxInFlight: 4,
+  async *handle(message, context) {
+    const { documentId, payload } = message
+    const { text, part, offset } = payload
+    const { chunkSize, chunkOverlap, provenance } = context.settings
+    const chunks = await splitAside(text, { chunkSize, chunkOverlap }, context.signal)
+    const units = expectedUnits(context.settings)
+    yield { to: 'progress', payload: { kind: 'part', part, chunks: chunks.length, units } }
+    if (provenance === 'subgraph' && part === 0)
+      yield { to: 'triples', payload: { triples: documentProvenance({ documentId, ...payload }) } }
+    for (const [index, chunk] of chunks.entries()) {
+      const chunkId = `${documentId}/${part}/${index}`
+      const start = offset + chunk.offset
+      const page = pageAt(payload, start)
+      const place = { part, index, offset: start, length: chunk.text.length, page }
+      yield { to: 'chunk', chunkId, payload: { ...place, text: chunk.text } }
+      if (provenance !== 'subgraph') continue
+      const cutting = { size: chunkSize, overlap: chunkOverlap, component, version, startedAt: message.time }
+      const triples = chunkProvenance({ documentId, chunkId, ...place, ...cutting })
+      yield { to: 'triples', chunkId, payload: { triples } }
+    }
+  },
+})

@@ -1,0 +1,12 @@
+// Definitions and relationships from one prompt, told apart by type; the facts are those of the other extractors.
+import { defineExtractor } from '../src/flow/extractor.ts'
+import { definitionFact } from './extract-definitions.ts'
+import { relationshipFact } from './extract-relationships.ts'
+
+export const extractAgentKg = defineExtractor({
+  name: 'extract-agent-kg',
+  prompt: 'agent-kg-extract',
+  outputs: ['definitions', 'relationships'],
+  terms: (chunk) => ({ text: chunk.text }),
+  facts: { definition: definitionFact, relationship: relationshipFact },
+})

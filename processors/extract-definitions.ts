@@ -1,0 +1,17 @@
+// Definitions: what each thing in a chunk is.
+import { defineExtractor, type Fact, type Item, texts } from '../src/flow/extractor.ts'
+
+export const extractDefinitions = defineExtractor({
+  name: 'extract-definitions',
+  prompt: 'extract-definitions',
+  implied: 'definition',
+  outputs: ['definitions'],
+  terms: (chunk) => ({ text: chunk.text }),
+  facts: { definition: definitionFact },
+})
+
+/** `entity` is what the item says by `definition`. */
+export function definitionFact(item: Item): Fact<'definitions'> {
+  const fact = texts(item, { entity: ['entity'], definition: ['definition'] })
+  return 'refused' in fact ? fact : { to: 'definitions', fact }
+}

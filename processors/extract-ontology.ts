@@ -1,0 +1,104 @@
+// Facts in the words of the flow's ontologies: each chunk is asked with the part of them that it needs, and every item of a reply
+// is checked against the whole, at the version that the prompt had. The ontologies' own triples go out once per flow and version.
+import { GraphmillError } from '../src/errors.ts'
+import { defineUnitExtractor, isItem } from '../src/flow/extractor.ts'
+import {
+  type Context,
+  defineProcessor,
+  type FlowSettings,
+  type Outputs,
+  type Scope,
+} from '../src/flow/processor.ts'
+import { excerptOf } from '../src/items/excerpt.ts'
+import type { Message } from '../src/messages/envelope.ts'
+import type { Ontologies } from '../src/ontology/ontologies.ts'
+
+/** Rejections of one message, at most. */
+const batchRejections = 300
+
+const extractor = defineUnitExtractor({
+  name: 'extract-ontology',
+  prompt: 'extract-with-ontologies',
+  outputs: ['ontology-entities', 'ontology-relationships', 'ontology-attributes'],
+  async *requests({ payload: { text } }, { settings, signal }) {
+    const desk = ontologiesOf(settings).current()
+    yield {
+      terms: { text, ...(await desk.select(text, signal)) },
+      context: { version: desk.summary.version },
+    }
+  },
+  async reader({ context }, { settings, signal }, items) {
+    if (items.length === 0) return { fact: () => ({ refused: 'empty' }) }
+    const desk = ontologiesOf(settings).at(context['version'] ?? '')
+    const verdicts = await desk.check(
+      items.map((item) => (isItem(item) ? item : {})),
+      signal,
+    )
+    const { ids, version } = desk.summary
+    return {
+      fact: (_item, place) => verdicts[place]!,
+      payload: (facts) => ({ ontology: ids.join(' '), version, facts }),
+    }
+  },
+})
+
+export const extractOntology = defineProcessor({
+  ...extractor,
+  outputs: [...extractor.outputs, 'triples'],
+  async *handle(message, context) {
+    if (message.type === 'Chunk') yield* tellOntologies(context)
+    yield* extractor.handle(message, context)
+  },
+  /** Items that can no longer be checked are rejected, and the dead letter keeps them. */
+  async *onDead(message, error): Outputs<'rejected'> {
+    if (message.type !== 'PromptResponse' || error.code !== 'version_gone') return
+    const { promptId, run, model } = message.payload
+    const items = uncheckedItems(message).map((item) => ({
+      reason: error.code,
+      text: excerptOf(JSON.stringify(item)),
+      message: error.message,
+    }))
+    for (let first = 0; first < items.length; first += batchRejections)
+      yield {
+        to: 'rejected',
+        payload: { promptId, run, model, items: items.slice(first, first + batchRejections) },
+      }
+  },
+})
+
+function ontologiesOf({ ontologies }: FlowSettings): Ontologies {
+  if (ontologies) return ontologies
+  throw new GraphmillError('ontology_not_configured', 'The flow has no ontologies.')
+}
+
+/** The versions that this process has told, by flow. A message that fails half-way leaves its version to the next. */
+const told = new WeakMap<Scope, Set<string>>()
+
+/** Published by every replica that meets a version first; the triples are a set, so a repeat adds nothing. */
+async function* tellOntologies({ scope, settings, signal }: Context): Outputs<'triples'> {
+  const desk = ontologiesOf(settings).current()
+  const { version } = desk.summary
+  const versions = told.get(scope) ?? new Set()
+  told.set(scope, versions)
+  if (versions.has(version)) return
+  versions.add(version)
+  let stored = false
+  try {
+    const publishing: (Promise<void> | undefined)[] = []
+    for (let from = 0; ; ) {
+      const triples = await desk.triples(from, signal)
+      if (triples.length === 0) break
+      publishing.push(yield { to: 'triples', payload: { triples } })
+      from += triples.length
+    }
+    await Promise.all(publishing)
+    stored = true
+  } finally {
+    if (!stored) versions.delete(version)
+  }
+}
+
+/** That they are a list of JSON was seen when their version was asked for. */
+function uncheckedItems({ payload }: Message<'PromptResponse'>): readonly unknown[] {
+  return JSON.parse(payload.object ?? '[]') as unknown[]
+}

@@ -1,0 +1,90 @@
+// The prompt processor: a PromptRequest is rendered, put to the model, and answered in parts on its reply topic.
+import { type Context, defineProcessor, type Outputs } from '../src/flow/processor.ts'
+import type { Message } from '../src/messages/envelope.ts'
+import type { PromptResponseInit, RejectionInit } from '../src/messages/generated.ts'
+import type { Prompt } from '../src/prompt/catalogue.ts'
+import { ask, type ReplyEnd, type RunPart } from '../src/prompt/engine.ts'
+import { decodeTerms } from '../src/prompt/terms.ts'
+
+/** Rejections of one Rejected message, at most: 200 characters of text each. */
+const rejectionsPerMessage = 300
+
+/** The prompts that the operator was told of. */
+const noted = new WeakSet<Prompt>()
+
+export const prompt = defineProcessor({
+  name: 'prompt',
+  inputs: ['prompt', 'prompt-live'],
+  outputs: ['reply', 'rejected'],
+  maxInFlight: 256,
+
+  async *handle(message: Message<'PromptRequest'>, context: Context): Outputs<'reply' | 'rejected'> {
+    const { promptId, streaming, context: echo } = message.payload
+    const { llm, limits, replies, scope, signal } = context
+    const prompt = context.prompts.get(promptId)
+    const terms = decodeTerms(message.payload.terms)
+    const newRun = () => ({ id: context.ids.next(), startedAt: context.clock.now() })
+    const cache = replies && { replies, workspace: scope.workspace }
+    const onNote = (note: string) => {
+      if (!noted.has(prompt)) context.log.warn({ promptId }, note)
+      noted.add(prompt)
+    }
+    let seq = 0
+    for await (const part of ask({ prompt, terms, llm, streaming, newRun, limits, cache, onNote, signal })) {
+      const { run, end } = part
+      for (let first = 0; end && first < end.rejections.length; first += rejectionsPerMessage)
+        yield {
+          to: 'rejected',
+          payload: { promptId, run, model: end.model, items: rejectedFrom(end, first) },
+        }
+      if (end?.cause) context.log.warn({ cause: end.cause }, 'reply stayed incomplete')
+      await (yield {
+        to: 'reply',
+        payload: { promptId, run, model: llm.model, context: echo, seq: seq++, ...partOf(part) },
+      })
+    }
+  },
+
+  async *onDead(message, error, context) {
+    const { promptId, context: echo } = message.payload
+    yield {
+      to: 'reply',
+      payload: {
+        promptId,
+        run: { id: context.ids.next(), startedAt: context.clock.now() },
+        endOfStream: true,
+        error: { type: error.code, message: error.message },
+        context: echo,
+      },
+    }
+  },
+})
+
+function rejectedFrom({ rejections }: ReplyEnd, first: number): RejectionInit[] {
+  return rejections
+    .slice(first, first + rejectionsPerMessage)
+    .map(({ reason, line, text, message }) => ({ reason, line, text, message }))
+}
+
+function partOf({ text, object, accepted, rejected, end }: RunPart): Omit<PromptResponseInit, 'run'> {
+  return {
+    text,
+    object,
+    accepted,
+    rejected,
+    endOfStream: end !== undefined,
+    ...(end && {
+      model: end.model,
+      outputMode: end.outputMode ?? null,
+      finishReason: end.finishReason,
+      truncated: end.truncated,
+      incomplete: end.incomplete ?? null,
+      cause: end.cause ?? null,
+      rejections: { ...end.rejectedBy },
+      repaired: end.repaired,
+      duplicates: end.duplicates,
+      reasked: end.reasked,
+      usage: { ...end.usage, spent: end.spent },
+    }),
+  }
+}

@@ -1,0 +1,13 @@
+// Triples are stored; a message is settled when the store says that its triples are durable.
+import { defineSink } from '../src/flow/sink.ts'
+
+export const storeTriples = defineSink({
+  name: 'store-triples',
+  input: 'triples',
+  write: (batch, { store, scope, signal }) =>
+    store.write(
+      batch.flatMap(({ payload }) => payload.triples),
+      scope,
+      signal,
+    ),
+})

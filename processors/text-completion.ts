@@ -1,0 +1,121 @@
+// The text-completion processor, for those who want only the model on a topic: a TextCompletionRequest is put to the model,
+// and answered on its reply topic in parts while the model writes. A reply that must fit a schema goes out when it was checked.
+import { GraphmillError } from '../src/errors.ts'
+import { type Context, defineProcessor, type Outputs } from '../src/flow/processor.ts'
+import { answerJson } from '../src/llm/answer-json.ts'
+import { unwrapped } from '../src/llm/answer-modes.ts'
+import type { CompletionRequest, JsonSchema, Llm } from '../src/llm/llm.ts'
+import type { Message } from '../src/messages/envelope.ts'
+import type { TextCompletionRequest, TextCompletionResponseInit } from '../src/messages/generated.ts'
+import { collect, gather } from '../src/prompt/gather.ts'
+
+/** The largest text of a part, in characters: with escapes and four-byte characters it still fits a message. */
+const maxPart = 170_000
+
+export const textCompletion = defineProcessor({
+  name: 'text-completion',
+  inputs: ['text-completion'],
+  outputs: ['text-reply'],
+  maxInFlight: 256,
+
+  async *handle(message: Message<'TextCompletionRequest'>, context: Context): Outputs<'text-reply'> {
+    const { streaming, schema, context: echo } = message.payload
+    const run = { id: context.ids.next(), startedAt: context.clock.now() }
+    const inParts = streaming && schema === null ? gather : collect
+    let seq = 0
+    for await (const batch of inParts(answer(message.payload, context), ({ text }) => text.length, maxPart)) {
+      const response = batch.map(({ text }) => text).join('')
+      const end = batch.at(-1)?.end
+      const part = { run, seq: seq++, response, endOfStream: end !== undefined, ...end, context: echo }
+      await (yield { to: 'text-reply', payload: part })
+    }
+  },
+
+  async *onDead(message, error, context) {
+    yield {
+      to: 'text-reply',
+      payload: {
+        run: { id: context.ids.next(), startedAt: context.clock.now() },
+        endOfStream: true,
+        error: { type: error.code, message: error.message },
+        context: message.payload.context,
+      },
+    }
+  },
+})
+
+/** A piece of a reply of at most `maxPart` characters; the last one has `end`. */
+interface Piece {
+  readonly text: string
+  readonly end?: Pick<TextCompletionResponseInit, 'finishReason' | 'usage' | 'model' | 'outputMode'>
+}
+
+async function* answer(asked: TextCompletionRequest, { llm, signal }: Context): AsyncGenerator<Piece> {
+  const schema = asked.schema === null ? undefined : objectOf('schema', asked.schema)
+  const request = requestOf(asked, llm)
+  if (schema) {
+    const { value, finishReason, usage, model, outputMode } = await answerJson({
+      ...request,
+      llm,
+      // Any JSON fits an empty schema.
+      schema: Object.keys(schema).length > 0 ? schema : undefined,
+      // A format of the caller's own stays as it is; the schema then stands in the system message.
+      mode: request.extras ? 'fallback' : undefined,
+      signal,
+    })
+    yield* pieces(JSON.stringify(value))
+    yield { text: '', end: { finishReason, usage, model, outputMode } }
+    return
+  }
+  for await (const event of llm.stream(request, signal)) {
+    if (event.type === 'end') {
+      const { finishReason, usage, model } = event
+      yield { text: '', end: { finishReason, usage, model } }
+    } else if (event.kind === 'content') yield* pieces(event.text)
+  }
+}
+
+function requestOf({ system, prompt, responseFormat }: TextCompletionRequest, llm: Llm): CompletionRequest {
+  const format = responseFormat === null ? undefined : objectOf('responseFormat', responseFormat)
+  return {
+    messages: [
+      ...(system === '' ? [] : [{ role: 'system', content: system } as const]),
+      { role: 'user', content: prompt },
+    ],
+    ...(format && { extras: llm.provider === 'ollama' ? ollamaFormat(format) : { response_format: format } }),
+  }
+}
+
+/** What a response_format is called by Ollama. */
+function ollamaFormat(responseFormat: JsonSchema): Readonly<Record<string, unknown>> {
+  switch (responseFormat['type']) {
+    case 'json_object':
+      return { format: 'json' }
+    case 'json_schema':
+      return { format: unwrapped(responseFormat).schema }
+    default:
+      return {}
+  }
+}
+
+function objectOf(field: 'schema' | 'responseFormat', text: string): JsonSchema {
+  const code = field === 'schema' ? 'schema_invalid' : 'message_invalid'
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (cause) {
+    throw new GraphmillError(code, `The field ${field} is not JSON: ${(cause as Error).message}.`, { cause })
+  }
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as JsonSchema
+  throw new GraphmillError(code, `The field ${field} is not a JSON object.`)
+}
+
+/** A text in pieces that a message can carry; a character of two code units stays whole. */
+function* pieces(text: string): Generator<Piece> {
+  for (let start = 0; start < text.length; ) {
+    let end = Math.min(start + maxPart, text.length)
+    if (end < text.length && /[\ud800-\udbff]/.test(text[end - 1]!)) end--
+    yield { text: text.slice(start, end) }
+    start = end
+  }
+}

@@ -1,0 +1,85 @@
+// A broker by its URL: the one place that knows which implementations there are. Each is loaded when it is asked for.
+import { GraphmillError } from '../errors.ts'
+import type { Broker } from './broker.ts'
+import type { KafkaOptions } from './kafka-client.ts'
+import type { PulsarOptions } from './pulsar-endpoint.ts'
+
+export interface ConnectOptions {
+  /** How the cluster names this client, where it does. Default `graphmill`. */
+  readonly clientId?: string
+  /** Certificates. Kafka uses TLS when this is given, Pulsar when the URL says `pulsar+wss`. */
+  readonly tls?: NonNullable<PulsarOptions['tls']>
+  /** Kafka only. */
+  readonly sasl?: NonNullable<KafkaOptions['sasl']>
+  /** Pulsar only. */
+  readonly token?: string
+  readonly log?: NonNullable<KafkaOptions['log']> & NonNullable<PulsarOptions['log']>
+}
+
+type Target =
+  | { readonly kind: 'kafka'; readonly brokers: readonly string[] }
+  | { readonly kind: 'pulsar'; readonly place: Pick<PulsarOptions, 'url' | 'tenant' | 'namespace'> }
+
+const accepted =
+  'use kafka://host:port[,host:port], pulsar+ws://host:port[/tenant/namespace] or pulsar+wss://host:port[/tenant/namespace]'
+
+/**
+ * A broker at `kafka://host:port[,host:port]` or `pulsar+ws[s]://host:port[/tenant/namespace]`.
+ * Rejects with `broker_url_invalid`; with `broker_unavailable` after about two seconds without a broker; and with
+ * `broker_refused` when it does not let us in.
+ *
+ * @example const broker = await connect('kafka://127.0.0.1:9092')
+ */
+export async function connect(url: string, options: ConnectOptions = {}): Promise<Broker> {
+  const target = targetOf(url)
+  switch (target.kind) {
+    case 'kafka': {
+      const { connectKafka } = await import('./kafka.ts')
+      return connectKafka({ brokers: target.brokers, ...options })
+    }
+    case 'pulsar': {
+      const { connectPulsarWebSocket } = await import('./pulsar-websocket.ts')
+      return connectPulsarWebSocket({ ...target.place, ...options })
+    }
+    default:
+      return target satisfies never
+  }
+}
+
+function targetOf(url: string): Target {
+  const [, scheme = '', rest = ''] = /^([a-z+]+):\/\/(.*)$/i.exec(url) ?? []
+  switch (scheme.toLowerCase()) {
+    case 'kafka': {
+      const brokers = rest.replace(/\/$/, '').split(',')
+      if (!brokers.every(isAddress)) throw invalid(url, accepted)
+      return { kind: 'kafka', brokers }
+    }
+    case 'pulsar+ws':
+    case 'pulsar+wss': {
+      const [, address = '', tenant, namespace] = /^([^/]*)(?:\/([^/]+)\/([^/]+))?\/?$/.exec(rest) ?? []
+      if (!isAddress(address)) throw invalid(url, accepted)
+      const server = { url: `${scheme.toLowerCase().slice('pulsar+'.length)}://${address}` }
+      const inside = tenant === undefined || namespace === undefined ? {} : { tenant, namespace }
+      return { kind: 'pulsar', place: { ...server, ...inside } }
+    }
+    case 'pulsar':
+    case 'pulsar+ssl':
+      throw invalid(
+        url,
+        'the native protocol of Pulsar is not supported: use pulsar+ws://host:port with the web port, 8080 by default',
+      )
+    default:
+      throw invalid(url, accepted)
+  }
+}
+
+/** `host:port`, where an IPv6 host stands in brackets. */
+function isAddress(text: string): boolean {
+  const port = /^(?:[\w.-]+|\[[\da-f:.]+\]):(\d{1,5})$/i.exec(text)?.[1]
+  return port !== undefined && Number(port) > 0 && Number(port) < 65_536
+}
+
+function invalid(url: string, instead: string): GraphmillError {
+  const shown = url.replace(/\/\/[^/]*@/, '//***@') // a password may stand there
+  return new GraphmillError('broker_url_invalid', `${JSON.stringify(shown)} names no broker: ${instead}`)
+}

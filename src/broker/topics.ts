@@ -1,0 +1,187 @@
+// The names of topics and groups, and what a topic of each role is made of. Names are a contract: tools and other
+// programs route by them, and two different inputs never give one name.
+import { GraphmillError } from '../errors.ts'
+import type { TopicSpec } from './broker.ts'
+
+/** What the key of a message is. Messages with an equal key stay in order. */
+export type KeyPolicy = 'id' | 'correlationId' | 'documentId' | 'chunkId' | 'fingerprint'
+
+interface RoleEntry {
+  readonly key: KeyPolicy
+  readonly partitions: number
+  readonly compacted?: boolean
+}
+
+const perChunk: RoleEntry = { key: 'chunkId', partitions: 3 }
+const perDocument: RoleEntry = { key: 'documentId', partitions: 3 }
+const reply: RoleEntry = { key: 'correlationId', partitions: 12 }
+
+/** Every topic there is, by class and role. */
+export const topicRoles = {
+  flow: {
+    document: perDocument,
+    chunk: { key: 'chunkId', partitions: 12 },
+    definitions: perChunk,
+    relationships: perChunk,
+    topics: perChunk,
+    rows: perChunk,
+    'ontology-entities': perChunk,
+    'ontology-relationships': perChunk,
+    'ontology-attributes': perChunk,
+    triples: perChunk,
+    'entity-contexts': perChunk,
+    rejected: perChunk,
+    progress: perDocument,
+  },
+  request: {
+    prompt: { key: 'id', partitions: 12 },
+    'prompt-live': { key: 'id', partitions: 12 },
+    'text-completion': { key: 'id', partitions: 3 },
+  },
+  response: { prompt: reply, 'text-completion': reply },
+  notify: {
+    schemas: { key: 'fingerprint', partitions: 3, compacted: true },
+    status: { ...perDocument, compacted: true },
+  },
+} as const satisfies Record<string, Record<string, RoleEntry>>
+
+export type TopicClass = keyof typeof topicRoles
+export type TopicRole = { [Class in TopicClass]: keyof (typeof topicRoles)[Class] }[TopicClass]
+
+interface Place {
+  /** What all topics of one installation begin with, `gm` by default. */
+  readonly space: string
+  readonly workspace: string
+  readonly flow: string
+}
+
+/** What a topic's name says. Only response topics have a receiver: the processor or client that reads the replies. */
+export type TopicParts = Place &
+  (
+    | { readonly class: 'flow'; readonly role: keyof (typeof topicRoles)['flow'] }
+    | { readonly class: 'request'; readonly role: keyof (typeof topicRoles)['request'] }
+    | { readonly class: 'notify'; readonly role: 'status' }
+    | {
+        readonly class: 'response'
+        readonly role: keyof (typeof topicRoles)['response']
+        readonly receiver: string
+      }
+  )
+
+export interface SchemasTopicParts {
+  readonly space: string
+  readonly class: 'notify'
+  readonly role: 'schemas'
+}
+
+/** `dead`: it is the topic for the dead letters of the topic with these parts. */
+export type ParsedTopic = (TopicParts | SchemasTopicParts) & { readonly dead: boolean }
+
+const deadSuffix = '.dead'
+/** Kafka takes 249 characters; the topic for dead letters needs its suffix. */
+const maxNameLength = 249 - deadSuffix.length
+const partPattern = /^[a-z0-9_-]+$/
+/** Pulsar names the partitions of a topic so: such a flow would share its name with a partition of another one. */
+const partitionPattern = /-partition-[0-9]+$/
+
+/** The name of a topic. Throws `topic_name_invalid`. */
+export function topicName(parts: TopicParts): string {
+  if (roleEntry(parts.class, parts.role) === undefined || (parts.role as string) === 'schemas') {
+    throw invalid(`there is no topic of class ${show(parts.class)} and role ${show(parts.role)}`)
+  }
+  const receiver = 'receiver' in parts ? parts.receiver : undefined
+  if ((parts.class === 'response') !== (receiver !== undefined)) {
+    throw invalid('a response topic has a receiver, and no other topic has one')
+  }
+  const middle = receiver === undefined ? [parts.role] : [parts.role, receiver]
+  return join([parts.space, parts.class, ...middle, parts.workspace, parts.flow])
+}
+
+/** The topic in which writers publish the schemas they write, for the whole space. Throws `topic_name_invalid`. */
+export function schemasTopic(space: string): string {
+  return join([space, 'notify', 'schemas'])
+}
+
+/** Where the dead letters of a topic go. */
+export function deadTopic(name: string): string {
+  return name + deadSuffix
+}
+
+/** The topic whose dead letters these are; undefined for every topic that holds none. */
+export function sourceOfDead(name: string): string | undefined {
+  return isDeadTopic(name) ? name.slice(0, -deadSuffix.length) : undefined
+}
+
+/** Whether a topic holds dead letters: by its parts, since a flow may be called `dead`; foreign names by their end. */
+export function isDeadTopic(name: string): boolean {
+  return parseTopic(name)?.dead ?? name.endsWith(deadSuffix)
+}
+
+/** The group in which the replicas of a processor share one input. Throws `topic_name_invalid`. */
+export function groupName(parts: Place & { readonly processor: string; readonly role: TopicRole }): string {
+  return join([parts.space, parts.processor, parts.role, parts.workspace, parts.flow])
+}
+
+/** The parts of a name that `topicName`, `schemasTopic` or `deadTopic` made; undefined for every other name. */
+export function parseTopic(name: string): ParsedTopic | undefined {
+  const whole = parseLiving(name)
+  if (whole !== undefined) return { ...whole, dead: false }
+  const source = name.endsWith(deadSuffix) ? parseLiving(name.slice(0, -deadSuffix.length)) : undefined
+  return source === undefined ? undefined : { ...source, dead: true }
+}
+
+/** What of a topic may be configured. */
+export type TopicOverrides = Partial<Pick<TopicSpec, 'partitions' | 'retentionMs' | 'maxBytes'>>
+
+const week = 7 * 24 * 60 * 60 * 1000
+
+/**
+ * How to make a topic: partitions and retention by its role; the topic for dead letters has one partition. It names no
+ * largest message: for dead letters brokers take that of the topic they come from, and 64 KiB. Throws `topic_name_invalid` for a name that is not one of ours.
+ */
+export function topicSpec(name: string, overrides: TopicOverrides = {}): TopicSpec {
+  if (isDeadTopic(name)) return { name, partitions: 1, ...overrides }
+  const parts = parseTopic(name)
+  const entry = parts && roleEntry(parts.class, parts.role)
+  if (parts === undefined || entry === undefined) throw invalid(`${show(name)} is not the name of a topic`)
+  const kept = parts.class === 'request' || parts.class === 'response' ? { retentionMs: week } : {}
+  const compacted = entry.compacted ? { compacted: true } : {}
+  return { name, partitions: entry.partitions, ...kept, ...compacted, ...overrides }
+}
+
+function parseLiving(name: string): TopicParts | SchemasTopicParts | undefined {
+  const parts = name.split('.')
+  if (name.length > maxNameLength || !parts.every((part) => partPattern.test(part))) return undefined
+  if (partitionPattern.test(name)) return undefined
+  const [space, topicClass, role] = parts as [string, string, string]
+  if (topicClass === undefined || role === undefined || roleEntry(topicClass, role) === undefined)
+    return undefined
+  const rest = parts.slice(3)
+  if (role === 'schemas') return rest.length === 0 ? { space, class: 'notify', role } : undefined
+  const receiver = topicClass === 'response' ? { receiver: rest.shift() } : {}
+  const [workspace, flow] = rest
+  if (rest.length !== 2) return undefined
+  return { space, class: topicClass, role, ...receiver, workspace, flow } as TopicParts
+}
+
+function roleEntry(topicClass: string, role: string): RoleEntry | undefined {
+  const roles: Readonly<Record<string, RoleEntry>> | undefined = Object.hasOwn(topicRoles, topicClass)
+    ? topicRoles[topicClass as TopicClass]
+    : undefined
+  return roles !== undefined && Object.hasOwn(roles, role) ? roles[role] : undefined
+}
+
+function join(parts: readonly string[]): string {
+  for (const part of parts) {
+    if (typeof part !== 'string' || !partPattern.test(part)) {
+      throw invalid(`${show(part)} cannot be part of a name: use a-z, 0-9, _ and -`)
+    }
+  }
+  const name = parts.join('.')
+  if (name.length > maxNameLength) throw invalid(`${show(name)} is longer than ${maxNameLength} characters`)
+  if (partitionPattern.test(name)) throw invalid(`${show(name)} ends like a partition of a Pulsar topic`)
+  return name
+}
+
+const invalid = (message: string) => new GraphmillError('topic_name_invalid', message)
+const show = (part: unknown) => JSON.stringify(part) ?? String(part)

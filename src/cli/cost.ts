@@ -1,0 +1,46 @@
+// What an extraction may cost, and did, by the prices of the configuration.
+import type { Config } from '../config/config.ts'
+import { GraphmillError } from '../errors.ts'
+import type { SpendingRow } from '../flow/spending.ts'
+import { type Budget, createBudget } from '../llm/budget.ts'
+import type { Llm } from '../llm/llm.ts'
+import { costOf, type Prices, priceOf, readPrices } from '../llm/prices.ts'
+
+export const costOptions = ['prices', 'max-cost'] as const
+
+/** The limit of `--max-cost`. Throws `configuration_invalid` where it is no amount, or the model has no price. */
+export function budgetOf({ options }: Config, llm: Llm): Budget | undefined {
+  // The offline model costs nothing.
+  if (options['max-cost'] === undefined || llm.provider === 'offline') return undefined
+  const maxCost = Number(options['max-cost'])
+  if (!(maxCost > 0))
+    throw new GraphmillError(
+      'configuration_invalid',
+      `max-cost: must be an amount above 0, not ${options['max-cost']}.`,
+    )
+  const price = priceOf(llm.model, readPrices(options.prices))
+  if (!price)
+    throw new GraphmillError(
+      'configuration_invalid',
+      `max-cost needs a price of ${llm.model}: --prices ${llm.model}=IN/OUT, per million tokens.`,
+    )
+  return createBudget({ maxCost, price })
+}
+
+/** Lines for the closing summary: calls by reason, and what they cost where any price is configured. */
+export function costLines(rows: readonly SpendingRow[], prices: Prices): string[] {
+  const calls = Object.entries(Object.groupBy(rows, ({ reason }) => reason)).map(
+    ([reason, group = []]) => `${group.reduce((sum, row) => sum + row.calls, 0)} ${reason}`,
+  )
+  const lines = calls.length > 0 ? [`calls      ${calls.join(', ')}`] : []
+  if (prices.size === 0) return lines
+  let total = 0
+  const unknown = new Set<string>()
+  for (const row of rows.filter(({ reason }) => reason !== 'cached')) {
+    const cost = row.unreported > 0 ? null : costOf(row, priceOf(row.model, prices))
+    if (cost === null) unknown.add(row.model)
+    else total += cost
+  }
+  const more = unknown.size > 0 ? `, and an unknown cost of ${[...unknown].join(', ')}` : ''
+  return [...lines, `cost       ${total.toFixed(4)}${more}`]
+}

@@ -1,0 +1,151 @@
+// What `doctor` looks at: files that are read, and servers that each get one call. Nothing is published, nothing registered.
+import type { Config } from '../config/config.ts'
+import { coded, GraphmillError } from '../errors.ts'
+import type { Llm } from '../llm/llm.ts'
+import { openLlm } from '../llm/open.ts'
+import { readOntology } from '../ontology/load.ts'
+import { checkCatalogue } from '../prompt/catalogue.ts'
+import { formatProblem } from '../prompt/problem.ts'
+import { checkRowSchemas } from '../rows/load.ts'
+import { openBroker, openRegistry } from './broker.ts'
+import { failureText } from './failure.ts'
+
+export interface Finding {
+  readonly check: 'files' | 'key' | 'model' | 'broker' | 'schema registry'
+  /** `skipped`: there was nothing to try. */
+  readonly state: 'ok' | 'failed' | 'skipped'
+  readonly detail: string
+  /** What to do; empty where there is nothing. */
+  readonly fix: string
+}
+
+/** The longest that a server may take to answer a question that costs it nothing, in milliseconds. */
+const patienceMs = 30_000
+
+export async function* findings(config: Config, signal: AbortSignal): AsyncGenerator<Finding> {
+  yield await filesFinding(config)
+  yield* modelFindings(config, signal)
+  yield await brokerFinding(config)
+  yield await registryFinding(config, signal)
+}
+
+async function filesFinding({ options }: Config): Promise<Finding> {
+  const { problems: inPrompts, ids } = await checkCatalogue(options.prompts)
+  const { problems: inOntologies } = await readOntology(options.ontologies)
+  const { problems: inRowSchemas } = await checkRowSchemas(options.schemas)
+  const [first, ...others] = [...inPrompts, ...inOntologies, ...inRowSchemas]
+  if (!first) return ok('files', `${ids.length} prompts, and what else is configured, can be read`)
+  const more = others.length > 0 ? ` (and ${others.length} more)` : ''
+  return {
+    check: 'files',
+    state: 'failed',
+    detail: `${formatProblem(first)}${more} [${first.code}]`,
+    fix: 'See `graphmill check`.',
+  }
+}
+
+/** The key is tried by asking for the models, which is free; the model with a few tokens, which alone shows that it answers. */
+async function* modelFindings(config: Config, signal: AbortSignal): AsyncGenerator<Finding> {
+  const soon = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)])
+  const llm = await openLlm(config, undefined, soon).catch((thrown: unknown) => inTime(thrown, signal))
+  if (llm instanceof GraphmillError) {
+    yield llm.code === 'llm_not_configured' && config.options.llm === undefined
+      ? skipped('model', `no model is configured: \`extract\` reads by a few rules, offline. ${llm.remedy}`)
+      : failed(llm.code === 'llm_authentication' ? 'key' : 'model', llm)
+    return
+  }
+  if (llm.provider === 'offline') {
+    yield ok('model', 'offline: a few rules in this process, no model is asked')
+    return
+  }
+  const refusal = await llm.ready(soon).then(
+    () => undefined,
+    (thrown: unknown) => inTime(thrown, signal),
+  )
+  const answer = refusal ?? (await answerOf(llm, config, signal))
+  const ofKey = answer instanceof GraphmillError && answer.code === 'llm_authentication'
+  if (ofKey) yield failed('key', answer)
+  else if (llm.provider === 'openai') yield keyFinding(config, refusal, llm)
+  if (ofKey) yield skipped('model', `${llm.model} was not tried`)
+  else yield answer instanceof GraphmillError ? failed('model', answer) : ok('model', answer)
+}
+
+function keyFinding({ servers }: Config, refusal: GraphmillError | undefined, llm: Llm): Finding {
+  if (refusal?.code === 'llm_unavailable') return skipped('key', `${llm.destination} was not reached`)
+  if (!servers.openaiApiKey) return ok('key', `none is set, and ${llm.destination} asks for none`)
+  return ok('key', `${llm.destination} accepts it`)
+}
+
+/** A sentence about the model's reply, or why there is none. */
+async function answerOf(
+  llm: Llm,
+  { options }: Config,
+  signal: AbortSignal,
+): Promise<string | GraphmillError> {
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(options['llm-timeout'] * 1000)])
+  const started = performance.now()
+  try {
+    const question = { messages: [{ role: 'user', content: 'Reply with the word ok.' }] } as const
+    // The first piece is enough; leaving the loop cancels the rest.
+    for await (const _ of llm.stream(question, limit)) break
+    const seconds = ((performance.now() - started) / 1000).toFixed(1)
+    return `${llm.provider} ${llm.model} at ${llm.destination} answers within ${seconds} s`
+  } catch (thrown) {
+    return inTime(thrown, signal)
+  }
+}
+
+async function brokerFinding(config: Config): Promise<Finding> {
+  const { broker: url, space } = config.options
+  if (!url) return skipped('broker', 'none is named; `extract` needs none')
+  try {
+    const broker = await openBroker(config)
+    try {
+      const topics = await broker.listTopics(`${space}.`)
+      const { tls } = config.options
+      return ok(
+        'broker',
+        `${hidden(url)} answers${tls ? ' over TLS' : ''}; ${topics.length} topics of ${space}`,
+      )
+    } finally {
+      await broker.close()
+    }
+  } catch (thrown) {
+    return failed('broker', coded(thrown))
+  }
+}
+
+async function registryFinding(config: Config, signal: AbortSignal): Promise<Finding> {
+  const url = config.options['schema-registry']
+  if (!url) return skipped('schema registry', 'none is named; messages carry the fingerprint of their schema')
+  try {
+    await openRegistry(config)?.find(1, signal)
+    return ok('schema registry', `${hidden(url)} answers`)
+  } catch (thrown) {
+    return failed('schema registry', inTime(thrown, signal))
+  }
+}
+
+/** What was thrown; a server that took too long is away. */
+function inTime(thrown: unknown, signal: AbortSignal): GraphmillError {
+  signal.throwIfAborted()
+  const error = coded(thrown)
+  return error.code === 'aborted'
+    ? new GraphmillError('llm_unavailable', 'The model server did not answer in time.', { cause: thrown })
+    : error
+}
+
+const hidden = (url: string) => url.replace(/\/\/[^/@]*@/, '//***@')
+const ok = (check: Finding['check'], detail: string): Finding => ({ check, state: 'ok', detail, fix: '' })
+const skipped = (check: Finding['check'], detail: string): Finding => ({
+  check,
+  state: 'skipped',
+  detail,
+  fix: '',
+})
+const failed = (check: Finding['check'], error: GraphmillError): Finding => ({
+  check,
+  state: 'failed',
+  detail: failureText(error),
+  fix: error.remedy,
+})

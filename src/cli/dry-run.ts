@@ -1,0 +1,65 @@
+// `extract --dry-run`: the same flow with a prompt processor that asks no model, counts what it would ask, and answers that
+// there is nothing.
+import { defineProcessor } from '../flow/processor.ts'
+import { runKey } from '../llm/cache-entry.ts'
+import { estimateTokens } from '../llm/governed.ts'
+import { costOf, type Price } from '../llm/prices.ts'
+import { requestOf } from '../prompt/engine.ts'
+import { chooseForm } from '../prompt/items-form.ts'
+import { decodeTerms } from '../prompt/terms.ts'
+
+export interface Estimate {
+  requests: number
+  /** Of the requests, those whose replies are remembered; they cost nothing, and their tokens are not counted. */
+  remembered: number
+  promptTokens: number
+  /** As many as the text that is asked about: nobody knows before. */
+  completionTokens: number
+}
+
+export function newEstimate(): Estimate {
+  return { requests: 0, remembered: 0, promptTokens: 0, completionTokens: 0 }
+}
+
+/** A prompt processor that adds to `estimate`. */
+export function estimator(estimate: Estimate) {
+  return defineProcessor({
+    name: 'prompt',
+    inputs: ['prompt', 'prompt-live'],
+    outputs: ['reply'],
+    maxInFlight: 256,
+
+    async *handle({ payload }, { prompts, ids, clock, llm, replies, scope, signal }) {
+      const { promptId, context } = payload
+      const terms = decodeTerms(payload.terms)
+      const prompt = prompts.get(promptId)
+      const { form } = await chooseForm(prompt, llm, signal)
+      const request = form.constrain(requestOf(prompt, terms))
+      const remembered = await replies?.get(runKey(scope.workspace, llm, request))
+      estimate.requests++
+      if (remembered?.form !== undefined) estimate.remembered++
+      else {
+        const { text } = terms
+        estimate.promptTokens += estimateTokens({ messages: request.messages })
+        estimate.completionTokens +=
+          typeof text === 'string' ? Math.ceil(text.length / charactersPerToken) : 0
+      }
+      const run = { id: ids.next(), startedAt: clock.now() }
+      yield { to: 'reply', payload: { promptId, run, object: '[]', context } }
+    },
+  })
+}
+
+const charactersPerToken = 3.5
+
+/** What `--dry-run` prints. */
+export function estimateLines(estimate: Estimate, chunks: number, price: Price | undefined): string[] {
+  const { requests, remembered, promptTokens, completionTokens } = estimate
+  const cost = costOf(estimate, price)
+  return [
+    `chunks     ${chunks}`,
+    `requests   ${requests}${remembered > 0 ? `, ${remembered} of them remembered` : ''}`,
+    `tokens     about ${promptTokens} in, ${completionTokens} out`,
+    `cost       ${cost === null ? 'unknown: the model has no price in --prices' : `about ${cost.toFixed(4)}`}`,
+  ]
+}

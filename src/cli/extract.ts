@@ -1,0 +1,320 @@
+// `graphmill extract`: the whole flow in one process on the memory broker. Triples go to standard output or a file, all else to
+// standard error. Exit: 0 every chunk done, 3 some partial, 4 some chunk dead or document failed, 2 wrong usage, 1 anything else.
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Command } from 'commander'
+import { chunkText } from '../../processors/chunk-text.ts'
+import type { Broker } from '../broker/broker.ts'
+import { createMemoryCluster } from '../broker/memory.ts'
+import { parseTopic } from '../broker/topics.ts'
+import type { Config } from '../config/config.ts'
+import { findDocuments, type TextSource } from '../documents/read.ts'
+import { coded, type ErrorCode, errorTable, GraphmillError } from '../errors.ts'
+import type { Circuits } from '../flow/circuits.ts'
+import { inputGroup, inputTopic, outputRoute } from '../flow/ports.ts'
+import type { AnyProcessor } from '../flow/processor.ts'
+import { type Mill, run } from '../flow/run.ts'
+import { onShutdown } from '../flow/shutdown.ts'
+import { loadDocument } from '../flow/source.ts'
+import { createSpending } from '../flow/spending.ts'
+import { createTally, type DocumentStatus, type Tally } from '../flow/tally.ts'
+import { type Price, priceOf, readPrices } from '../llm/prices.ts'
+import type { Message } from '../messages/envelope.ts'
+import { createLogger } from '../observe/log.ts'
+import type { TripleStore } from '../rdf/store.ts'
+import { type Assembly, announceModel, createAssembler, findProcessors } from './assembly.ts'
+import { coloured } from './colour.ts'
+import { budgetOf, costLines, costOptions } from './cost.ts'
+import { type Estimate, estimateLines, estimator, newEstimate } from './dry-run.ts'
+import { failureText } from './failure.ts'
+import { type ChunkLimit, limitChunks } from './limit.ts'
+import { ontologyOptions } from './ontologies.ts'
+import { addOptions, configOf } from './options.ts'
+import { replyOptions } from './replies.ts'
+import { openOutput, storeOptions } from './stores.ts'
+import { exitCodeOf, type FailedDocument, progressLine, summaryLines } from './summary.ts'
+
+/** Bytes that may wait on a topic before its publishers are held up. */
+const maxTopicBytes = 32 * 1024 * 1024
+
+export function addExtract(program: Command): void {
+  const command = program
+    .command('extract')
+    .description(
+      'extract a knowledge graph from text, Markdown, HTML and PDF files; triples go to standard output',
+    )
+    .argument('<files...>', 'files, folders, patterns, or - for standard input')
+    .action(async (files: string[]) => {
+      process.exitCode = await extract(files, configOf(command))
+    })
+  addOptions(command, [
+    'llm',
+    'model',
+    'llm-timeout',
+    'num-ctx',
+    'output-mode',
+    'concurrency',
+    'requests-per-minute',
+    'tokens-per-minute',
+    'prompts',
+    'extractors',
+    ...ontologyOptions,
+    ...replyOptions,
+    ...costOptions,
+    'dry-run',
+    'limit',
+    'resume',
+    'chunk-size',
+    'chunk-overlap',
+    'schemas',
+    'provenance',
+    ...storeOptions,
+    'strict-exit',
+    'workspace',
+    'flow',
+    'collection',
+    'log-level',
+  ])
+}
+
+async function extract(files: readonly string[], config: Config): Promise<number> {
+  const { options } = config
+  const shutdown = onShutdown()
+  const fault = new AbortController()
+  const signal = AbortSignal.any([shutdown.asked, fault.signal])
+  const logLevel = config.origins['log-level'] === 'default' ? 'silent' : options['log-level']
+  const assembly = await createAssembler(
+    { fallback: 'offline', provenance: 'none', log: createLogger(logLevel) },
+    signal,
+  ).assemble(config)
+  if (options.resume && options['no-cache'])
+    throw new GraphmillError('usage', '--resume replays the cache: leave --no-cache out.')
+  const prices = readPrices(options.prices)
+  const limits = { ...assembly.limits, budget: budgetOf(config, assembly.llm) }
+  const estimate = options['dry-run'] ? newEstimate() : undefined
+  say(announceModel(assembly.llm))
+  if (!estimate) await assembly.llm.ready(signal)
+
+  const store = estimate ? nowhere : await openOutput(config)
+  const needed = [
+    'chunk-text',
+    'prompt',
+    ...assembly.flows[0]!.settings.extractors,
+    'emit-triples',
+    'store-triples',
+  ]
+  const limit = options.limit === undefined ? undefined : limitChunks(chunkText, options.limit)
+  const stand = { prompt: estimate && estimator(estimate), 'chunk-text': limit?.processor }
+  const processors = findProcessors(needed).map(
+    (processor) => stand[processor.name as keyof typeof stand] ?? processor,
+  )
+  const unread = new Set(['rejected', 'rows', 'entity-contexts', 'progress', 'schemas'])
+  const cluster = createMemoryCluster({
+    dropSettled: true,
+    maxTopicBytes,
+    discard: (topic) => unread.has(parseTopic(topic)?.role ?? ''),
+  })
+  const broker = cluster.connect()
+  const mill = await run(
+    { ...assembly, limits, broker, processors, store, onOperatorFault: (error) => fault.abort(error) },
+    signal,
+  )
+
+  const started = assembly.clock.now()
+  const tally = createTally()
+  const spending = createSpending()
+  const following = follow([tally, spending], { broker, mill, assembly }, signal)
+  const display = showProgress(tally, mill.circuits)
+  const failed: FailedDocument[] = []
+  let skipped = false
+  try {
+    const loading = { broker, mill, assembly, collection: options.collection, failed, limit }
+    skipped = await loadAll(files, loading, signal)
+    await untilDone({ broker, tally, processors, assembly }, signal)
+  } catch (thrown) {
+    if (!signal.aborted) throw thrown
+  } finally {
+    display.stop()
+    await mill.stop(0)
+    await store.close()
+    await broker.close()
+    await following.catch(() => undefined)
+    shutdown.dispose()
+  }
+
+  const documents = tally.documents()
+  for (const { title, state, error } of documents)
+    if (state === 'failed' && !failed.some((known) => known.title === title))
+      failed.push({ title, message: error?.message ?? 'every chunk is dead' })
+  const limited = skipped || limit?.cut
+  const lines = limited ? [`limited    to the first ${options.limit} chunks; the rest was left out`] : []
+  if (estimate) {
+    for (const line of lines) say(line)
+    return reportEstimate(estimate, documents, priceOf(assembly.llm.model, prices))
+  }
+  lines.push(...summaryLines(documents, failed, (assembly.clock.now() - started) / 1000))
+  for (const line of lines) say(painted(line))
+  for (const line of costLines(spending.rows(), prices)) say(line)
+  if (fault.signal.aborted) throw fault.signal.reason
+  if (shutdown.asked.aborted) {
+    const resume = options['no-cache'] || assembly.llm.provider === 'offline' ? '' : ' with --resume'
+    const rest = resume ? ': what the model has answered is remembered, only the rest is asked' : ''
+    say(`stopped before the end; to go on, run the same command again${resume}${rest}`)
+    return 1
+  }
+  return exitCodeOf(documents, failed, options['strict-exit'])
+}
+
+/** Where the triples of a dry run go. */
+const nowhere: TripleStore = { write: async () => undefined, close: async () => undefined }
+
+function reportEstimate(
+  estimate: Estimate,
+  documents: readonly DocumentStatus[],
+  price: Price | undefined,
+): number {
+  const chunks = documents.reduce((sum, document) => sum + document.chunks, 0)
+  for (const line of estimateLines(estimate, chunks, price)) process.stdout.write(`${line}\n`)
+  return documents.some(({ state }) => state === 'failed') ? 4 : 0
+}
+
+interface LoadOptions {
+  readonly broker: Broker
+  readonly mill: Mill
+  readonly assembly: Assembly
+  readonly collection: string
+  /** Documents that could not be read are added here. */
+  readonly failed: FailedDocument[]
+  /** Where only so many chunks are wanted. */
+  readonly limit: ChunkLimit | undefined
+}
+
+/**
+ * Every document that can be read; the others are reported at once, and gone past.
+ * Resolves to whether documents were left out for the limit.
+ */
+async function loadAll(
+  files: readonly string[],
+  options: LoadOptions,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { broker, mill, assembly, collection, failed, limit } = options
+  const source = {
+    ...assembly,
+    broker,
+    codec: mill.codec,
+    circuits: mill.circuits,
+    scope: assembly.flows[0]!,
+    collection,
+    source: 'extract',
+  }
+  const report = (title: string, thrown: unknown) => {
+    signal.throwIfAborted()
+    const error = coded(thrown)
+    if (!error.code.startsWith('document_')) throw error
+    failed.push({ title, message: `${error.message} ${error.remedy}` })
+    say(`graphmill: ${failureText(error)} ${error.remedy}`)
+  }
+  for (const named of files) {
+    let found: TextSource[] = []
+    try {
+      found = await findDocuments(named, signal)
+    } catch (thrown) {
+      report(named, thrown)
+    }
+    for (const document of found) {
+      if (limit?.reached) return true
+      await loadDocument(document, source, signal).catch((thrown) => report(document.title, thrown))
+      if (limit) await untilChunked(options, signal)
+    }
+  }
+  return false
+}
+
+/** Resolves when chunk-text has nothing to do. */
+async function untilChunked({ broker, assembly }: LoadOptions, signal: AbortSignal): Promise<void> {
+  const place = { space: assembly.space, ...assembly.flows[0]! }
+  const group = inputGroup('document', place, 'chunk-text')
+  const topic = inputTopic('document', place, 'chunk-text')
+  while ((await broker.lag(group, topic)).total > 0) await wait(20, undefined, { signal })
+}
+
+interface Followed {
+  readonly broker: Broker
+  readonly mill: Mill
+  readonly assembly: Assembly
+}
+
+/** Counts what is said on progress; the first error of each kind that cost a message is shown. */
+async function follow(
+  readers: readonly { add(message: Message<'Progress'>): unknown }[],
+  { broker, mill, assembly }: Followed,
+  signal: AbortSignal,
+): Promise<void> {
+  const { topic } = outputRoute('progress', { space: assembly.space, ...assembly.flows[0]! })
+  const said = new Set<string>()
+  for await (const entry of broker.read({ topic, from: 'earliest', until: 'never' }, signal)) {
+    const message = mill.codec.decode(entry.value, entry.headers) as Message<'Progress'>
+    for (const reader of readers) reader.add(message)
+    const { kind, error } = message.payload
+    if (kind !== 'dead' || !error || said.has(error.type)) continue
+    said.add(error.type)
+    say(`graphmill: ${error.message} [${error.type}] ${errorTable[error.type as ErrorCode].remedy}`)
+  }
+}
+
+interface Watched {
+  readonly broker: Broker
+  readonly tally: Tally
+  readonly processors: readonly AnyProcessor[]
+  readonly assembly: Assembly
+}
+
+/** Resolves when every document has ended and nothing is in anybody's hands. */
+async function untilDone(
+  { broker, tally, processors, assembly }: Watched,
+  signal: AbortSignal,
+): Promise<void> {
+  const place = { space: assembly.space, ...assembly.flows[0]! }
+  const ended = () => tally.documents().every(({ state }) => state !== 'queued' && state !== 'running')
+  const idle = async () => {
+    for (const { name, inputs } of processors)
+      for (const port of inputs)
+        if ((await broker.lag(inputGroup(port, place, name), inputTopic(port, place, name))).total > 0)
+          return false
+    return true
+  }
+  // Idle twice over, with the tally read in between: what the last message led to is counted by then.
+  while (!(ended() && (await idle()) && ended())) await wait(20, undefined, { signal })
+}
+
+/** A line that is rewritten on a terminal; elsewhere one every few seconds, and one at the end. */
+function showProgress(tally: Tally, circuits: Circuits): { stop(): void } {
+  const terminal = process.stderr.isTTY
+  let shown = ''
+  function show() {
+    const away = circuits.open().map((key) => `, waiting for ${key.replace(/^\w+:/, '')}`)
+    const line = progressLine(tally.documents()) + away.join('')
+    if (line === shown) return
+    shown = line
+    process.stderr.write(terminal ? `\r${line}\u001b[K` : `${line}\n`)
+  }
+  const timer = setInterval(show, terminal ? 200 : 2000)
+  return {
+    stop() {
+      clearInterval(timer)
+      if (!terminal) show()
+      else if (shown) process.stderr.write('\r\u001b[K')
+    },
+  }
+}
+
+/** What went wrong stands out in the summary. */
+function painted(line: string): string {
+  if (line.startsWith('failed ')) return coloured('red', line, process.stderr)
+  return /^(incomplete|limited) /.test(line) ? coloured('yellow', line, process.stderr) : line
+}
+
+function say(line: string): void {
+  // On a terminal the progress line may stand where this begins.
+  process.stderr.write(process.stderr.isTTY ? `\r\u001b[K${line}\n` : `${line}\n`)
+}

@@ -1,0 +1,96 @@
+// `graphmill load`: publishes documents for the processors of a flow. Prints one JSON object a document.
+import type { Command } from 'commander'
+import { topicSpec } from '../broker/topics.ts'
+import { findDocuments, type TextSource } from '../documents/read.ts'
+import { coded, GraphmillError } from '../errors.ts'
+import { createCircuits } from '../flow/circuits.ts'
+import { outputRoute } from '../flow/ports.ts'
+import { createSchemasTopic } from '../flow/schemas-topic.ts'
+import { onShutdown } from '../flow/shutdown.ts'
+import { loadDocument } from '../flow/source.ts'
+import { systemClock, uuids } from '../flow/system.ts'
+import { createCodec } from '../messages/codec.ts'
+import { loadSchemas } from '../messages/registry.ts'
+import { brokerOptions, openBroker, openRegistry } from './broker.ts'
+import { failureText } from './failure.ts'
+import { addOptions, configOf } from './options.ts'
+
+export function addLoad(program: Command): void {
+  const command = program
+    .command('load')
+    .description('publish documents for the processors of a flow')
+    .argument('<files...>', 'files, folders, patterns, or - for standard input')
+    .action(async (files: string[]) => {
+      const failures = await load(files, command)
+      if (failures > 0) process.exitCode = 4
+    })
+  addOptions(command, [...brokerOptions, 'workspace', 'flow', 'collection'])
+}
+
+async function load(files: readonly string[], command: Command): Promise<number> {
+  const config = configOf(command)
+  const { space, workspace, flow, collection } = config.options
+  const shutdown = onShutdown()
+  const broker = await openBroker(config)
+  const codec = createCodec(loadSchemas())
+  const scope = { workspace, flow }
+  const circuits = createCircuits(() => systemClock.now())
+  let failures = 0
+  let loaded = 0
+  try {
+    const names = (['document', 'progress'] as const).map(
+      (port) => outputRoute(port, { space, ...scope }).topic,
+    )
+    await broker.ensureTopics(names.map((name) => topicSpec(name)))
+    await createSchemasTopic(broker, codec, space, openRegistry(config)).announce(shutdown.asked)
+    for (const named of files) {
+      let found: TextSource[] = []
+      try {
+        found = await findDocuments(named, shutdown.asked)
+      } catch (thrown) {
+        report(thrown)
+      }
+      for (const document of found) {
+        try {
+          const { documentId, parts } = await loadDocument(
+            document,
+            {
+              broker,
+              codec,
+              circuits,
+              clock: systemClock,
+              ids: uuids,
+              space,
+              scope,
+              collection,
+              source: 'load',
+            },
+            shutdown.asked,
+          )
+          loaded++
+          process.stdout.write(`${JSON.stringify({ documentId, parts, title: document.title })}\n`)
+        } catch (thrown) {
+          report(thrown)
+        }
+      }
+    }
+    return failures
+  } catch (thrown) {
+    if (!shutdown.asked.aborted) throw thrown
+    // A document loaded again has the same ids, so that what it led to before is not doubled.
+    throw new GraphmillError(
+      'aborted',
+      `Stopped after ${loaded} whole documents: run the same command again for the rest; one that is loaded twice gives the same triples.`,
+    )
+  } finally {
+    await broker.close()
+    shutdown.dispose()
+  }
+
+  function report(thrown: unknown): void {
+    const error = coded(thrown)
+    if (!error.code.startsWith('document_')) throw error
+    failures++
+    process.stderr.write(`graphmill: ${failureText(error)} ${error.remedy}\n`)
+  }
+}

@@ -1,0 +1,78 @@
+// The command line: one file a command. Exit codes: 0 well, 1 failed, 2 wrong usage; extract has more, see its file.
+import { existsSync, readFileSync } from 'node:fs'
+import { Command, CommanderError } from 'commander'
+import { coded } from '../errors.ts'
+import { addCache } from './cache.ts'
+import { addCheck } from './check.ts'
+import { coloured } from './colour.ts'
+import { addConfig } from './config.ts'
+import { addDead } from './dead.ts'
+import { addDoctor } from './doctor.ts'
+import { addExtract } from './extract.ts'
+import { failureText } from './failure.ts'
+import { addLoad } from './load.ts'
+import { readVariables } from './options.ts'
+import { addParse } from './parse.ts'
+import { addPrompt } from './prompt.ts'
+import { addPrompts } from './prompts.ts'
+import { addRejected } from './rejected.ts'
+import { addRun } from './run.ts'
+import { addStatus } from './status.ts'
+import { addTail } from './tail.ts'
+import { addTopics } from './topics.ts'
+
+// Two folders up from the sources, three from the build.
+const packageFile = ['../../package.json', '../../../package.json']
+  .map((path) => new URL(path, import.meta.url))
+  .find((url) => existsSync(url))!
+const { version, description } = JSON.parse(readFileSync(packageFile, 'utf8')) as {
+  version: string
+  description: string
+}
+
+const program = new Command('graphmill')
+  .description(description)
+  .version(version)
+  .showSuggestionAfterError()
+  .configureHelp({ sortSubcommands: false })
+  .exitOverride()
+
+const commands = [
+  addExtract,
+  addRun,
+  addLoad,
+  addPrompt,
+  addTail,
+  addTopics,
+  addDead,
+  addStatus,
+  addRejected,
+  addParse,
+  addCheck,
+  addDoctor,
+  addConfig,
+  addPrompts,
+  addCache,
+]
+for (const add of commands) add(program)
+
+// Whoever reads our output may have had enough: that is no failure of ours.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error
+  process.exit(0)
+})
+
+try {
+  readVariables(program, process.env)
+  await program.parseAsync()
+} catch (thrown) {
+  if (thrown instanceof CommanderError) {
+    // commander has printed what is wrong, or the help that was asked for.
+    process.exitCode = thrown.exitCode === 0 ? 0 : 2
+  } else {
+    const error = coded(thrown)
+    console.error(`${coloured('red', `graphmill: ${failureText(error)}`, process.stderr)}\n${error.remedy}`)
+    if (error.code === 'unexpected' && error.cause instanceof Error) console.error(error.cause.stack)
+    process.exitCode = error.code === 'usage' || error.code === 'configuration_invalid' ? 2 : 1
+  }
+}

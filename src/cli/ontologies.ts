@@ -1,0 +1,54 @@
+// The ontologies of a command's flows, as the configuration names them.
+import { join } from 'node:path'
+import type { Config } from '../config/config.ts'
+import { GraphmillError } from '../errors.ts'
+import type { DeskOptions } from '../ontology/desk.ts'
+import { endpointOf } from '../ontology/embeddings.ts'
+import { type Ontologies, openOntologies } from '../ontology/ontologies.ts'
+
+export const ontologyOptions = [
+  'ontologies',
+  'ontology-budget',
+  'embeddings',
+  'embeddings-model',
+  'embeddings-key',
+] as const
+
+/**
+ * Opens the ontologies of flows. A flow that is opened again keeps the versions that it had loaded, so that replies to them can
+ * still be checked; broken files leave in force what was.
+ */
+export function createOntologyOpener(): (config: Config) => Promise<Ontologies> {
+  const opened = new Map<string, Ontologies>()
+  /** Throws `configuration_invalid`, and what reading the files throws. */
+  return async (config) => {
+    const { ontologies: paths, 'ontology-budget': budget, workspace, flow } = config.options
+    if (paths.length === 0)
+      throw new GraphmillError(
+        'configuration_invalid',
+        'ontologies must name the files that the extractor ontology reads with.',
+      )
+    const embeddings = embeddingsOf(config)
+    const options = { paths, budget, ...(embeddings && { embeddings }) }
+    const key = JSON.stringify([workspace, flow])
+    const known = opened.get(key)
+    if (known) await known.reload(options)
+    else opened.set(key, await openOntologies(options))
+    return opened.get(key)!
+  }
+}
+
+function embeddingsOf({ options, cacheDir, servers }: Config): DeskOptions['embeddings'] {
+  const { embeddings: url, 'embeddings-model': model, 'embeddings-key': given } = options
+  if (url === undefined) return undefined
+  if (model === undefined)
+    throw new GraphmillError(
+      'configuration_invalid',
+      'embeddings-model must name the model of the embeddings endpoint.',
+    )
+  const { origin } = endpointOf(url)
+  // The key of the language model is for its own server only.
+  const ownServer = URL.parse(servers.openaiBaseUrl ?? 'https://api.openai.com')?.origin
+  const apiKey = given ?? (origin === ownServer ? servers.openaiApiKey : undefined)
+  return { url, model, apiKey, timeoutMs: options['llm-timeout'] * 1000, cacheDir: join(cacheDir, 'vectors') }
+}

@@ -1,0 +1,72 @@
+// How the options of the table become flags of a command, and a command's flags the configuration.
+import { type Command, Option } from 'commander'
+import { type Config, readConfig, variableOf } from '../config/config.ts'
+import { type OptionEntry, type OptionName, optionTable } from '../config/options.ts'
+import { GraphmillError } from '../errors.ts'
+
+/** Adds options of the table to a command; `config` is on every one. */
+export function addOptions(command: Command, names: readonly OptionName[]): Command {
+  for (const name of [...names, 'config'] as const) {
+    const entry: OptionEntry = optionTable[name]
+    const flag = entry.type === 'flag' ? `--${name}` : `--${name} <${entry.value ?? 'VALUE'}>`
+    const list = Array.isArray(entry.default) ? entry.default.join(',') : entry.default
+    const choices = entry.choices ? ` (${entry.choices.join(', ')})` : ''
+    const shown = list === undefined || list === '' ? '' : ` [${list}]`
+    const option = new Option(flag, `${entry.help}${choices}${shown}`)
+    if (entry.type === 'list')
+      option.argParser((value: string, before: string[] | undefined) => [...(before ?? []), value])
+    command.addOption(option)
+  }
+  return command
+}
+
+/**
+ * Options that only one command has, such as `tail --from`, may be given as environment variables, too; those of the table get
+ * theirs with the configuration. Throws `usage` for a value that is none.
+ */
+export function readVariables(
+  program: Command,
+  environment: Readonly<Record<string, string | undefined>>,
+): void {
+  for (const [command, option] of ownOptions(program)) {
+    const variable = variableOf(option.long!.slice(2))
+    const text = environment[variable]
+    if (text)
+      command.setOptionValueWithSource(option.attributeName(), readVariable(option, variable, text), 'env')
+  }
+}
+
+function readVariable(option: Option, variable: string, text: string): unknown {
+  if (option.isBoolean()) return text === 'true' || text === '1'
+  try {
+    return option.parseArg ? option.parseArg(text, option.defaultValue) : text
+  } catch (cause) {
+    throw new GraphmillError('usage', `${variable}: ${(cause as Error).message}`, { cause })
+  }
+}
+
+/** The names of the options that are in no table. */
+export function ownNames(program: Command): string[] {
+  return ownOptions(program).map(([, option]) => option.long!.slice(2))
+}
+
+function ownOptions(command: Command): [Command, Option][] {
+  const own = command.options.filter(({ long }) => long && !Object.hasOwn(optionTable, long.slice(2)))
+  return [
+    ...own.map((option): [Command, Option] => [command, option]),
+    ...command.commands.flatMap(ownOptions),
+  ]
+}
+
+/** The configuration for a command that was called with these flags. Throws `configuration_invalid`. */
+export function configOf(command: Command): Config {
+  const flags: Record<string, unknown> = {}
+  for (const option of command.options) flags[option.long!.slice(2)] = flagValue(command, option)
+  return readConfig({ flags, environment: process.env })
+}
+
+/** `--no-x` is to commander an `x` that is true until it is given; here it is a flag as any other. */
+function flagValue(command: Command, option: Option): unknown {
+  const value: unknown = command.getOptionValue(option.attributeName())
+  return option.negate ? value === false || undefined : value
+}

@@ -1,0 +1,52 @@
+// `graphmill parse`: a model's reply, or JSON in a stream format, on standard input, as one JSON object on standard output.
+import { readFile } from 'node:fs/promises'
+import { type Command, Option } from 'commander'
+import { decodeText } from '../documents/read.ts'
+import { GraphmillError } from '../errors.ts'
+import { type Format, formats } from '../formats/format.ts'
+import { parseFormat } from '../formats/read-format.ts'
+import { parseReply, type ReplyType } from '../items/parse.ts'
+import { compileSchema } from '../items/validate.ts'
+
+export function addParse(program: Command): void {
+  program
+    .command('parse')
+    .description("read a model's reply on standard input and print what the items engine makes of it")
+    .addOption(
+      new Option('--response-type <TYPE>', 'what was asked of the model')
+        .choices(['text', 'json', 'jsonl'])
+        .default('jsonl'),
+    )
+    .option('--schema <FILE>', 'JSON Schema of an item, or of the value for json')
+    .addOption(
+      new Option('--format <FORMAT>', 'read JSON texts in this format by its own rules, not a reply')
+        .choices(formats)
+        .conflicts('responseType'),
+    )
+    .option('--strict', "the specification's plain line parser; for a format, nothing that it forbids")
+    .action(async (options: ParseFlags) => {
+      process.stdout.write(`${JSON.stringify(await parse(options))}\n`)
+    })
+}
+
+interface ParseFlags {
+  readonly responseType: ReplyType
+  readonly format?: Format
+  readonly schema?: string
+  readonly strict?: boolean
+}
+
+async function parse({ responseType, format, schema: path, strict = false }: ParseFlags): Promise<object> {
+  const schema = path === undefined ? undefined : compileSchema(await readSchema(path))
+  if (format) return parseFormat(format, process.stdin, { strict, ...(schema && { check: schema.check }) })
+  const text = decodeText(process.stdin, 'standard input', { lossy: true })
+  return parseReply(text, { responseType, schema, strict })
+}
+
+async function readSchema(path: string): Promise<Record<string, unknown>> {
+  try {
+    return JSON.parse(await readFile(path, 'utf8'))
+  } catch (cause) {
+    throw new GraphmillError('schema_invalid', `${path}: ${(cause as Error).message}.`, { cause })
+  }
+}

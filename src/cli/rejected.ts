@@ -1,0 +1,75 @@
+// `graphmill rejected`: how many items were rejected, by prompt, model and reason, from all that the topic holds.
+import type { Command } from 'commander'
+import type { Broker } from '../broker/broker.ts'
+import type { Config } from '../config/config.ts'
+import { coded } from '../errors.ts'
+import { outputRoute } from '../flow/ports.ts'
+import { createSchemasTopic } from '../flow/schemas-topic.ts'
+import { onShutdown } from '../flow/shutdown.ts'
+import { createCodec } from '../messages/codec.ts'
+import type { Message } from '../messages/envelope.ts'
+import { loadSchemas } from '../messages/registry.ts'
+import { brokerOptions, openBroker } from './broker.ts'
+import { addOptions, configOf } from './options.ts'
+import { printTable } from './table.ts'
+
+interface Row {
+  readonly prompt: string
+  readonly model: string
+  readonly reason: string
+  items: number
+}
+
+export function addRejected(program: Command): void {
+  const command = program
+    .command('rejected')
+    .description('count the items that were rejected, by prompt, model and reason')
+    .action(async () => {
+      const config = configOf(command)
+      const { json } = config.options
+      const shutdown = onShutdown()
+      const broker = await openBroker(config)
+      try {
+        const rows = await countRejected(broker, config, shutdown.asked)
+        if (rows.length === 0 && !json) process.stderr.write('nothing was rejected\n')
+        printTable(
+          rows.map((row) => ({ ...row })),
+          json,
+        )
+      } finally {
+        await broker.close()
+        shutdown.dispose()
+      }
+    })
+  addOptions(command, [...brokerOptions, 'workspace', 'flow', 'json'])
+}
+
+/** The most frequent first. A message that was published twice counts once. */
+async function countRejected(broker: Broker, { options }: Config, signal: AbortSignal): Promise<Row[]> {
+  const { topic } = outputRoute('rejected', options)
+  const schemas = createSchemasTopic(broker, createCodec(loadSchemas()), options.space)
+  const rows = new Map<string, Row>()
+  const counted = new Set<string>()
+  try {
+    for await (const entry of broker.read({ topic, from: 'earliest', until: 'end' }, signal)) {
+      const { id, payload } = (await schemas.decode(entry, signal)) as Message<'Rejected'>
+      if (counted.has(id)) continue
+      counted.add(id)
+      for (const { reason } of payload.items) {
+        const key = JSON.stringify([payload.promptId, payload.model, reason])
+        const row = rows.get(key) ?? {
+          prompt: payload.promptId,
+          model: payload.model ?? '',
+          reason,
+          items: 0,
+        }
+        row.items++
+        rows.set(key, row)
+      }
+    }
+  } catch (thrown) {
+    // Nobody has run the flow yet.
+    if (coded(thrown).code !== 'topic_missing') throw thrown
+  }
+  return [...rows.values()].sort((one, other) => other.items - one.items)
+}

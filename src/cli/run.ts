@@ -1,0 +1,220 @@
+// `graphmill run`: processors on a real broker, until told to stop. SIGTERM finishes what is in hand and exits 0.
+import { type Command, Option } from 'commander'
+import { processors as allProcessors } from '../../processors/index.ts'
+import type { Broker } from '../broker/broker.ts'
+import type { Config } from '../config/config.ts'
+import { readFlows } from '../config/flows.ts'
+import { changes, contentOf } from '../config/watch.ts'
+import { coded, GraphmillError } from '../errors.ts'
+import { createCircuits } from '../flow/circuits.ts'
+import { createFlowSet, type PreparedFlow } from '../flow/flow-set.ts'
+import type { AnyProcessor } from '../flow/processor.ts'
+import { run } from '../flow/run.ts'
+import { onShutdown } from '../flow/shutdown.ts'
+import { systemClock } from '../flow/system.ts'
+import { serveHttp } from '../observe/http.ts'
+import { createLogger } from '../observe/log.ts'
+import { createMetrics } from '../observe/metrics.ts'
+import type { TripleStore } from '../rdf/store.ts'
+import { version } from '../version.ts'
+import { announceModel, createAssembler, findProcessors } from './assembly.ts'
+import { awaitBroker, brokerOptions, openRegistry } from './broker.ts'
+import { ontologyOptions } from './ontologies.ts'
+import { addOptions, configOf } from './options.ts'
+import { replyOptions } from './replies.ts'
+import { openStore, storeOptions } from './stores.ts'
+
+/** Added to the model's timeout: the longest drain, in milliseconds. */
+const drainExtraMs = 15_000
+
+export function addRun(program: Command): void {
+  const command = program
+    .command('run')
+    .description('run processors on a broker, until told to stop')
+    .argument('[processors...]', `any of ${allProcessors.map(({ name }) => name).join(', ')}`)
+    .addOption(new Option('--all', 'every processor'))
+    .action(async (names: string[], { all = false }: { all?: boolean }) => {
+      if (all === names.length > 0)
+        throw new GraphmillError(
+          'usage',
+          all ? 'Name processors or --all, not both.' : 'Name the processors to run, or --all.',
+        )
+      const chosen = all ? allProcessors : findProcessors(names)
+      await runUntilStopped(configOf(command), chosen, all)
+    })
+  addOptions(command, [
+    ...brokerOptions,
+    'workspace',
+    'flow',
+    'flows',
+    'llm',
+    'model',
+    'llm-timeout',
+    'num-ctx',
+    'output-mode',
+    'concurrency',
+    'requests-per-minute',
+    'tokens-per-minute',
+    'prompts',
+    'extractors',
+    ...ontologyOptions,
+    ...replyOptions,
+    'chunk-size',
+    'chunk-overlap',
+    'schemas',
+    'provenance',
+    ...storeOptions,
+    'http',
+    'drain',
+    'log-level',
+  ])
+}
+
+/** How often the flows file, prompts and the like are looked at, in milliseconds. */
+const watchMs = 2000
+
+async function runUntilStopped(
+  config: Config,
+  processors: readonly AnyProcessor[],
+  all: boolean,
+): Promise<void> {
+  const { options } = config
+  const shutdown = onShutdown()
+  const signal = shutdown.asked
+  const needsModel = processors.some(({ name }) => name === 'prompt' || name === 'text-completion')
+  const log = createLogger(config.origins['log-level'] === 'default' ? 'info' : options['log-level'])
+  const metrics = createMetrics()
+  const circuits = createCircuits(() => systemClock.now())
+  const assembler = createAssembler({ fallback: undefined, needsModel, provenance: 'subgraph', log }, signal)
+  const graceMs = options.drain === 'now' ? 0 : options['llm-timeout'] * 1000 + drainExtraMs
+  const flows = createFlowSet(log, signal)
+  const registry = openRegistry(config)
+  const startedAt = new Date(systemClock.now())
+  let ready = false
+  let broker: Broker
+  let store: TripleStore
+  /** What was opened, to be closed in reverse. */
+  const opened: { close(): Promise<void> }[] = []
+
+  try {
+    const prepared = await prepare()
+    const http = await openHttp()
+    if (http) opened.push(http)
+    broker = await awaitBroker(config, log, signal)
+    opened.push(broker)
+    store = openStore(config)
+    opened.push(store)
+    await flows.apply(prepared, graceMs)
+    ready = true
+    log.info(
+      { processors: processors.map(({ name }) => name), flows: flows.names, http: http?.url },
+      'running',
+    )
+    const stopped = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
+    await Promise.race([stopped, flows.failed, follow()])
+    log.info({ drain: options.drain }, 'stopping')
+    shutdown.now.addEventListener('abort', () => void flows.stop(0))
+    await flows.stop(graceMs)
+  } catch (thrown) {
+    // Told to stop while it was starting: there is nothing to finish.
+    if (!signal.aborted || coded(thrown).code !== 'aborted') throw thrown
+  } finally {
+    for (const each of opened.reverse()) await each.close()
+    shutdown.dispose()
+  }
+  log.info('stopped')
+
+  /** Every flow with its model and prompts, before anything is started. */
+  async function prepare(): Promise<PreparedFlow[]> {
+    const configs = options.flows ? readFlows(options.flows, config) : [config]
+    return Promise.all(
+      configs.map(async (each): Promise<PreparedFlow> => {
+        const assembly = await assembler.assemble(each)
+        if (needsModel) say(announceModel(assembly.llm))
+        const [{ workspace, flow, settings }] = assembly.flows
+        // Of all extractors, a flow runs those that it names.
+        const chosen = processors.filter(
+          ({ name }) => !all || !name.startsWith('extract-') || settings.extractors.includes(name),
+        )
+        const fingerprint = JSON.stringify(each.options) + (await contentOf(watched(each)))
+        return {
+          name: `${workspace}/${flow}`,
+          fingerprint,
+          start: (until) =>
+            run(
+              {
+                ...assembly,
+                broker,
+                processors: chosen,
+                store,
+                ...(registry && { registry }),
+                metrics,
+                circuits,
+              },
+              until,
+            ),
+        }
+      }),
+    )
+  }
+
+  /** Takes up every change of the files until told to stop. */
+  async function follow(): Promise<void> {
+    const paths = () =>
+      options.flows
+        ? [options.flows, ...safely(() => readFlows(options.flows!, config)).flatMap(watched)]
+        : watched(config)
+    for await (const _ of changes(paths, watchMs, signal)) {
+      try {
+        await flows.apply(await prepare(), graceMs)
+        metrics.configured(true)
+      } catch (thrown) {
+        metrics.configured(false)
+        log.error({ err: coded(thrown) }, 'the change is refused; what ran before goes on')
+      }
+    }
+  }
+
+  function openHttp() {
+    if (options.http === 'off') return undefined
+    return serveHttp({
+      address: options.http,
+      insist: config.origins.http !== 'default',
+      registry: metrics.registry,
+      ready: () => ready && !signal.aborted,
+      details: () => ({ flows: flows.names, away: circuits.open() }),
+      status: async () => ({
+        versions: { graphmill: version, node: process.versions.node },
+        startedAt: startedAt.toISOString(),
+        ready: ready && !signal.aborted,
+        configurationCurrent: metrics.configurationCurrent,
+        flows: flows.names,
+        away: circuits.open(),
+        consumers: await metrics.consumers(),
+      }),
+    })
+  }
+}
+
+/** The files and folders from which a flow is made. */
+const watched = ({ options }: Config): string[] => [
+  ...options.prompts,
+  ...options.ontologies,
+  ...options.schemas,
+]
+
+function safely(read: () => Config[]): Config[] {
+  try {
+    return read()
+  } catch {
+    return [] // the file that is broken is itself watched
+  }
+}
+
+const lines = new Set<string>()
+
+/** Says a line once. */
+function say(line: string): void {
+  if (!lines.has(line)) process.stderr.write(`${line}\n`)
+  lines.add(line)
+}

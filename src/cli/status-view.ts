@@ -1,0 +1,114 @@
+// A status as `graphmill status` shows it: one object for programs, a row or some lines for people.
+import type { Counts } from '../flow/tally.ts'
+import { costOf, type Prices, priceOf } from '../llm/prices.ts'
+import type { Message } from '../messages/envelope.ts'
+import type { Status, Tokens } from '../messages/generated.ts'
+
+/** What `--json` prints, one object a document. */
+export interface StatusView {
+  readonly documentId: string
+  readonly title: string
+  readonly state: string
+  readonly error: Status['error']
+  readonly chunks: number
+  /** Units of chunks: a chunk has one for each extractor. */
+  readonly units: Readonly<Record<'expected' | 'done' | 'partial' | 'dead', number>>
+  readonly facts: Counts
+  readonly rejected: Counts
+  /** Units that are not done, by reason. */
+  readonly incomplete: Counts
+  readonly truncated: number
+  readonly continuations: number
+  readonly repaired: number
+  readonly duplicates: number
+  readonly calls: Counts
+  /** By model. */
+  readonly tokens: Readonly<Record<string, Tokens>>
+  /** By `--prices`; null where a price or a count of tokens is unknown. */
+  readonly cost: number | null
+  /** ISO 8601. */
+  readonly updatedAt: string
+}
+
+export function viewStatus({ documentId, time, payload }: Message<'Status'>, prices: Prices): StatusView {
+  const { title, state, error, chunks, expected, done, partial, dead } = payload
+  const { facts, rejected, incomplete, truncated, repaired, duplicates, calls, tokens } = payload
+  return {
+    documentId,
+    title,
+    state,
+    error,
+    chunks,
+    units: { expected, done, partial, dead },
+    facts,
+    rejected,
+    incomplete,
+    truncated,
+    continuations: calls['continuation'] ?? 0,
+    repaired,
+    duplicates,
+    calls,
+    tokens,
+    cost: costOfAll(tokens, prices),
+    updatedAt: new Date(time).toISOString(),
+  }
+}
+
+function costOfAll(tokens: StatusView['tokens'], prices: Prices): number | null {
+  let sum = 0
+  for (const [model, used] of Object.entries(tokens)) {
+    const cost = used.unreported > 0 ? null : costOf(used, priceOf(model, prices))
+    if (cost === null) return null
+    sum += cost
+  }
+  return sum
+}
+
+/** The row of a document in the table of all. */
+export function statusRow(view: StatusView): Record<string, string | number> {
+  const { units } = view
+  return {
+    document: view.title || view.documentId,
+    state: view.state,
+    chunks: view.chunks,
+    done: `${units.done}/${units.expected}`,
+    partial: units.partial,
+    dead: units.dead,
+    facts: sum(view.facts),
+    rejected: sum(view.rejected),
+    id: view.documentId,
+  }
+}
+
+/** All that is known of one document. */
+export function statusLines(view: StatusView): string[] {
+  const { units, cost } = view
+  const tokens = Object.entries(view.tokens).map(
+    ([model, { promptTokens, completionTokens, unreported }]) =>
+      `${promptTokens} in, ${completionTokens} out${unreported > 0 ? ` (${unreported} calls without a count)` : ''}${model && ` by ${model}`}`,
+  )
+  const lines: [string, string][] = [
+    ['document', `${view.title ? `${view.title} ` : ''}${view.documentId}`],
+    ['state', `${view.state}${view.error ? `: ${view.error.message} [${view.error.type}]` : ''}`],
+    ['chunks', String(view.chunks)],
+    [
+      'units',
+      `${units.done} of ${units.expected} done, ${units.partial} partial, ${units.dead} dead${named(view.incomplete)}`,
+    ],
+    ['facts', `${sum(view.facts)}${named(view.facts)}`],
+    ['rejected', `${sum(view.rejected)}${named(view.rejected)}`],
+    ['repaired', `${view.repaired}, ${view.duplicates} repeated`],
+    ['calls', `${sum(view.calls)}${named(view.calls)}`],
+    ['tokens', tokens.join('; ') || 'none'],
+    ['cost', cost === null ? 'unknown' : cost.toFixed(4)],
+    ['updated', view.updatedAt],
+  ]
+  return lines.map(([name, text]) => `${name.padEnd(10)} ${text}`)
+}
+
+const sum = (counts: Counts) => Object.values(counts).reduce((total, count) => total + count, 0)
+
+function named(counts: Counts): string {
+  const parts = Object.entries(counts).filter(([, count]) => count > 0)
+  return parts.length === 0 ? '' : ` (${parts.map(([name, count]) => `${count} ${name}`).join(', ')})`
+}

@@ -1,0 +1,31 @@
+// Where a command's triples go: a SPARQL store where one is named, else files or standard output.
+import type { Config } from '../config/config.ts'
+import type { OptionName } from '../config/options.ts'
+import { openSparqlStore } from '../rdf/sparql-store.ts'
+import { openFileStore, openFolderStore, openStreamStore, type TripleStore } from '../rdf/store.ts'
+
+export const storeOptions = [
+  'format',
+  'out',
+  'rdf-star',
+  'store',
+  'store-protocol',
+  'store-token',
+] as const satisfies readonly OptionName[]
+
+/** For a one-shot command: the store, the file `out`, or standard output. */
+export async function openOutput({ options }: Config): Promise<TripleStore> {
+  const how = { format: options.format, rdfStar: options['rdf-star'] }
+  if (options.store !== undefined) return remote(options.store, options)
+  return options.out ? openFileStore(options.out, how) : openStreamStore(process.stdout, how)
+}
+
+/** For `run`: the store, or files in the folder `out`. */
+export function openStore({ options }: Config): TripleStore {
+  if (options.store !== undefined) return remote(options.store, options)
+  return openFolderStore(options.out ?? 'triples', { format: options.format, rdfStar: options['rdf-star'] })
+}
+
+function remote(url: string, options: Config['options']): TripleStore {
+  return openSparqlStore({ url, protocol: options['store-protocol'], token: options['store-token'] })
+}

@@ -1,0 +1,167 @@
+// One typed configuration, read once: flags, then environment, then file, then defaults. Nothing else reads the environment.
+import { existsSync, readFileSync } from 'node:fs'
+import { closest, distance } from 'fastest-levenshtein'
+import { parse } from 'yaml'
+import { GraphmillError } from '../errors.ts'
+import { cacheFolder } from './cache-folder.ts'
+import { type OptionEntry, type OptionName, type Options, optionTable } from './options.ts'
+
+/** Where a value came from. */
+export type Origin = 'flag' | 'environment' | 'file' | 'default'
+
+export interface Config {
+  readonly options: Options
+  readonly origins: Readonly<Record<OptionName, Origin>>
+  /** The configuration file that was read, if there was one. */
+  readonly file: string | undefined
+  /** The folder of the caches: `--cache-dir`, or graphmill's among those of the system. */
+  readonly cacheDir: string
+  /** The servers' own variables. */
+  readonly servers: {
+    readonly openaiBaseUrl: string | undefined
+    readonly openaiApiKey: string | undefined
+    readonly ollamaHost: string | undefined
+  }
+}
+
+export interface ConfigSources {
+  /** By option name. Values are texts, `true` for flags, lists for repeated options. */
+  readonly flags: Readonly<Record<string, unknown>>
+  readonly environment: Readonly<Record<string, string | undefined>>
+}
+
+/** The file that is read when no other is named. */
+const defaultFile = 'graphmill.yaml'
+
+/** Throws `configuration_invalid`, naming the option and where its value came from. */
+export function readConfig({ flags, environment }: ConfigSources): Config {
+  const fromEnvironment = (name: string) => environment[variableOf(name)] || undefined
+  const named = (flags['config'] as string | undefined) ?? fromEnvironment('config')
+  const path = named ?? (existsSync(defaultFile) ? defaultFile : undefined)
+  const file = path === undefined ? {} : readFile(path)
+  const options: Record<string, unknown> = {}
+  const origins: Record<string, Origin> = {}
+  for (const [name, entry] of Object.entries<OptionEntry>(optionTable)) {
+    const candidates: [Origin, string, unknown][] = [
+      ['flag', `--${name}`, flags[name]],
+      ['environment', variableOf(name), fromEnvironment(name)],
+      ['file', `${path}: ${name}`, file[name] ?? undefined],
+    ]
+    const found = candidates.find(([, , value]) => value !== undefined)
+    options[name] = found ? readValue(entry, found[1], found[2]) : entry.default
+    origins[name] = found ? found[0] : 'default'
+    if (entry.type === 'flag') options[name] ??= false
+  }
+  return {
+    options: options as Options,
+    origins: origins as Record<OptionName, Origin>,
+    file: path,
+    cacheDir: (options['cache-dir'] as string | undefined) ?? cacheFolder(environment),
+    servers: {
+      openaiBaseUrl: environment['OPENAI_BASE_URL'] || undefined,
+      openaiApiKey: environment['OPENAI_API_KEY'] || undefined,
+      ollamaHost: environment['OLLAMA_HOST'] || undefined,
+    },
+  }
+}
+
+/** A configuration in which `values`, from a place that errors name, go before all else. Throws `configuration_invalid`. */
+export function overrideConfig(
+  config: Config,
+  values: Readonly<Record<string, unknown>>,
+  place: string,
+): Config {
+  const options: Record<string, unknown> = { ...config.options }
+  const origins: Record<string, Origin> = { ...config.origins }
+  for (const [name, value] of Object.entries(values)) {
+    if (!Object.hasOwn(optionTable, name)) throw invalid(`${place}: there is no option ${name}.`)
+    options[name] = readValue(optionTable[name as OptionName], `${place}: ${name}`, value)
+    origins[name] = 'file'
+  }
+  return { ...config, options: options as Options, origins: origins as Config['origins'] }
+}
+
+/** The environment variable of an option. */
+export const variableOf = (name: string) => `GRAPHMILL_${name.toUpperCase().replaceAll('-', '_')}`
+
+/** The variables of an environment that look like options and are none, each with the one that may be meant. */
+export function strangeVariables(
+  environment: ConfigSources['environment'],
+  otherOptions: readonly string[],
+): string[] {
+  const known = [...Object.keys(optionTable), ...otherOptions, 'node-tried'].map(variableOf)
+  return Object.keys(environment)
+    .filter((name) => name.startsWith('GRAPHMILL_') && !known.includes(name))
+    .map((name) => `${name} is no option.${suggest(name, known)}`)
+}
+
+function readFile(path: string): Readonly<Record<string, unknown>> {
+  let content: unknown
+  try {
+    content = parse(readFileSync(path, 'utf8')) ?? {}
+  } catch (cause) {
+    throw invalid(`${path}: ${(cause as Error).message}`, cause)
+  }
+  if (typeof content !== 'object' || Array.isArray(content))
+    throw invalid(`${path}: it must hold options by name.`)
+  for (const key of Object.keys(content as object)) {
+    if (!Object.hasOwn(optionTable, key))
+      throw invalid(`${path}: there is no option ${key}.${suggest(key, Object.keys(optionTable))}`)
+    if (key === 'config') throw invalid(`${path}: config cannot be set in the file itself.`)
+  }
+  return content as Record<string, unknown>
+}
+
+/** `place` is where the value was given, as errors name it. */
+function readValue(entry: OptionEntry, place: string, value: unknown): unknown {
+  const wrong = (what: string, hint = '') =>
+    invalid(`${place} ${what}, not ${entry.secret ? 'what was given' : shown(value)}.${hint}`)
+  switch (entry.type) {
+    case 'count': {
+      const count = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
+      if (typeof count !== 'number' || !Number.isInteger(count) || count < (entry.least ?? 1))
+        throw wrong(`must be a whole number from ${entry.least ?? 1} on`)
+      return count
+    }
+    case 'flag': {
+      if (value === true || value === 'true' || value === '1') return true
+      if (value === false || value === 'false' || value === '0') return false
+      throw wrong('must be true or false')
+    }
+    case 'list': {
+      const given: readonly unknown[] = Array.isArray(value) ? value : [value]
+      if (!given.every((item) => typeof item === 'string' || typeof item === 'number'))
+        throw wrong('must be a text or a list of texts')
+      const list = given.flatMap((item) => String(item).split(','))
+      return list.map((item) => item.trim()).filter((item) => item !== '')
+    }
+    case 'text': {
+      if (typeof value !== 'string' && typeof value !== 'number') throw wrong('must be a text')
+      const text = String(value)
+      if (entry.choices && !entry.choices.includes(text))
+        throw wrong(`must be one of ${entry.choices.join(', ')}`, suggest(text, entry.choices))
+      return text
+    }
+    default:
+      return entry.type satisfies never
+  }
+}
+
+/** What was given; YAML may hold loops, which JSON can't show. */
+function shown(value: unknown): string {
+  return typeof value === 'object' && value !== null
+    ? Array.isArray(value)
+      ? 'a list'
+      : 'an object'
+    : JSON.stringify(value)
+}
+
+/** ` Did you mean x?`, or nothing when no known name is near. */
+export function suggest(name: string, known: readonly string[]): string {
+  if (known.length === 0) return ''
+  const near = closest(name, known as string[])
+  return distance(name, near) <= Math.max(2, name.length / 3) ? ` Did you mean ${near}?` : ''
+}
+
+const invalid = (message: string, cause?: unknown) =>
+  new GraphmillError('configuration_invalid', message, { cause })

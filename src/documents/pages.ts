@@ -1,0 +1,27 @@
+// Page numbers: which pages a part of a document holds, and on which page something stands.
+
+export interface PagesOfPart {
+  /** Where the pages begin in the document; the first may begin before the part. Empty where there are none. */
+  readonly pages: readonly number[]
+  /** The number of the first of them, from 1. */
+  readonly firstPage: number
+}
+
+/** The pages of which something stands in a part. `starts`: where every page of the document begins, rising. */
+export function pagesWithin(
+  starts: readonly number[],
+  part: { readonly offset: number; readonly text: string },
+): PagesOfPart {
+  const end = part.offset + part.text.length
+  const first = Math.max(
+    0,
+    starts.findLastIndex((start) => start <= part.offset),
+  )
+  return { firstPage: first + 1, pages: starts.slice(first).filter((start) => start < end) }
+}
+
+/** The page on which a place of the document stands; null where there are no pages. */
+export function pageAt({ pages, firstPage }: PagesOfPart, offset: number): number | null {
+  const index = pages.findLastIndex((start) => start <= offset)
+  return index < 0 ? null : firstPage + index
+}

@@ -1,0 +1,94 @@
+// The text of a PDF, page by page, with pdf.js. Run in the document worker: it may take seconds.
+import { getDocumentProxy } from 'unpdf'
+import { GraphmillError } from '../errors.ts'
+
+type PdfDocument = Awaited<ReturnType<typeof getDocumentProxy>>
+type TextItems = Awaited<ReturnType<Awaited<ReturnType<PdfDocument['getPage']>>['getTextContent']>>['items']
+
+/** The texts of the pages. Throws `document_encrypted`, `document_unreadable`, `document_empty`, `document_scanned`. */
+export async function pdfPages(bytes: Uint8Array): Promise<string[]> {
+  const pdf = await openWhole(bytes)
+  try {
+    if (pdf.numPages < 1) throw new GraphmillError('document_empty', 'it has no pages.')
+    const pages: string[] = []
+    for (let number = 1; number <= pdf.numPages; number++) pages.push(await pageText(pdf, number))
+    if (pages.every((page) => page.trim() === ''))
+      throw new GraphmillError('document_scanned', `there is no text on its ${pages.length} pages.`)
+    return pages
+  } finally {
+    await pdf.loadingTask.destroy()
+  }
+}
+
+async function pageText(pdf: PdfDocument, number: number): Promise<string> {
+  try {
+    const page = await pdf.getPage(number)
+    const { items } = await page.getTextContent()
+    page.cleanup()
+    return linesOf(items)
+  } catch (cause) {
+    const place = `page ${number} of ${pdf.numPages}`
+    throw new GraphmillError('document_unreadable', `${place} can't be read: ${(cause as Error).message}`, {
+      cause,
+    })
+  }
+}
+
+/** A tree of pages that claims too many is counted anew by pdf.js; one that claims too few is believed, so look for more. */
+async function openWhole(bytes: Uint8Array): Promise<PdfDocument> {
+  const raw = Buffer.from(bytes).toString('latin1')
+  const pdf = await open(bytes)
+  const pageObjects = raw.match(/\/Type\s*\/Page(?![a-zA-Z])/g)?.length ?? 0
+  if (pageObjects <= Math.max(0, pdf.numPages)) return pdf
+  // Pages that were taken out of the tree are objects still: only a count of the tree itself can tell.
+  const counted = raw.replace(/\/Count\s+-?\d+/g, '/Count 999999999')
+  const recounted = await open(Uint8Array.from(Buffer.from(counted, 'latin1'))).catch(() => undefined)
+  if (recounted === undefined || recounted.numPages <= pdf.numPages) {
+    await recounted?.loadingTask.destroy()
+    return pdf
+  }
+  await pdf.loadingTask.destroy()
+  return recounted
+}
+
+async function open(bytes: Uint8Array): Promise<PdfDocument> {
+  try {
+    // pdf.js takes the bytes away from whoever hands them over.
+    return await getDocumentProxy(Uint8Array.from(bytes), { verbosity: 0 })
+  } catch (cause) {
+    if ((cause as Error).name === 'PasswordException')
+      throw new GraphmillError('document_encrypted', 'it asks for a password.', { cause })
+    throw new GraphmillError(
+      'document_unreadable',
+      `it is no PDF, or a broken one: ${(cause as Error).message}`,
+      {
+        cause,
+      },
+    )
+  }
+}
+
+interface Line {
+  text: string
+  /** Height above the foot of the page, in points. */
+  readonly y: number
+}
+
+/** The lines of a page, with an empty one where the gap between two is clearly wider than usual. */
+function linesOf(items: TextItems): string {
+  const lines: Line[] = []
+  let ended = true
+  for (const item of items) {
+    if (!('str' in item)) continue
+    if (ended) lines.push({ text: '', y: item.transform[5] as number })
+    lines.at(-1)!.text += item.str
+    ended = item.hasEOL
+  }
+  const written = lines.filter(({ text }) => text.trim() !== '')
+  const gaps = written.slice(1).map(({ y }, at) => written[at]!.y - y)
+  const down = gaps.filter((gap) => gap > 0).sort((one, other) => one - other)
+  const usual = down[down.length >> 1] ?? 0
+  return written
+    .map(({ text }, at) => (at > 0 && gaps[at - 1]! > 1.4 * usual ? `\n${text}` : text))
+    .join('\n')
+}

@@ -1,0 +1,228 @@
+// Files, folders and standard input as documents of UTF-8 text, that of HTML and PDF taken out of them. What can't be read is
+// a clear error of its own, beside the others. The extension says what a file is, or its first bytes; nothing is ever guessed
+// to be encoded.
+import { createHash } from 'node:crypto'
+import { createReadStream, type Stats } from 'node:fs'
+import { open, readdir, readFile, realpath, stat } from 'node:fs/promises'
+import { basename, dirname, extname, join } from 'node:path'
+import { addAbortSignal, type Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { pathToFileURL } from 'node:url'
+import { glob } from 'tinyglobby'
+import { GraphmillError } from '../errors.ts'
+import { type ExtractedType, extractAside } from './extract.ts'
+import { sniff, spool } from './spool.ts'
+
+/** A document that can be read, as often as needed. */
+export interface TextSource {
+  readonly title: string
+  readonly uri: string
+  readonly mediaType: string
+  /** The text, piece by piece. Throws `document_unreadable`, `document_not_utf8`. */
+  text(): AsyncIterable<string>
+  /** Where its pages begin in the text, in UTF-16 code units, from page 1 on. Default: it has no pages. */
+  readonly pages?: readonly number[]
+  /** Does once what `text` would do each time: the document to go on with. Throws more `document_` errors. */
+  prepare?(signal: AbortSignal): Promise<TextSource>
+}
+
+const mediaTypes: Readonly<Record<string, string>> = {
+  '.txt': 'text/plain',
+  '.text': 'text/plain',
+  '.md': 'text/markdown',
+  '.markdown': 'text/markdown',
+  '.html': 'text/html',
+  '.htm': 'text/html',
+  '.xhtml': 'text/html',
+  '.pdf': 'application/pdf',
+}
+
+/**
+ * The files that `arguments_` name: files as they are, every text, Markdown, HTML and PDF file of a folder, what a pattern matches,
+ * and `-` for standard input. Throws `document_unreadable` for one that names nothing.
+ */
+export async function findDocuments(named: string, signal: AbortSignal): Promise<TextSource[]> {
+  if (named === '-') return [await streamSource(process.stdin, { title: 'standard input', uri: '' }, signal)]
+  const found = await statOf(named)
+  if (found?.isFile()) return [fileSource(named)]
+  if (found && !found.isDirectory()) {
+    // A pipe, such as a shell's <(command), or a device: it can be read once only.
+    const source = { title: basename(named), uri: pathToFileURL(named).href }
+    return [await streamSource(createReadStream(named), source, signal)]
+  }
+  if (!found && !/[*?[{]/.test(named))
+    throw new GraphmillError('document_unreadable', `${named}: there is no such file.`)
+  const files = found ? await filesIn(named) : await filesLike(named)
+  if (files.length === 0)
+    throw new GraphmillError('document_unreadable', `${named}: no text, Markdown, HTML or PDF file is there.`)
+  return files.sort().map(fileSource)
+}
+
+/** The files that match, each once, however many ways links to folders lead to it. */
+async function filesLike(pattern: string): Promise<string[]> {
+  const options = { absolute: true, onlyFiles: true, expandDirectories: false, caseSensitiveMatch: false }
+  const paths = await glob([pattern], options)
+  const places = new Map<string, string>()
+  for (const path of paths.sort((one, other) => one.length - other.length)) {
+    const place = join(await realpath(dirname(path)), basename(path))
+    if (!places.has(place)) places.set(place, path)
+  }
+  return [...places.values()]
+}
+
+/**
+ * The text, Markdown, HTML and PDF files of a folder and its folders, links to folders not followed. What can't be looked into is listed
+ * too, so that reading it fails as a document of its own, and no part of a folder is passed over in silence.
+ */
+async function filesIn(folder: string): Promise<string[]> {
+  const files: string[] = []
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) files.push(...(await filesIn(path).catch(() => [path])))
+    else if (Object.hasOwn(mediaTypes, extname(path).toLowerCase())) files.push(path)
+  }
+  return files
+}
+
+async function statOf(path: string): Promise<Stats | undefined> {
+  try {
+    return await stat(path)
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw new GraphmillError('document_unreadable', `${path}: ${(cause as Error).message}.`, { cause })
+  }
+}
+
+function fileSource(path: string): TextSource {
+  const source = { title: basename(path), uri: pathToFileURL(path).href }
+  const mediaType = mediaTypes[extname(path).toLowerCase()]
+  const bytes = () => readFile(path).catch((cause: Error) => raise(path, cause))
+  const plain = {
+    ...source,
+    mediaType: mediaType ?? 'text/plain',
+    text: () => decodeText(createReadStream(path, { highWaterMark: 256 * 1024 }), path),
+  }
+  if (mediaType === 'text/html' || mediaType === 'application/pdf')
+    return extracted({ ...source, mediaType, name: path, bytes })
+  if (mediaType !== undefined) return plain
+  return {
+    ...plain,
+    async prepare(signal) {
+      const found = sniff(await firstBytes(path), path)
+      if (found === 'text/plain') return plain
+      return await extracted({ ...source, mediaType: found, name: path, bytes }).prepare(signal)
+    },
+  }
+}
+
+/** A document that is read here, to the end of its stream. */
+async function streamSource(
+  stream: Readable,
+  source: Pick<TextSource, 'title' | 'uri'>,
+  signal: AbortSignal,
+): Promise<TextSource> {
+  const name = source.title
+  const spooled = await spool(addAbortSignal(signal, stream)).catch((cause: Error) => {
+    signal.throwIfAborted()
+    return raise(name, cause)
+  })
+  const mediaType = sniff(spooled.head, name)
+  if (mediaType !== 'text/plain')
+    return extracted({
+      ...source,
+      mediaType,
+      name,
+      bytes: () => buffer(spooled.bytes()),
+    })
+  return { ...source, mediaType, text: () => decodeText(spooled.bytes(), name) }
+}
+
+interface Extractable {
+  readonly title: string
+  readonly uri: string
+  readonly mediaType: ExtractedType
+  /** For messages. */
+  readonly name: string
+  readonly bytes: () => Promise<Uint8Array>
+}
+
+/** A document whose text is taken out in a thread; it is held for as long as the prepared document is. */
+function extracted({
+  name,
+  bytes,
+  ...source
+}: Extractable): TextSource & Required<Pick<TextSource, 'prepare'>> {
+  async function prepare(signal: AbortSignal): Promise<TextSource> {
+    const { text, pages } = await extractAside(
+      { name, mediaType: source.mediaType, bytes: await bytes() },
+      signal,
+    )
+    return { ...source, pages, text: () => pieces(text) }
+  }
+  return {
+    ...source,
+    prepare,
+    async *text() {
+      yield* (await prepare(new AbortController().signal)).text()
+    },
+  }
+}
+
+async function* pieces(text: string): AsyncGenerator<string> {
+  const length = 256 * 1024
+  for (let at = 0; at < text.length; at += length) yield text.slice(at, at + length)
+}
+
+async function firstBytes(path: string): Promise<Uint8Array> {
+  const file = await open(path).catch((cause: Error) => raise(path, cause))
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(8192), 0, 8192, 0)
+    return buffer.subarray(0, bytesRead)
+  } catch (cause) {
+    return raise(path, cause as Error)
+  } finally {
+    await file.close()
+  }
+}
+
+function raise(name: string, cause: Error): never {
+  throw new GraphmillError('document_unreadable', `${name}: ${cause.message}.`, { cause })
+}
+
+/** UTF-8 text in any split of its bytes, without a byte order mark. `lossy`: what is not UTF-8 becomes U+FFFD. */
+export async function* decodeText(
+  bytes: AsyncIterable<Uint8Array>,
+  name: string,
+  { lossy = false } = {},
+): AsyncGenerator<string> {
+  const decoder = new TextDecoder('utf-8', { fatal: !lossy })
+  let position = 0
+  const decode = (piece?: Uint8Array) => {
+    try {
+      return decoder.decode(piece, { stream: piece !== undefined })
+    } catch (cause) {
+      const before = new TextDecoder().decode(piece).split('\ufffd', 1)[0]!
+      const near = position + Buffer.byteLength(before)
+      throw new GraphmillError('document_not_utf8', `${name}: not UTF-8 near byte ${near}.`, { cause })
+    }
+  }
+  try {
+    for await (const piece of bytes) {
+      const text = decode(piece)
+      position += piece.length
+      if (text) yield text
+    }
+  } catch (cause) {
+    if (cause instanceof GraphmillError) throw cause
+    throw new GraphmillError('document_unreadable', `${name}: ${(cause as Error).message}.`, { cause })
+  }
+  const rest = decode()
+  if (rest) yield rest
+}
+
+/** The id of a document: by its title and text, so that loading the same again is the same document. */
+export async function documentId(source: TextSource): Promise<string> {
+  const digest = createHash('sha256').update(`${source.title}\n`)
+  for await (const piece of source.text()) digest.update(piece)
+  return `urn:graphmill:document:${digest.digest('hex').slice(0, 32)}`
+}

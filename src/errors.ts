@@ -1,0 +1,226 @@
+// Every error that graphmill raises on purpose, in one table: its code, when to try again and what the operator can do.
+// docs/errors.md lists the same codes; a test compares them.
+
+/**
+ * When the same attempt may succeed:
+ * `never` (the input is at fault), `later` (something is away: try again for as long as it lasts),
+ * `operator` (a person must mend something first: pause loudly under `run`, end a one-shot command).
+ */
+export type Retry = 'never' | 'later' | 'operator'
+
+interface Entry {
+  readonly retry: Retry
+  /** One sentence: what the operator can do. */
+  readonly remedy: string
+}
+
+const table = {
+  // messages
+  bytes_undecodable: {
+    retry: 'never',
+    remedy: 'See who writes to this topic: the bytes are not an Avro message of the expected type.',
+  },
+  schema_unknown: {
+    retry: 'never',
+    remedy: 'Let the writer publish its schema to the schemas topic or the registry, or upgrade this reader.',
+  },
+  message_too_large: {
+    retry: 'never',
+    remedy: 'Send less than 700 KiB a message; `load` cuts long documents by itself.',
+  },
+  message_invalid: { retry: 'never', remedy: 'Mend the sender: the message does not fit its schema.' },
+  deadline_exceeded: { retry: 'never', remedy: 'Send the request again with a later deadline.' },
+  reply_topic_refused: {
+    retry: 'never',
+    remedy: 'Use a response topic of the same workspace and flow as replyTo.',
+  },
+  registry_unavailable: {
+    retry: 'later',
+    remedy: 'Check that the schema registry is up and that --schema-registry names it.',
+  },
+  registry_refused: {
+    retry: 'operator',
+    remedy: 'See the message of the registry: its compatibility rules or its permissions refuse us.',
+  },
+  // broker
+  broker_unavailable: { retry: 'later', remedy: 'Check that the broker is up and that --broker names it.' },
+  broker_url_invalid: {
+    retry: 'never',
+    remedy: 'Use kafka://host:port[,host:port] or pulsar+ws://host:port.',
+  },
+  broker_refused: { retry: 'operator', remedy: 'Check the credentials and permissions for the broker.' },
+  topic_missing: { retry: 'never', remedy: 'Create the topic with `graphmill topics create`.' },
+  topic_name_invalid: { retry: 'never', remedy: 'Use only a-z, 0-9, _ and - in the parts of a topic name.' },
+  // prompts
+  prompt_unknown: { retry: 'never', remedy: 'Name a prompt that `graphmill check` lists.' },
+  prompt_invalid: { retry: 'never', remedy: 'Mend the prompt file; `graphmill check` shows the place.' },
+  prompt_render_failed: { retry: 'never', remedy: 'Give every term that the template names.' },
+  terms_invalid: { retry: 'never', remedy: 'Send every term as JSON text; a plain string needs quotes.' },
+  schema_invalid: { retry: 'never', remedy: 'Mend the JSON Schema at the place named.' },
+  row_schema_invalid: {
+    retry: 'never',
+    remedy: 'Mend the row schema file; `graphmill check` shows the place.',
+  },
+  row_schema_unknown: {
+    retry: 'never',
+    remedy: 'Configure the row schema again with --schemas, then replay the dead letter.',
+  },
+  reply_not_json: {
+    retry: 'never',
+    remedy: 'Ask for JSON more plainly in the prompt, or use a model that follows instructions.',
+  },
+  reply_schema_failed: {
+    retry: 'never',
+    remedy: 'Show the model the schema in the prompt, or loosen the schema.',
+  },
+  // model
+  llm_unavailable: {
+    retry: 'later',
+    remedy: 'Check that the model server is up and that OPENAI_BASE_URL (or OLLAMA_HOST) names it.',
+  },
+  llm_rate_limited: {
+    retry: 'later',
+    remedy: 'Lower --concurrency, or ask the provider for a higher limit.',
+  },
+  llm_model_loading: { retry: 'later', remedy: 'Wait until the server has loaded the model.' },
+  llm_authentication: { retry: 'operator', remedy: 'Set OPENAI_API_KEY to a key that the server accepts.' },
+  llm_model_unknown: { retry: 'operator', remedy: 'Name a model that the server has, with --model.' },
+  llm_quota_exhausted: { retry: 'operator', remedy: 'Add credit to the account, or use another key.' },
+  llm_request_invalid: { retry: 'never', remedy: 'See the message of the server: it refused the request.' },
+  llm_response_invalid: {
+    retry: 'never',
+    remedy: 'Check that the address is that of an OpenAI-compatible server.',
+  },
+  context_overflow: {
+    retry: 'never',
+    remedy: 'Use smaller chunks (--chunk-size) or a model with a larger context.',
+  },
+  item_too_long: {
+    retry: 'never',
+    remedy: 'Raise max-tokens of the prompt, or use a model that may write longer replies.',
+  },
+  reasoning_too_long: {
+    retry: 'never',
+    remedy: 'Raise max-tokens of the prompt, or let the model think less.',
+  },
+  calls_exhausted: {
+    retry: 'never',
+    remedy: 'Use smaller chunks (--chunk-size), or allow more calls a run with --max-calls.',
+  },
+  cost_limit_reached: { retry: 'never', remedy: 'Raise --max-cost and run again with --resume.' },
+  offline_unsupported: {
+    retry: 'never',
+    remedy: 'Use a real model for this prompt: set OPENAI_BASE_URL and OPENAI_API_KEY.',
+  },
+  llm_not_configured: {
+    retry: 'operator',
+    remedy: 'Name a model: --llm openai with OPENAI_BASE_URL and OPENAI_API_KEY, or --llm offline.',
+  },
+  // ontologies
+  ontology_invalid: {
+    retry: 'never',
+    remedy: 'Mend the ontology at the place named; `graphmill check` shows all that is wrong.',
+  },
+  ontology_context_remote: {
+    retry: 'never',
+    remedy: 'Write the JSON-LD context into the file: no context is ever fetched.',
+  },
+  ontology_not_configured: { retry: 'operator', remedy: 'Name the ontology files with --ontologies.' },
+  version_gone: {
+    retry: 'never',
+    remedy:
+      'Replay the dead letter where that version of the ontologies is loaded, or extract the document again.',
+  },
+  embeddings_unavailable: {
+    retry: 'later',
+    remedy: 'Check that the embeddings server is up and that --embeddings names it.',
+  },
+  embeddings_refused: {
+    retry: 'operator',
+    remedy:
+      'Check --embeddings, --embeddings-model and the key; without --embeddings words are compared instead.',
+  },
+  // formats
+  record_invalid: { retry: 'never', remedy: 'Mend the input at the line that the message names.' },
+  // documents
+  document_unreadable: { retry: 'never', remedy: 'Check that the file exists and may be read.' },
+  document_not_utf8: { retry: 'never', remedy: 'Convert the file to UTF-8.' },
+  document_encrypted: {
+    retry: 'never',
+    remedy: 'Save a copy without a password, and load that.',
+  },
+  document_scanned: {
+    retry: 'never',
+    remedy: 'Run text recognition (OCR) over it first: its pages are pictures.',
+  },
+  document_unsupported: {
+    retry: 'never',
+    remedy: 'Convert it to text, Markdown, HTML or PDF.',
+  },
+  document_unknown: {
+    retry: 'never',
+    remedy: 'Name a document that `graphmill status` lists; the processor `ledger` must run to know any.',
+  },
+  document_empty: { retry: 'never', remedy: 'Give a document that holds text.' },
+  // everything else
+  configuration_invalid: { retry: 'operator', remedy: 'Mend the option or file that the message names.' },
+  usage: { retry: 'operator', remedy: 'See `graphmill --help`.' },
+  store_refused: {
+    retry: 'operator',
+    remedy: 'Check the address in --store, its credentials, and whether --store-protocol is what it takes.',
+  },
+  store_failed: {
+    retry: 'later',
+    remedy: 'Check the disk that --out names, or the store that --store names.',
+  },
+  aborted: { retry: 'later', remedy: 'Nothing: the work was stopped on request and will be done again.' },
+  unexpected: { retry: 'never', remedy: 'Report it, with the cause: this is a defect in graphmill.' },
+} as const satisfies Record<string, Entry>
+
+export type ErrorCode = keyof typeof table
+
+/** The whole table, for `docs/errors.md` and its test. */
+export const errorTable: Readonly<Record<ErrorCode, Entry>> = table
+
+export interface GraphmillErrorOptions {
+  readonly cause?: unknown
+  /** For rate limits: how long the server asks us to wait, in milliseconds. */
+  readonly retryAfterMs?: number
+  /** What is down, for the circuits: `llm:<provider> <model>` or `topic:<name>`. */
+  readonly circuit?: string
+  /** Facts for the reader of the error, such as a category, a place or a verbatim reply. */
+  readonly details?: Readonly<Record<string, unknown>>
+}
+
+/** An error with a code from the table. `message` is one sentence without the remedy. */
+export class GraphmillError extends Error {
+  readonly code: ErrorCode
+  readonly retryAfterMs: number | undefined
+  readonly circuit: string | undefined
+  readonly details: Readonly<Record<string, unknown>>
+
+  constructor(code: ErrorCode, message: string, options: GraphmillErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.name = 'GraphmillError'
+    this.code = code
+    this.retryAfterMs = options.retryAfterMs
+    this.circuit = options.circuit
+    this.details = options.details ?? {}
+  }
+
+  get retry(): Retry {
+    return errorTable[this.code].retry
+  }
+
+  get remedy(): string {
+    return errorTable[this.code].remedy
+  }
+}
+
+/** Anything thrown, as a GraphmillError: coded errors as they are, aborts as `aborted`, the rest as `unexpected`. */
+export function coded(thrown: unknown): GraphmillError {
+  if (thrown instanceof GraphmillError) return thrown
+  const message = thrown instanceof Error ? thrown.message : String(thrown)
+  const aborted = thrown instanceof Error && (thrown.name === 'AbortError' || thrown.name === 'TimeoutError')
+  return new GraphmillError(aborted ? 'aborted' : 'unexpected', message, { cause: thrown })
+}

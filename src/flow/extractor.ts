@@ -1,0 +1,282 @@
+// An extractor: a chunk becomes prompt requests, one for each unit of work, whose replies come back to the extractor's own
+// topic, and every part of a reply becomes facts. Nothing is remembered between the two: all that is needed travels in the messages.
+import { topicName } from '../broker/topics.ts'
+import { GraphmillError } from '../errors.ts'
+import { excerptOf } from '../items/excerpt.ts'
+import type { Message } from '../messages/envelope.ts'
+import type {
+  DefinitionInit,
+  OntologyAttributeInit,
+  OntologyEntityInit,
+  OntologyRelationshipInit,
+  ProgressInit,
+  PromptResponse,
+  RejectionInit,
+  RelationshipInit,
+  TopicInit,
+} from '../messages/generated.ts'
+import type { Row } from '../rows/row.ts'
+import { type Context, defineProcessor, type Output, type Outputs, type Processor } from './processor.ts'
+
+/** A fact, by the port of its message. */
+export interface FactPorts {
+  readonly definitions: DefinitionInit
+  readonly relationships: Required<RelationshipInit>
+  readonly topics: TopicInit
+  readonly rows: Row
+  readonly 'ontology-entities': OntologyEntityInit
+  readonly 'ontology-relationships': OntologyRelationshipInit
+  readonly 'ontology-attributes': OntologyAttributeInit
+}
+
+export type FactPort = keyof FactPorts
+
+/** An item, as a prompt's own schema lets it pass. */
+export type Item = Readonly<Record<string, unknown>>
+
+/** A fact with the port it goes to, or why an item is none: a word to count it by and, where that says too little, a sentence. */
+export type Fact<P extends FactPort = FactPort> =
+  | { [N in P]: { readonly to: N; readonly fact: FactPorts[N] } }[P]
+  | { readonly refused: string; readonly message?: string }
+
+/** What is asked of the prompt for one chunk. */
+export interface UnitRequest {
+  /** The unit of work. Default: the extractor's name. */
+  readonly unit?: string
+  readonly terms: Readonly<Record<string, unknown>>
+  /** What the reply brings back, besides unit and place: 3 KiB at most; ids, versions, offsets. */
+  readonly context?: Readonly<Record<string, string>>
+}
+
+/** How one part of a reply is read. */
+export interface ReplyReader<P extends FactPort> {
+  /** `place` is the item's among all items of the part. */
+  readonly fact: (item: Item, place: number) => Fact<P>
+  /** What a message of these facts says besides run and model. Default: `{ facts }`. */
+  payload?(facts: readonly FactPorts[P][], to: P): object
+}
+
+export interface UnitExtractorOptions<P extends FactPort> {
+  readonly name: string
+  /** The prompt to run. */
+  readonly prompt: string
+  readonly outputs: readonly P[]
+  /** The requests that a chunk leads to; none where there is nothing to ask. */
+  readonly requests: (
+    chunk: Message<'Chunk'>,
+    context: Context,
+  ) => Iterable<UnitRequest> | AsyncIterable<UnitRequest>
+  /** May throw: then the part of the reply is given up, and its unit is partial. */
+  readonly reader: (
+    reply: PromptResponse,
+    context: Context,
+    items: readonly unknown[],
+  ) => ReplyReader<P> | Promise<ReplyReader<P>>
+}
+
+export interface ExtractorOptions<Kind extends string, P extends FactPort> {
+  readonly name: string
+  /** The prompt to run for each chunk. */
+  readonly prompt: string
+  readonly terms: (chunk: Message<'Chunk'>['payload']) => Readonly<Record<string, unknown>>
+  /** The kind of an item that carries no `type`, for prompts of a single kind. */
+  readonly implied?: Kind
+  /** From an item to a fact, by the item's type. */
+  readonly facts: { readonly [K in Kind]: (item: Item) => Fact<P> }
+  readonly outputs: readonly P[]
+}
+
+type Written = 'prompt' | 'rejected' | 'progress' | FactPort
+
+export type Extractor = Processor<'chunk' | 'prompt-reply', Written>
+
+/** Facts, and rejections, of one message, at most. */
+const batchFacts = 500
+const batchRejections = 300
+/** The length of a message's facts as JSON, at most: rows are sent twice over, in UTF-8, and must fit 700 KiB. */
+const batchLength = 100_000
+
+/**
+ * Declares an extractor from a prompt and a dispatch table.
+ * @example
+ * export const extractDefinitions = defineExtractor({
+ *   name: 'extract-definitions', prompt: 'extract-definitions', implied: 'definition', outputs: ['definitions'],
+ *   terms: (chunk) => ({ text: chunk.text }),
+ *   facts: { definition: (item) => ({ to: 'definitions', fact: { … } }) },
+ * })
+ */
+export function defineExtractor<const Kind extends string, const P extends FactPort>(
+  options: ExtractorOptions<Kind, P>,
+): Extractor {
+  const { name, prompt, outputs, facts, implied } = options
+  function fact(item: Item): Fact<P> {
+    const kind = item['type'] ?? implied
+    if (typeof kind !== 'string' || !Object.hasOwn(facts, kind)) return { refused: 'unknown_type' }
+    return facts[kind as Kind](item)
+  }
+  return defineUnitExtractor<P>({
+    name,
+    prompt,
+    outputs,
+    requests: (chunk) => [{ terms: options.terms(chunk.payload) }],
+    reader: () => ({ fact }),
+  })
+}
+
+/**
+ * Declares an extractor that may ask several things of a chunk, or reads a reply by what its request said of it.
+ * @example
+ * export const extractRows = defineUnitExtractor({
+ *   name: 'extract-rows', prompt: 'extract-rows', outputs: ['rows'],
+ *   requests: (chunk, { settings }) => settings.rowSchemas.map((schema) => ({ unit: `extract-rows:${schema.name}`, terms: { … } })),
+ *   reader: (reply, { settings }) => ({ fact: (item) => … }),
+ * })
+ */
+export function defineUnitExtractor<const P extends FactPort>(options: UnitExtractorOptions<P>): Extractor {
+  const { name, prompt } = options
+
+  async function* ask(message: Message<'Chunk'>, context: Context): Outputs<'prompt'> {
+    const { text, part, index } = message.payload
+    const place = { space: context.space, workspace: message.workspace, flow: message.flow }
+    const replyTo = topicName({ ...place, class: 'response', role: 'prompt', receiver: name })
+    const here = { part: String(part), index: String(index), length: String(text.length) }
+    for await (const request of options.requests(message, context)) {
+      const terms = Object.fromEntries(
+        Object.entries(request.terms).map(([term, value]) => [term, JSON.stringify(value)]),
+      )
+      const echo = { ...request.context, unit: request.unit ?? name, ...here }
+      yield { to: 'prompt', payload: { promptId: prompt, terms, streaming: true, context: echo }, replyTo }
+    }
+  }
+
+  async function* sort(
+    message: Message<'PromptResponse'>,
+    context: Context,
+  ): Outputs<Exclude<Written, 'prompt'>> {
+    const reply = message.payload
+    const items = itemsOf(reply)
+    const { fact: read, payload = (facts) => ({ facts }) } = await options.reader(reply, context, items)
+    const facts = new Map<FactPort, FactPorts[P][]>()
+    const refused: RejectionInit[] = []
+    for (const [place, item] of items.entries()) {
+      const fact: Fact<P> = isItem(item) ? read(item, place) : { refused: 'not_object' }
+      if ('refused' in fact) {
+        const text = excerptOf(JSON.stringify(item))
+        refused.push({
+          reason: fact.refused,
+          text,
+          message: fact.message ?? `The item is no fact: ${fact.refused}.`,
+        })
+        continue
+      }
+      const list = facts.get(fact.to)
+      if (list) list.push(fact.fact)
+      else facts.set(fact.to, [fact.fact])
+    }
+    const { run, model, promptId } = reply
+    for (const [to, all] of facts)
+      for (const part of batches(all))
+        yield { to, payload: { run, model, ...payload(part, to as P) } } as Output<FactPort>
+    for (let first = 0; first < refused.length; first += batchRejections)
+      yield {
+        to: 'rejected',
+        payload: { promptId, run, model, items: refused.slice(first, first + batchRejections) },
+      }
+    const counts = Object.fromEntries([...facts].map(([to, all]) => [to, all.length]))
+    const unit = reply.context['unit'] ?? name
+    yield { to: 'progress', payload: progressOf(unit, reply, { facts: counts, refused }) }
+  }
+
+  return defineProcessor<'chunk' | 'prompt-reply', Written>({
+    name,
+    inputs: ['chunk', 'prompt-reply'],
+    outputs: ['prompt', 'rejected', 'progress', ...options.outputs],
+    async *handle(message, context): Outputs<Written> {
+      if (message.type === 'Chunk') yield* ask(message, context)
+      else yield* sort(message, context)
+    },
+  })
+}
+
+function itemsOf(reply: PromptResponse): readonly unknown[] {
+  if (reply.object === null) return []
+  let items: unknown
+  try {
+    items = JSON.parse(reply.object)
+  } catch (cause) {
+    throw new GraphmillError('message_invalid', 'The object of the reply is not JSON.', { cause })
+  }
+  if (!Array.isArray(items))
+    throw new GraphmillError('message_invalid', 'The object of the reply is not an array of items.')
+  return items
+}
+
+export function isItem(item: unknown): item is Item {
+  return typeof item === 'object' && item !== null && !Array.isArray(item)
+}
+
+function progressOf(
+  unit: string,
+  reply: PromptResponse,
+  found: { facts: Record<string, number>; refused: readonly RejectionInit[] },
+): ProgressInit {
+  const rejected: Record<string, number> = { ...(reply.endOfStream ? reply.rejections : {}) }
+  for (const { reason } of found.refused) rejected[reason] = (rejected[reason] ?? 0) + 1
+  return {
+    kind: 'reply',
+    unit,
+    run: reply.run,
+    seq: reply.seq,
+    last: reply.endOfStream,
+    incomplete: reply.incomplete,
+    facts: found.facts,
+    rejected,
+    repaired: reply.endOfStream ? reply.repaired : 0,
+    duplicates: reply.endOfStream ? reply.duplicates : 0,
+    usage: reply.usage,
+    model: reply.model,
+    error: reply.error,
+  }
+}
+
+/** The facts in lists that fit a message. */
+function* batches<T>(facts: readonly T[]): Generator<T[]> {
+  let batch: T[] = []
+  let length = 0
+  for (const fact of facts) {
+    const more = JSON.stringify(fact).length
+    if (batch.length === batchFacts || (batch.length > 0 && length + more > batchLength)) {
+      yield batch
+      batch = []
+      length = 0
+    }
+    batch.push(fact)
+    length += more
+  }
+  if (batch.length > 0) yield batch
+}
+
+/** Characters of a name, at most: percent-encoded several times over it must still fit a message. */
+const maxName = 2000
+/** Characters of any other text, at most. */
+const maxText = 100_000
+
+/**
+ * Some fields of an item as texts, or why the item is no fact: `empty` (missing, blank, not a string) or `too_long`
+ * (names over 2,000 characters, the field `definition` over 100,000). A list of fields is a field and its aliases.
+ */
+export function texts<const Name extends string>(
+  item: Item,
+  fields: { readonly [N in Name]: readonly string[] },
+): { readonly [N in Name]: string } | { readonly refused: string } {
+  const found: Record<string, string> = {}
+  for (const [name, aliases] of Object.entries<readonly string[]>(fields)) {
+    const value = aliases
+      .map((alias) => item[alias])
+      .find((each) => typeof each === 'string' && each.trim() !== '')
+    if (typeof value !== 'string') return { refused: 'empty' }
+    if (value.length > (name === 'definition' ? maxText : maxName)) return { refused: 'too_long' }
+    found[name] = value
+  }
+  return found as { [N in Name]: string }
+}

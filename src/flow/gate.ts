@@ -1,0 +1,51 @@
+// A flow's way to its model: through the model's circuit, then the governor's queue.
+import { coded } from '../errors.ts'
+import { governedStream } from '../llm/governed.ts'
+import type { Caller, Governor } from '../llm/governor.ts'
+import type { CompletionEvent, CompletionRequest, Llm } from '../llm/llm.ts'
+import type { Circuits } from './circuits.ts'
+import { operatorPauseMs } from './retry.ts'
+
+export interface GateOptions {
+  readonly governor: Governor
+  readonly circuits: Circuits
+  readonly caller: Caller
+  /** Told how long each call of the model took, from asking it to its end. */
+  readonly called?: ((model: string, seconds: number) => void) | undefined
+}
+
+/** The same model, with every call waiting for its turn, and for the model to be back where it is away. */
+export function gateLlm(llm: Llm, { governor, circuits, caller, called }: GateOptions): Llm {
+  const asked = called ? timed(llm, called) : llm
+  async function* stream(
+    request: CompletionRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<CompletionEvent, void> {
+    await circuits.enter(llm.circuit, signal)
+    try {
+      for await (const event of governedStream(asked, governor, request, caller, signal)) {
+        if (event.type === 'end') circuits.succeeded(llm.circuit)
+        yield event
+      }
+    } catch (thrown) {
+      const error = coded(thrown)
+      if (error.retry === 'operator') circuits.failed(llm.circuit, operatorPauseMs)
+      else if (error.code === 'llm_unavailable' || error.code === 'llm_model_loading')
+        circuits.failed(llm.circuit)
+      throw thrown
+    }
+  }
+  return { ...llm, stream, ready: (signal) => llm.ready(signal) }
+}
+
+/** The same model, with every call that comes to its end timed by a clock that never goes back. */
+function timed(llm: Llm, called: NonNullable<GateOptions['called']>): Llm {
+  async function* stream(request: CompletionRequest, signal: AbortSignal): AsyncGenerator<CompletionEvent> {
+    const start = performance.now()
+    for await (const event of llm.stream(request, signal)) {
+      if (event.type === 'end') called(event.model, (performance.now() - start) / 1000)
+      yield event
+    }
+  }
+  return { ...llm, stream, ready: (signal) => llm.ready(signal) }
+}

@@ -1,0 +1,137 @@
+// What a processor is: a name, inputs, outputs, and an async generator from a message to messages.
+//
+// Glossary
+//   message    a typed payload in an envelope          topic      a named stream of one type of message
+//   envelope   who, what, when, on whose behalf         port       a processor's name for a topic of its flow
+//   flow       one set of topics of a workspace         scope      workspace and flow together
+//   document   what a user loads                        chunk      a piece of it, small enough for one prompt
+//   prompt     a template with a response type          item       one JSON object that the model wrote
+//   run        one attempt at a prompt request          part       one PromptResponse of a run
+//   fact       an item that passed its schema           unit       an extractor, or one row schema of it
+//   delivery   a message in hand, not yet settled       settle     to ack, or to hand back for later
+//   dead       given up, and put on <topic>.dead        circuit    what remembers that something is away
+import type { Logger } from 'pino'
+import type { Subscription } from '../broker/broker.ts'
+import type { GraphmillError } from '../errors.ts'
+import type { ReplyCache } from '../llm/cache.ts'
+import type { Llm } from '../llm/llm.ts'
+import type { HeaderOverrides } from '../messages/envelope.ts'
+import type { Ontologies } from '../ontology/ontologies.ts'
+import type { Catalogue } from '../prompt/catalogue.ts'
+import type { RunLimits } from '../prompt/reply.ts'
+import type { TripleStore } from '../rdf/store.ts'
+import type { RowSchema } from '../rows/row-schema.ts'
+import type { InputPort, MessageOf, OutputPort, PayloadOf } from './ports.ts'
+
+export interface Scope {
+  readonly workspace: string
+  readonly flow: string
+}
+
+export interface Clock {
+  /** Milliseconds since 1970 UTC. */
+  now(): number
+}
+
+export interface Ids {
+  /** A UUIDv7. */
+  next(): string
+}
+
+/** The parameters of a flow. */
+export interface FlowSettings {
+  /** The names of the extractors that every chunk is expected to pass; see `expectedUnits` for their units of work. */
+  readonly extractors: readonly string[]
+  /** Characters. */
+  readonly chunkSize: number
+  readonly chunkOverlap: number
+  /** The tables that `extract-rows` fills. Default none. */
+  readonly rowSchemas?: readonly RowSchema[]
+  /** What `extract-ontology` reads chunks with. Default none. */
+  readonly ontologies?: Ontologies
+  /** Whether triples say where they come from: not at all, or a subgraph for each chunk and unit. Default `none`. */
+  readonly provenance?: 'none' | 'subgraph'
+}
+
+/** All that a handler may touch besides its message. */
+export interface Context {
+  /** The same object in every context of a flow of a mill. */
+  readonly scope: Scope
+  /** What topic names begin with. */
+  readonly space: string
+  readonly settings: FlowSettings
+  readonly log: Logger
+  /** Aborted when the work is no longer wanted here: ownership lost, or the grace period over. */
+  readonly signal: AbortSignal
+  readonly clock: Clock
+  readonly ids: Ids
+  /** The flow's model, behind its governor and circuit. Throws `llm_not_configured` where there is none. */
+  readonly llm: Llm
+  readonly prompts: Catalogue
+  /** How far a prompt's run may go, where that differs from the defaults. */
+  readonly limits?: Partial<RunLimits> | undefined
+  /** Where replies of the model are remembered. Default: nowhere. */
+  readonly replies?: ReplyCache | undefined
+  /** Where triples end. */
+  readonly store: TripleStore
+  /** What a topic of the flow holds now, behind the places given: for state that is kept in a compacted topic. */
+  readonly read: <P extends StatePort>(port: P, behind: Places) => AsyncIterable<Stored<P>>
+}
+
+/** Ports whose topics keep the newest message of each key for ever. */
+export type StatePort = 'status'
+
+/** How far a topic was read: the place of the last message, by partition; nothing of partitions not named. */
+export type Places = Readonly<Record<number, string>>
+
+/** A message that was only read, and its place. */
+export interface Stored<P extends InputPort> {
+  readonly message: MessageOf<P>
+  readonly partition: number
+  readonly position: string
+}
+
+/** A message to be published: where to, what, and what it does not inherit from the message in hand. */
+export type Output<O extends OutputPort = OutputPort> = {
+  [P in O]: { readonly to: P; readonly payload: PayloadOf<P> } & HeaderOverrides
+}[O]
+
+/**
+ * Yields what is to be published. `yield` returns soon, with a promise that resolves when the broker has stored the message:
+ * await it where the next step must not come before (`await (yield output)`). A failed publish ends the generator.
+ */
+export type Outputs<O extends OutputPort> = AsyncGenerator<Output<O>, void, Promise<void> | undefined>
+
+export interface Processor<I extends InputPort = InputPort, O extends OutputPort = OutputPort> {
+  /** `[a-z0-9-]+`, unique in a process; part of the names of its groups and of its response topic. */
+  readonly name: string
+  readonly inputs: readonly I[]
+  readonly outputs: readonly O[]
+  /** Deliveries in hand at once, per input and flow. Default 64. */
+  readonly maxInFlight?: number
+  /** Whether messages of a key must come one after the other, or to one replica at a time; see `Subscription`. Default `none`. */
+  readonly ordering?: Subscription['ordering']
+  readonly handle: (message: MessageOf<I>, context: Context) => Outputs<O>
+  /** The last words on a message that is given up, such as an error reply. */
+  readonly onDead?: (message: MessageOf<I>, error: GraphmillError, context: Context) => Outputs<O>
+}
+
+/** A processor of any ports, as the runner and the list of processors see it. */
+export type AnyProcessor = Omit<Processor, 'handle' | 'onDead'> & {
+  readonly handle: (message: never, context: Context) => Outputs<OutputPort>
+  readonly onDead?: (message: never, error: GraphmillError, context: Context) => Outputs<OutputPort>
+}
+
+/**
+ * Declares a processor; the types of messages and outputs follow from the ports.
+ * @example
+ * export const shout = defineProcessor({
+ *   name: 'shout', inputs: ['chunk'], outputs: ['chunk'],
+ *   async *handle(message) { yield { to: 'chunk', payload: { ...message.payload, text: message.payload.text.toUpperCase() } } },
+ * })
+ */
+export function defineProcessor<const I extends InputPort, const O extends OutputPort>(
+  processor: Processor<I, O>,
+): Processor<I, O> {
+  return processor
+}

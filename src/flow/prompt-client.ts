@@ -1,0 +1,257 @@
+// A client of the prompt service for programs: publish a request, read the streamed reply. Its private reply topic is made
+// when it connects and removed when it closes; a client that goes away harms nobody.
+import { randomBytes } from 'node:crypto'
+import type { Broker, ReadMessage } from '../broker/broker.ts'
+import { topicName, topicSpec } from '../broker/topics.ts'
+import { coded, type ErrorCode, errorTable, GraphmillError } from '../errors.ts'
+import { type Codec, createCodec } from '../messages/codec.ts'
+import type { Message } from '../messages/envelope.ts'
+import type { PromptResponse } from '../messages/generated.ts'
+import { loadSchemas } from '../messages/registry.ts'
+import type { SchemaRegistry } from '../messages/schema-registry.ts'
+import { type Span, startSpan } from '../observe/trace.ts'
+import { createCircuits } from './circuits.ts'
+import { publishUntilStored } from './outbox.ts'
+import { outputRoute } from './ports.ts'
+import type { Clock, Ids } from './processor.ts'
+import { createSchemasTopic, type SchemasTopic } from './schemas-topic.ts'
+import { systemClock, uuids } from './system.ts'
+
+export interface PromptClientOptions {
+  readonly broker: Broker
+  /** Default: UUIDv7. */
+  readonly ids?: Ids
+  /** Default: the system's. */
+  readonly clock?: Clock
+  /** Where the flow writes in the format of a schema registry. */
+  readonly registry?: SchemaRegistry
+  /** Default `gm`. */
+  readonly space?: string
+  /** Default `default`. */
+  readonly workspace?: string
+  /** Default `default`. */
+  readonly flow?: string
+  /** `prompt-live` (default) has slots of its own; `prompt` waits behind the chunks. */
+  readonly lane?: 'prompt-live' | 'prompt'
+}
+
+export interface AskPromptOptions {
+  /** Parts while the model writes. Default false. */
+  readonly streaming?: boolean
+  /** After this long the request is given up, here and in the flow. Default 120,000. */
+  readonly timeoutMs?: number
+  readonly signal?: AbortSignal
+  readonly context?: Readonly<Record<string, string>>
+}
+
+interface Waiting {
+  readonly parts: PromptResponse[]
+  readonly seen: Set<string>
+  wake: () => void
+  failure: unknown
+}
+
+/**
+ * @example
+ * const client = await PromptClient.connect({ broker })
+ * for await (const part of client.ask('summarise', { text }, { streaming: true })) process.stdout.write(part.text ?? '')
+ * await client.close()
+ */
+export class PromptClient {
+  readonly #options: Required<Omit<PromptClientOptions, 'registry'>>
+  readonly #codec: Codec
+  readonly #replyTo: string
+  readonly #waiting = new Map<string, Waiting>()
+  readonly #closing = new AbortController()
+  readonly #schemas: SchemasTopic
+  readonly #circuits
+  #reading: Promise<void> = Promise.resolve()
+
+  private constructor(options: PromptClientOptions) {
+    const {
+      space = 'gm',
+      workspace = 'default',
+      flow = 'default',
+      lane = 'prompt-live',
+      clock = systemClock,
+      ids = uuids,
+    } = options
+    this.#options = { ...options, space, workspace, flow, lane, clock, ids }
+    this.#codec = createCodec(loadSchemas())
+    this.#schemas = createSchemasTopic(options.broker, this.#codec, space, options.registry)
+    this.#circuits = createCircuits(() => clock.now())
+    const receiver = `client-${randomBytes(6).toString('hex')}`
+    this.#replyTo = topicName({ space, class: 'response', role: 'prompt', receiver, workspace, flow })
+  }
+
+  /** Makes the reply topic and begins to read it. The broker stays the caller's to close. */
+  static async connect(options: PromptClientOptions): Promise<PromptClient> {
+    const client = new PromptClient(options)
+    const { broker } = client.#options
+    await broker.ensureTopics([topicSpec(client.#replyTo, { partitions: 1 }), topicSpec(client.#requests())])
+    await client.#schemas.announce(client.#closing.signal)
+    client.#reading = client.#read()
+    return client
+  }
+
+  /**
+   * Publishes a request and yields the parts of its reply, up to the last. Parts of one run have one `run.id`; when it changes,
+   * the model was asked anew, and what came before is of an attempt that was cut off.
+   * Throws the reply's error, `deadline_exceeded` after the timeout, and the signal's reason.
+   */
+  async *ask(
+    promptId: string,
+    terms: Readonly<Record<string, unknown>>,
+    options: AskPromptOptions = {},
+  ): AsyncGenerator<PromptResponse, void> {
+    const texts = Object.fromEntries(
+      Object.entries(terms).map(([name, value]) => [name, JSON.stringify(value)]),
+    )
+    yield* this.askEncoded(promptId, texts, options)
+  }
+
+  /** As `ask`, for terms that are JSON text already. */
+  async *askEncoded(
+    promptId: string,
+    terms: Readonly<Record<string, string>>,
+    options: AskPromptOptions = {},
+  ): AsyncGenerator<PromptResponse, void> {
+    const { timeoutMs = 120_000, streaming = false, context = {} } = options
+    const id = this.#options.ids.next()
+    const waiting: Waiting = { parts: [], seen: new Set(), wake: () => {}, failure: undefined }
+    this.#waiting.set(id, waiting)
+    const fail = (error: unknown) => {
+      waiting.failure ??= error
+      waiting.wake()
+    }
+    const timer = setTimeout(
+      () => fail(new GraphmillError('deadline_exceeded', `No reply within ${timeoutMs} ms.`)),
+      timeoutMs,
+    )
+    const cancel = () => fail(options.signal?.reason)
+    options.signal?.addEventListener('abort', cancel)
+    const span = this.#startSpan(promptId, id)
+    let failure: GraphmillError | undefined
+    try {
+      options.signal?.throwIfAborted()
+      await this.#send(
+        id,
+        { promptId, terms, streaming, context },
+        { timeoutMs, traceparent: span.traceparent },
+      )
+      for (;;) {
+        const part = waiting.parts.shift()
+        if (part) {
+          if (part.error) throw replyError(part.error)
+          yield part
+          if (part.endOfStream) return
+          continue
+        }
+        if (waiting.failure !== undefined) throw waiting.failure
+        await new Promise<void>((resolve) => (waiting.wake = resolve))
+      }
+    } catch (thrown) {
+      failure = coded(thrown)
+      throw thrown
+    } finally {
+      span.end(failure)
+      clearTimeout(timer)
+      options.signal?.removeEventListener('abort', cancel)
+      this.#waiting.delete(id)
+    }
+  }
+
+  /** Gives up what is still waiting and removes the reply topic. */
+  async close(): Promise<void> {
+    this.#closing.abort(new GraphmillError('aborted', 'The prompt client was closed.'))
+    this.#failAll(this.#closing.signal.reason)
+    await this.#reading
+    await this.#options.broker.deleteTopics([this.#replyTo])
+  }
+
+  #requests(): string {
+    return outputRoute(this.#options.lane, this.#options).topic
+  }
+
+  #startSpan(promptId: string, id: string): Span {
+    const { workspace, flow } = this.#options
+    const attributes = () => ({
+      'messaging.operation.type': 'send',
+      'messaging.destination.name': this.#requests(),
+      'messaging.message.id': id,
+      'graphmill.workspace': workspace,
+      'graphmill.flow': flow,
+      'graphmill.prompt.id': promptId,
+    })
+    return startSpan('prompt-client ask', { kind: 'client', attributes })
+  }
+
+  async #send(
+    id: string,
+    payload: Message<'PromptRequest'>['payload'],
+    { timeoutMs, traceparent }: { readonly timeoutMs: number; readonly traceparent: string },
+  ): Promise<void> {
+    const { broker, clock, workspace, flow } = this.#options
+    const now = clock.now()
+    const header = {
+      source: 'prompt-client',
+      time: now,
+      workspace,
+      flow,
+      collection: 'default',
+      documentId: '',
+      chunkId: '',
+      correlationId: id,
+      causationId: '',
+      replyTo: this.#replyTo,
+      deadline: now + timeoutMs,
+      traceparent,
+    }
+    const sealing = { topic: this.#requests(), key: id, salt: '', id: () => id }
+    const message = this.#codec.encode(header, { type: 'PromptRequest', payload }, sealing)
+    await publishUntilStored(message, { broker, circuits: this.#circuits }, AbortSignal.timeout(timeoutMs))
+  }
+
+  async #read(): Promise<void> {
+    const range = { topic: this.#replyTo, from: 'earliest', until: 'never' } as const
+    try {
+      for await (const entry of this.#options.broker.read(range, this.#closing.signal))
+        await this.#take(entry)
+    } catch (thrown) {
+      if (!this.#closing.signal.aborted) this.#failAll(coded(thrown))
+    }
+  }
+
+  async #take(entry: ReadMessage): Promise<void> {
+    let message: Message
+    try {
+      message = await this.#schemas.decode(entry, this.#closing.signal)
+    } catch (error) {
+      // What can't be read is still known by its header, and must not leave its caller waiting.
+      const waiting = this.#waiting.get(entry.headers['correlationId'] ?? '')
+      if (waiting) {
+        waiting.failure ??= error
+        waiting.wake()
+      }
+      return
+    }
+    const waiting = this.#waiting.get(message.correlationId)
+    if (!waiting || message.type !== 'PromptResponse') return
+    const place = `${message.payload.run.id} ${message.payload.seq}`
+    if (waiting.seen.has(place)) return
+    waiting.seen.add(place)
+    waiting.parts.push(message.payload)
+    waiting.wake()
+  }
+
+  #failAll(error: unknown): void {
+    for (const waiting of this.#waiting.values()) {
+      waiting.failure ??= error
+      waiting.wake()
+    }
+  }
+}
+
+function replyError({ type, message }: { readonly type: string; readonly message: string }): GraphmillError {
+  return new GraphmillError(Object.hasOwn(errorTable, type) ? (type as ErrorCode) : 'unexpected', message)
+}

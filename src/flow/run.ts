@@ -1,0 +1,119 @@
+// A mill: a broker, processors and flows, wired and started. The command `run`, `extract` and users of the library start here.
+import type { Logger } from 'pino'
+import type { Broker } from '../broker/broker.ts'
+import { topicSpec } from '../broker/topics.ts'
+import type { GraphmillError } from '../errors.ts'
+import type { ReplyCache } from '../llm/cache.ts'
+import { createGovernor, type Governor } from '../llm/governor.ts'
+import type { Llm } from '../llm/llm.ts'
+import { type Codec, createCodec } from '../messages/codec.ts'
+import { loadSchemas } from '../messages/registry.ts'
+import type { SchemaRegistry } from '../messages/schema-registry.ts'
+import { createLogger } from '../observe/log.ts'
+import type { FlowMetrics } from '../observe/metrics.ts'
+import { type Catalogue, loadCatalogue } from '../prompt/catalogue.ts'
+import type { RunLimits } from '../prompt/reply.ts'
+import type { TripleStore } from '../rdf/store.ts'
+import { type Circuits, createCircuits } from './circuits.ts'
+import { gateLlm } from './gate.ts'
+import { type InputPort, inputTopic, isReply, type OutputPort, outputRoute } from './ports.ts'
+import type { AnyProcessor, Clock, FlowSettings, Ids, Scope } from './processor.ts'
+import { untilAvailable } from './retry.ts'
+import { type Runner, startRunner } from './runner.ts'
+import { createSchemasTopic } from './schemas-topic.ts'
+import { systemClock, uuids } from './system.ts'
+
+export interface MillOptions {
+  readonly broker: Broker
+  readonly processors: readonly AnyProcessor[]
+  readonly flows: readonly (Scope & { readonly settings: FlowSettings })[]
+  readonly llm: Llm
+  /** Default: 64 calls at once. */
+  readonly governor?: Governor
+  /** Default: the built-in prompts. */
+  readonly prompts?: Catalogue
+  /** How far a prompt's run may go, where that differs from the defaults. */
+  readonly limits?: Partial<RunLimits> | undefined
+  /** Where replies of the model are remembered. Default: nowhere. */
+  readonly replies?: ReplyCache | undefined
+  readonly store: TripleStore
+  /** Default: warnings and errors, on standard error. */
+  readonly log?: Logger
+  /** Default: the system's. */
+  readonly clock?: Clock
+  /** Default: UUIDv7. */
+  readonly ids?: Ids
+  /** What topic names begin with. Default `gm`. */
+  readonly space?: string
+  readonly codec?: Codec
+  /** Default: none, messages name their schema by its fingerprint. */
+  readonly registry?: SchemaRegistry
+  /** Shared by the mills of a process, which know together what is away. */
+  readonly circuits?: Circuits
+  readonly metrics?: FlowMetrics
+  /** See `RunnerOptions`. */
+  readonly onOperatorFault?: (error: GraphmillError) => void
+}
+
+export interface Mill extends Runner {
+  readonly codec: Codec
+}
+
+/** Makes the topics of the flows, publishes the schemas, and starts the processors. Resolves when they take messages. */
+export async function run(options: MillOptions, signal: AbortSignal): Promise<Mill> {
+  const { broker, processors, flows, space = 'gm' } = options
+  const { clock = systemClock, ids = uuids, log = createLogger('warn') } = options
+  const { governor = createGovernor(), prompts = await loadCatalogue() } = options
+  const codec = options.codec ?? createCodec(loadSchemas())
+  const { circuits = createCircuits(() => clock.now()), metrics } = options
+  metrics?.circuits(circuits.open)
+  const schemas = createSchemasTopic(broker, codec, space, options.registry)
+  const names = flows.flatMap((flow) => topicsOf(processors, { ...flow, space }))
+  const onFailure = (error: GraphmillError) =>
+    log.warn({ err: error }, 'waiting for the broker to make the topics')
+  await untilAvailable(() => broker.ensureTopics(names.map((name) => topicSpec(name))), { signal, onFailure })
+  await untilAvailable(() => schemas.announce(signal), { signal, onFailure })
+  const runner = startRunner({
+    ...options,
+    clock,
+    ids,
+    log,
+    space,
+    codec,
+    circuits,
+    schemas,
+    scopes: flows.map(({ workspace, flow }) => ({ workspace, flow })),
+    services({ scope, processor, port }) {
+      const { settings } = flows.find(
+        (flow) => flow.workspace === scope.workspace && flow.flow === scope.flow,
+      )!
+      const caller = { ...scope, lane: port === 'prompt-live' ? 'live' : processor.name }
+      const completion = metrics?.extraction.completion
+      const called =
+        completion &&
+        ((model: string, seconds: number) =>
+          completion.observe({ processor: processor.name, model }, seconds))
+      const llm = gateLlm(options.llm, { governor, circuits, caller, called })
+      const { store, limits, replies } = options
+      return { settings, llm, prompts, store, limits, replies }
+    },
+  })
+  return { ...runner, codec }
+}
+
+/** The topics that processors read and write in a flow. */
+export function topicsOf(
+  processors: readonly AnyProcessor[],
+  place: Scope & { readonly space: string },
+): string[] {
+  const names = new Set<string>()
+  for (const processor of processors) {
+    for (const port of processor.inputs as readonly InputPort[])
+      names.add(inputTopic(port, place, processor.name))
+    for (const port of processor.outputs as readonly OutputPort[])
+      if (!isReply(port)) names.add(outputRoute(port, place).topic)
+  }
+  // The runner itself speaks on progress.
+  names.add(outputRoute('progress', place).topic)
+  return [...names].sort()
+}

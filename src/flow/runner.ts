@@ -1,0 +1,460 @@
+// THE loop: take a delivery, decode it, handle it, publish what it yields, and only then ack. What fails is tried again,
+// paused or given up by the table of errors; what is given up goes to its dead-letter topic and is said on `progress`.
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { type Broker, type Delivery, maxMessageBytes } from '../broker/broker.ts'
+import { deadTopic, parseTopic, topicSpec } from '../broker/topics.ts'
+import { coded, GraphmillError } from '../errors.ts'
+import type { Codec } from '../messages/codec.ts'
+import type { Header, Message } from '../messages/envelope.ts'
+import type { ConsumerMeter, FlowMetrics, Outcome } from '../observe/metrics.ts'
+import { startSpan } from '../observe/trace.ts'
+import { type Circuits, createCircuits } from './circuits.ts'
+import { deadLetter } from './dead-letter.ts'
+import { measure } from './measure.ts'
+import { createOutbox, type OutboxOptions, publishUntilStored } from './outbox.ts'
+import {
+  type InputPort,
+  inputGroup,
+  inputTopic,
+  isReply,
+  type MessageOf,
+  type OutputPort,
+  outputRoute,
+  replyRoute,
+} from './ports.ts'
+import type {
+  AnyProcessor,
+  Clock,
+  Context,
+  Ids,
+  Outputs,
+  Places,
+  Scope,
+  StatePort,
+  Stored,
+} from './processor.ts'
+import { nextStep, operatorPauseMs } from './retry.ts'
+import type { SchemasTopic } from './schemas-topic.ts'
+import { unitsOf } from './units.ts'
+
+/** What every handler of a flow shares; the runner adds signal, log and scope. */
+export type Services = Omit<Context, 'scope' | 'space' | 'signal' | 'log' | 'clock' | 'ids' | 'read'>
+
+export interface RunnerOptions {
+  readonly broker: Broker
+  readonly codec: Codec
+  readonly processors: readonly AnyProcessor[]
+  readonly scopes: readonly Scope[]
+  /** What a handler gets, by flow and input. Called once for each. */
+  readonly services: (line: { scope: Scope; processor: AnyProcessor; port: InputPort }) => Services
+  /** What topic names begin with. Default `gm`. */
+  readonly space?: string
+  readonly clock: Clock
+  readonly ids: Ids
+  readonly log: Logger
+  readonly circuits?: Circuits
+  readonly metrics?: FlowMetrics
+  /** Decodes what is delivered, and knows where unknown schemas are looked up. */
+  readonly schemas: SchemasTopic
+  /** A fault that only a person can mend. Default: pause what needs it, say so on `progress`, and go on trying. */
+  readonly onOperatorFault?: (error: GraphmillError) => void
+}
+
+export interface Runner {
+  /** Takes nothing more, finishes what is in hand for at most `graceMs`, then hands back the rest. */
+  stop(graceMs: number): Promise<void>
+  /** Settles when all loops have ended; rejects when one could not go on. */
+  readonly done: Promise<void>
+  readonly circuits: Circuits
+}
+
+/** One input of one processor in one flow. */
+interface Line {
+  readonly processor: AnyProcessor
+  readonly port: InputPort
+  readonly scope: Scope
+  readonly topic: string
+  readonly group: string
+  readonly services: Services
+  readonly log: Logger
+  readonly outbox: OutboxOptions
+  readonly meter: ConsumerMeter | undefined
+}
+
+/** What can abort the work on a message. */
+interface Hands {
+  /** Milliseconds since 1970. */
+  readonly takenAt: number
+  readonly signal: AbortSignal
+  abort(reason: unknown): void
+  /** The work is over. */
+  free(): void
+}
+
+export function startRunner(options: RunnerOptions): Runner {
+  const { broker, codec, clock, ids, metrics, space = 'gm' } = options
+  const circuits = options.circuits ?? createCircuits(() => clock.now())
+  const stopping = new AbortController()
+  const inHand = new Set<() => void>()
+  /** The same, by the signal of whoever owns the delivery. */
+  const owned = new WeakMap<AbortSignal, Set<() => void>>()
+  let aborted = false
+  const unexpected = new Map<string, number>()
+
+  const loops = options.scopes.flatMap((scope) =>
+    options.processors.flatMap((processor) =>
+      processor.inputs.map((port) => consume(openLine(processor, port, scope))),
+    ),
+  )
+  const done = Promise.all(loops).then(() => undefined)
+  done.catch(() => stopping.abort())
+
+  function openLine(processor: AnyProcessor, port: InputPort, scope: Scope): Line {
+    const topic = inputTopic(port, { space, ...scope }, processor.name)
+    const group = inputGroup(port, { space, ...scope }, processor.name)
+    const lag = async () => (await broker.lag(group, topic)).total
+    return {
+      processor,
+      port,
+      scope,
+      topic,
+      group,
+      services: options.services({ scope, processor, port }),
+      log: options.log.child({ processor: processor.name, workspace: scope.workspace, flow: scope.flow }),
+      outbox: { broker, codec, circuits, clock, space, source: processor.name },
+      meter: metrics?.consuming({ processor: processor.name, topic, group, ...scope, lag }),
+    }
+  }
+
+  async function consume(line: Line): Promise<void> {
+    const maxInFlight = line.processor.maxInFlight ?? 64
+    const subscription = {
+      group: line.group,
+      topic: line.topic,
+      maxInFlight,
+      from: 'earliest',
+      ordering: line.processor.ordering ?? 'none',
+    } as const
+    try {
+      for await (const delivery of broker.consume(subscription, stopping.signal)) void settle(line, delivery)
+    } finally {
+      line.meter?.stopped()
+    }
+  }
+
+  // Never rejects: whatever happens to a message is the end of it, or its next beginning.
+  async function settle(line: Line, delivery: Delivery): Promise<void> {
+    const end = line.meter?.started()
+    const hands = takeInHand(delivery)
+    let message: Message | undefined
+    try {
+      message = await read(delivery, hands.signal)
+      await handle(line, message, hands)
+      await delivery.ack()
+      unexpected.delete(place(delivery))
+      end?.('ok')
+    } catch (thrown) {
+      const reason = hands.signal.aborted ? (hands.signal.reason ?? thrown) : thrown
+      const outcome = await recover(line, { delivery, message, error: coded(reason) })
+      end?.(outcome)
+    } finally {
+      hands.free()
+    }
+  }
+
+  // Foreign producers know no limit; nothing that came of a larger message would fit one either.
+  function read(delivery: Delivery, signal: AbortSignal): Promise<Message> {
+    const { byteLength } = delivery.value
+    if (byteLength > maxMessageBytes)
+      throw new GraphmillError(
+        'message_too_large',
+        `A message of ${byteLength} bytes is over ${maxMessageBytes}.`,
+      )
+    return options.schemas.decode(delivery, signal)
+  }
+
+  // What aborts the work on a delivery: its ownership is lost, the grace period is over, or one of its outputs failed.
+  function takeInHand(delivery: Delivery): Hands {
+    const hands = new AbortController()
+    const drop = () => hands.abort(new GraphmillError('aborted', 'The work is not wanted here any more.'))
+    if (delivery.signal.aborted || aborted) drop()
+    const owned = dropsOf(delivery.signal)
+    owned.add(drop)
+    inHand.add(drop)
+    const free = () => {
+      owned.delete(drop)
+      inHand.delete(drop)
+    }
+    return { takenAt: clock.now(), signal: hands.signal, abort: (reason) => hands.abort(reason), free }
+  }
+
+  // Many deliveries share the signal of their partition, and each listener would be compared with all before it.
+  function dropsOf(signal: AbortSignal): Set<() => void> {
+    const known = owned.get(signal)
+    if (known) return known
+    const drops = new Set<() => void>()
+    owned.set(signal, drops)
+    signal.addEventListener('abort', () => {
+      for (const drop of drops) drop()
+    })
+    return drops
+  }
+
+  async function handle(line: Line, message: Message, hands: Hands): Promise<void> {
+    const span = startSpan(`${line.processor.name} ${line.port}`, {
+      kind: 'consumer',
+      parent: message.traceparent,
+      attributes: () => attributesOf(line, message),
+    })
+    try {
+      const { traceId, traceparent } = span
+      const log = line.log.child({ messageId: message.id, traceId })
+      await span.within(() => handleChecked({ ...line, log }, { ...message, traceparent }, hands))
+      span.end()
+    } catch (thrown) {
+      span.end(coded(thrown))
+      throw thrown
+    }
+  }
+
+  async function handleChecked(line: Line, message: Message, hands: Hands): Promise<void> {
+    if (message.workspace !== line.scope.workspace || message.flow !== line.scope.flow)
+      throw new GraphmillError(
+        'message_invalid',
+        `The message is of ${message.workspace}/${message.flow}, its topic is not.`,
+      )
+    // What was done is told however late.
+    if (line.port !== 'progress' && message.deadline !== null && message.deadline <= clock.now())
+      throw new GraphmillError(
+        'deadline_exceeded',
+        `The deadline was ${new Date(message.deadline).toISOString()}.`,
+      )
+    // An answer that could not be delivered is not worked out in the first place.
+    if (line.processor.outputs.some(isReply)) replyRoute(message.replyTo, { space, ...line.scope })
+    const context = contextOf(line, hands.signal)
+    await drive(line.processor.handle(message as never, context), line, message, hands)
+  }
+
+  async function drive(
+    outputs: Outputs<OutputPort>,
+    line: Line,
+    cause: Header,
+    hands: Pick<Hands, 'takenAt' | 'signal' | 'abort'>,
+  ): Promise<void> {
+    const processor = line.processor.name
+    const outbox = createOutbox(cause, line.outbox, {
+      signal: hands.signal,
+      fail: (error) => hands.abort(error),
+      stored(output, topic) {
+        if (!metrics) return
+        metrics.published(processor, topic)
+        const { takenAt } = hands
+        measure(metrics.extraction, { processor, cause, output, takenAt, storedAt: clock.now() })
+      },
+    })
+    try {
+      let step = await outputs.next(undefined)
+      while (!step.done) {
+        const stored = outbox.put(step.value)
+        await outbox.room()
+        step = await outputs.next(stored)
+      }
+      await outbox.flush()
+    } finally {
+      await outputs.return(undefined)
+    }
+  }
+
+  function contextOf(line: Line, signal: AbortSignal): Context {
+    const read: Context['read'] = (port, behind) => readTopic(line, { port, behind }, signal)
+    return { ...line.services, scope: line.scope, space, log: line.log, clock, ids, signal, read }
+  }
+
+  async function* readTopic<P extends StatePort>(
+    { scope }: Line,
+    { port, behind }: { readonly port: P; readonly behind: Places },
+    signal: AbortSignal,
+  ): AsyncGenerator<Stored<P>> {
+    const { topic } = outputRoute(port, { space, ...scope })
+    for await (const entry of broker.read({ topic, from: behind, until: 'end' }, signal)) {
+      const message = (await options.schemas.decode(entry, signal)) as MessageOf<P>
+      yield { message, partition: entry.partition, position: entry.position }
+    }
+    // A read that was aborted ends as one that came to the end does.
+    signal.throwIfAborted()
+  }
+
+  interface Failure {
+    readonly delivery: Delivery
+    readonly message: Message | undefined
+    readonly error: GraphmillError
+  }
+
+  /** What became of the message, for the metrics. */
+  async function recover(line: Line, failure: Failure): Promise<Outcome> {
+    const { delivery, message, error } = failure
+    if (error.code === 'llm_rate_limited') line.meter?.rateLimited()
+    if (delivery.signal.aborted) return 'dropped'
+    if (aborted) return await handBack(delivery, 0)
+    const count = error.code === 'unexpected' ? (unexpected.get(place(delivery)) ?? 0) + 1 : 0
+    if (count > 0) unexpected.set(place(delivery), count)
+    const next = nextStep(error, delivery.attempt, count)
+    if (next.step === 'retry') {
+      line.log.warn(
+        { messageId: message?.id, err: error, delayMs: next.delayMs },
+        'message will be tried again',
+      )
+      const left = message?.deadline ? message.deadline - clock.now() : Number.POSITIVE_INFINITY
+      return await handBack(delivery, Math.max(0, Math.min(next.delayMs, left)))
+    }
+    if (next.step === 'operator') return await pause(line, failure)
+    try {
+      await bury(line, failure)
+      unexpected.delete(place(delivery))
+      return 'dead'
+    } catch (thrown) {
+      line.log.error({ messageId: message?.id, err: coded(thrown) }, 'dead letter could not be written yet')
+      return await handBack(delivery, 1000)
+    }
+  }
+
+  async function handBack(delivery: Delivery, delayMs: number): Promise<'retried'> {
+    await delivery.retryLater(delayMs)
+    return 'retried'
+  }
+
+  async function pause(line: Line, { delivery, message, error }: Failure): Promise<'retried'> {
+    if (options.onOperatorFault) {
+      options.onOperatorFault(error)
+      return await handBack(delivery, operatorPauseMs)
+    }
+    line.log.error({ err: error, remedy: error.remedy }, 'flow is paused until its operator acts')
+    const words = (async function* (): Outputs<'progress'> {
+      yield {
+        to: 'progress',
+        payload: { kind: 'paused', error: { type: error.code, message: error.message } },
+      }
+    })()
+    const hands = takeInHand(delivery)
+    await drive(words, line, causeOf(line, delivery, message), hands)
+      .catch((thrown) => line.log.error({ err: coded(thrown) }, 'pause could not be said on progress'))
+      .finally(hands.free)
+    return await handBack(delivery, operatorPauseMs * (0.5 + Math.random() / 2))
+  }
+
+  // The last words, the entry on progress, the letter, the ack: in this order, so that a crash repeats and never skips.
+  async function bury(line: Line, failure: Failure): Promise<void> {
+    const { delivery, message, error } = failure
+    const cause = causeOf(line, delivery, message)
+    if (message) await sayLastWords(line, { delivery, message, error })
+    const hands = takeInHand(delivery)
+    try {
+      if (cause.documentId && !isDeadEntry(message)) await drive(deadEntry(line, failure), line, cause, hands)
+      const letter = deadLetter(delivery, error, { processor: line.processor.name, time: clock.now() })
+      await broker.ensureTopics([topicSpec(deadTopic(delivery.topic))])
+      await publishUntilStored(letter, { broker, circuits }, hands.signal)
+      await delivery.ack()
+      metrics?.dead(line.processor.name, error.code)
+      line.log.error(
+        { messageId: cause.id, documentId: cause.documentId, chunkId: cause.chunkId, err: error },
+        'message is dead',
+      )
+    } finally {
+      hands.free()
+    }
+  }
+
+  // In hands of their own: words that reach nobody must not keep the letter from being written.
+  async function sayLastWords(line: Line, failure: Failure & { readonly message: Message }): Promise<void> {
+    const { delivery, message, error } = failure
+    if (!line.processor.onDead) return
+    const hands = takeInHand(delivery)
+    try {
+      const words = line.processor.onDead(message as never, error, contextOf(line, hands.signal))
+      await drive(words, line, causeOf(line, delivery, message), hands)
+    } catch (thrown) {
+      if (coded(thrown).retry === 'later') throw thrown
+      line.log.warn({ messageId: message.id, err: coded(thrown) }, 'last words could not be delivered')
+    } finally {
+      hands.free()
+    }
+  }
+
+  function abortAll(): void {
+    aborted = true
+    for (const drop of inHand) drop()
+  }
+
+  async function* deadEntry(line: Line, { delivery, message, error }: Failure): Outputs<'progress'> {
+    const unit = unitOf(line, delivery, message)
+    const said = { kind: 'dead', topic: delivery.topic, error: { type: error.code, message: error.message } }
+    const units = unit === null ? [null] : unitsOf(unit, line.services.settings)
+    for (const each of units) yield { to: 'progress', payload: { ...said, unit: each } }
+  }
+
+  return {
+    circuits,
+    done,
+    async stop(graceMs) {
+      stopping.abort()
+      const ended = done.catch(() => undefined)
+      const grace = new AbortController()
+      const late = wait(graceMs, 'late', { signal: grace.signal }).catch(() => undefined)
+      if (graceMs <= 0 || (await Promise.race([ended, late])) === 'late') abortAll()
+      grace.abort()
+      await ended
+    },
+  }
+}
+
+/** By OpenTelemetry's conventions for messaging, and ours. */
+function attributesOf({ topic, group, scope }: Line, { id, documentId, chunkId }: Message) {
+  return {
+    'messaging.operation.type': 'process',
+    'messaging.destination.name': topic,
+    'messaging.consumer.group.name': group,
+    'messaging.message.id': id,
+    'graphmill.workspace': scope.workspace,
+    'graphmill.flow': scope.flow,
+    'graphmill.document.id': documentId,
+    'graphmill.chunk.id': chunkId,
+  }
+}
+
+/** An entry about a dead message that died itself is not said again: nobody could ever take it. */
+const isDeadEntry = (message: Message | undefined) =>
+  message?.type === 'Progress' && message.payload.kind === 'dead'
+
+const place = (delivery: Delivery) => `${delivery.topic}:${delivery.partition}:${delivery.position}`
+
+/** What the last entries about a delivery inherit from: its envelope, or as much as its headers tell. */
+function causeOf(line: Line, delivery: Delivery, message: Message | undefined): Header {
+  if (message && message.workspace === line.scope.workspace && message.flow === line.scope.flow)
+    return message
+  const { id, source, documentId, chunkId, correlationId, traceparent } = delivery.headers
+  return {
+    id: id ?? place(delivery),
+    source: source ?? '',
+    time: delivery.timestamp,
+    ...line.scope,
+    collection: message?.collection ?? '',
+    documentId: documentId ?? '',
+    chunkId: chunkId ?? '',
+    correlationId: correlationId ?? '',
+    causationId: '',
+    replyTo: null,
+    deadline: null,
+    traceparent: traceparent ?? null,
+  }
+}
+
+/** The unit of work that a dead message belonged to, if that can be told. */
+function unitOf(line: Line, delivery: Delivery, message: Message | undefined): string | null {
+  const payload = message?.payload as { readonly context?: Readonly<Record<string, string>> } | undefined
+  if (payload?.context?.['unit']) return payload.context['unit']
+  if (line.port === 'chunk' || line.port === 'prompt-reply') return line.processor.name
+  const reply = parseTopic(delivery.headers['replyTo'] ?? '')
+  if (reply?.class === 'response') return reply.receiver
+  return delivery.headers['source'] ?? null
+}

@@ -1,0 +1,80 @@
+// A sink: the end of a flow. Messages that are in hand together are written as one batch, and each is settled only when its
+// batch is written.
+import { coded } from '../errors.ts'
+import type { InputPort, MessageOf } from './ports.ts'
+import type { Context, Processor, Scope } from './processor.ts'
+import { defineProcessor } from './processor.ts'
+
+export interface SinkOptions<I extends InputPort> {
+  readonly name: string
+  readonly input: I
+  /** Messages of a batch, at most. Default 256. */
+  readonly maxBatch?: number
+  /** Resolves when the batch is durable. Called for one batch at a time per flow. */
+  readonly write: (batch: readonly MessageOf<I>[], context: Context) => Promise<void>
+}
+
+/** What waits to be written, of one flow of one mill. */
+interface Queue<I extends InputPort> {
+  readonly waiting: Waiting<I>[]
+  writing: boolean
+}
+
+interface Waiting<I extends InputPort> {
+  readonly message: MessageOf<I>
+  readonly context: Context
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
+}
+
+/**
+ * Declares a sink. What arrives while a batch is being written forms the next one.
+ * @example
+ * export const store = defineSink({ name: 'store', input: 'triples', write: async (batch) => insert(batch) })
+ */
+export function defineSink<const I extends InputPort>(options: SinkOptions<I>): Processor<I, never> {
+  const { maxBatch = 256 } = options
+  // By scope, which is one object for all contexts of a flow of a mill: other mills of this process have stores of their own.
+  const queues = new WeakMap<Scope, Queue<I>>()
+
+  async function writeAll(queue: Queue<I>): Promise<void> {
+    if (queue.writing) return
+    queue.writing = true
+    // Let the deliveries that are already here join the first batch.
+    await new Promise(setImmediate)
+    while (queue.waiting.length > 0) {
+      await writeBatch(queue.waiting.splice(0, maxBatch))
+    }
+    queue.writing = false
+  }
+
+  async function writeBatch(batch: readonly Waiting<I>[]): Promise<void> {
+    try {
+      await options.write(
+        batch.map(({ message }) => message),
+        batch[0]!.context,
+      )
+      for (const { resolve } of batch) resolve()
+    } catch (error) {
+      // One message that can't be written must not take its neighbours with it.
+      if (batch.length > 1 && coded(error).retry === 'never')
+        for (const alone of batch) await writeBatch([alone])
+      else for (const { reject } of batch) reject(error)
+    }
+  }
+
+  return defineProcessor<I, never>({
+    name: options.name,
+    inputs: [options.input],
+    outputs: [],
+    maxInFlight: 2 * maxBatch,
+    async *handle(message, context) {
+      const queue = queues.get(context.scope) ?? { waiting: [], writing: false }
+      queues.set(context.scope, queue)
+      await new Promise<void>((resolve, reject) => {
+        queue.waiting.push({ message, context, resolve, reject })
+        void writeAll(queue)
+      })
+    },
+  })
+}

@@ -1,0 +1,78 @@
+// The newest status of every document of a flow, read from the compacted topic `status` as far as it goes. What is asked
+// for is never older than the question: each is preceded by a read to the end of the topic, one for all who ask meanwhile.
+// It holds the ledger's state of each document that ever was: some hundred bytes for one that is done.
+import { coded } from '../errors.ts'
+import type { Status } from '../messages/generated.ts'
+import type { Context } from './processor.ts'
+
+export type ShelfContext = Pick<Context, 'read' | 'signal'>
+
+export interface StatusShelf {
+  /** The newest status of a document, or undefined when it never had one. */
+  latest(documentId: string, context: ShelfContext): Promise<Status | undefined>
+  /** A status that was stored just now. */
+  put(documentId: string, status: Status): void
+  /** Statuses that were followed by an older one since the last call: the compacted topic would keep that one instead. */
+  takeOverwritten(): [documentId: string, status: Status][]
+}
+
+export function createShelf(): StatusShelf {
+  const statuses = new Map<string, Status>()
+  const places: Record<number, string> = {}
+  let overwritten = new Set<string>()
+  let running: Promise<void> = Promise.resolve()
+  let next: Promise<void> | undefined
+
+  /** Resolves after a read that began after the call. */
+  function catchUp(context: ShelfContext): Promise<void> {
+    next ??= running
+      .catch(() => undefined)
+      .then(() => {
+        running = next!
+        next = undefined
+        return read(context)
+      })
+    return next
+  }
+
+  async function read(context: ShelfContext): Promise<void> {
+    for await (const { message, partition, position } of context.read('status', { ...places })) {
+      put(message.documentId, message.payload)
+      places[partition] = position
+    }
+  }
+
+  function put(documentId: string, status: Status): void {
+    if (isNewer(status, statuses.get(documentId))) {
+      statuses.set(documentId, status)
+      overwritten.delete(documentId)
+    } else overwritten.add(documentId)
+  }
+
+  return {
+    put,
+    takeOverwritten() {
+      const taken = [...overwritten].map((id): [string, Status] => [id, statuses.get(id)!])
+      overwritten = new Set()
+      return taken
+    },
+    async latest(documentId, context) {
+      for (;;) {
+        try {
+          await catchUp(context)
+          return statuses.get(documentId)
+        } catch (thrown) {
+          // The read may have been begun by somebody whose work was dropped meanwhile.
+          context.signal.throwIfAborted()
+          if (coded(thrown).code !== 'aborted') throw thrown
+        }
+      }
+    },
+  }
+}
+
+/** Whether a status is newer than one that came before it: a replica that lost the document may have written late. */
+export function isNewer(status: Status, than: Status | undefined): boolean {
+  if (than === undefined) return true
+  return status.epoch > than.epoch || (status.epoch === than.epoch && status.revision >= than.revision)
+}

@@ -1,0 +1,281 @@
+// The tally of progress: from `Progress` messages, in any order and however often repeated, to what is known of each document.
+// A chunk is done for a unit when every part of one run up to the last was seen; the first complete run counts, a later one
+// turns partial or dead into done, and everything else changes nothing.
+import { parseTopic } from '../broker/topics.ts'
+import type { Message } from '../messages/envelope.ts'
+import {
+  addProgress,
+  addTotals,
+  type Counts,
+  chunkPlace,
+  clearDone,
+  countedBefore,
+  type Document,
+  type Entry,
+  emptyDocument,
+  emptyTotals,
+  isDone,
+  type OpenUnit,
+  type Reason,
+  setDone,
+  stateOfUnit,
+  type Totals,
+  unitKey,
+} from './tally-document.ts'
+import { anyDeath, foldUnits, stateOfFold, unfoldUnit } from './tally-fold.ts'
+import { readState, writeState } from './tally-state.ts'
+
+export type { Counts, Totals } from './tally-document.ts'
+
+export type DocumentState = 'queued' | 'running' | 'done' | 'partial' | 'failed'
+
+export interface DocumentStatus {
+  readonly documentId: string
+  readonly title: string
+  readonly state: DocumentState
+  /** Why it failed. */
+  readonly error: Reason | undefined
+  readonly chunks: number
+  /** Units of chunks: how many there are, and how many are done, partial and dead. */
+  readonly units: {
+    readonly expected: number
+    readonly done: number
+    readonly partial: number
+    readonly dead: number
+  }
+  /** Why units are partial, counted. */
+  readonly incomplete: Counts
+  readonly totals: Totals
+}
+
+export interface Tally {
+  /** Takes in one message of the progress topic; returns its document's id, or undefined when it is about none. */
+  add(message: Message<'Progress'>): string | undefined
+  status(documentId: string): DocumentStatus | undefined
+  documents(): DocumentStatus[]
+  /** All that is known of a document, to go on from later; nothing where it is not known. */
+  save(documentId: string): Uint8Array | undefined
+  /** Goes on from what `save` gave. Throws `bytes_undecodable`. */
+  restore(state: Uint8Array): void
+}
+
+/** Of a document that is saved, so many units that ended badly are kept in detail. */
+const keptUnits = 2000
+
+/** The code is that of the specification; `load` calls a file without text `document_empty`. */
+const empty: Reason = { type: 'empty_document', message: 'it has no text' }
+
+export function createTally(): Tally {
+  const documents = new Map<string, Document>()
+
+  function documentOf(id: string): Document {
+    const known = documents.get(id)
+    if (known) return known
+    const fresh = emptyDocument(id)
+    documents.set(id, fresh)
+    return fresh
+  }
+
+  return {
+    add(entry) {
+      const { documentId, payload } = entry
+      if (!documentId) return undefined
+      const document = documentOf(documentId)
+      switch (payload.kind) {
+        case 'document':
+          document.parts = payload.parts ?? 0
+          document.title = payload.title ?? document.title
+          break
+        case 'part': {
+          document.chunksOfPart.set(payload.part ?? 0, { chunks: payload.chunks ?? 0, units: payload.units })
+          const waiting = document.unplaced
+          document.unplaced = []
+          for (const dead of waiting) addDead(document, dead)
+          break
+        }
+        case 'failed':
+          document.title = payload.title ?? document.title
+          document.failed = failure(payload.error)
+          break
+        case 'reply':
+          addReply(document, entry)
+          break
+        case 'dead':
+          addDead(document, entry)
+          break
+        case 'replayed':
+          takeBackDead(document, entry)
+          break
+        default: // paused: nothing is done or lost by it
+      }
+      return documentId
+    },
+    status: (id) => (documents.has(id) ? statusOf(documents.get(id)!) : undefined),
+    documents: () => [...documents.values()].map(statusOf),
+    save(id) {
+      const document = documents.get(id)
+      if (!document) return undefined
+      foldUnits(document, keptUnits)
+      return writeState(document)
+    },
+    restore(state) {
+      const document = readState(state)
+      documents.set(document.id, document)
+    },
+  }
+}
+
+function addReply(document: Document, { chunkId, causationId, payload }: Entry): void {
+  const chunk = chunkPlace(chunkId)
+  const { unit, run: from } = payload
+  if (!chunk || !unit || !from || isDone(document, unit, chunk)) return
+  const open = openUnit(document, unit, chunkId)
+  if (open.counted && !open.counted.incomplete) return
+  if (payload.error) {
+    open.wholeDead.set(causationId, payload.error.type)
+    return
+  }
+  const run = open.runs.get(from.id) ?? {
+    seqs: new Set(),
+    last: undefined,
+    incomplete: undefined,
+    totals: emptyTotals(),
+  }
+  open.runs.set(from.id, run)
+  if (run.seqs.has(payload.seq)) return
+  run.seqs.add(payload.seq)
+  addProgress(run.totals, payload)
+  if (payload.last) {
+    run.last = payload.seq
+    run.incomplete = payload.incomplete ?? undefined
+  }
+  if (run.last === undefined || run.seqs.size <= run.last) return
+  // The first run that ended counts; one that was cut off only until a whole one comes.
+  if (open.counted && run.incomplete) return
+  if (open.counted) addTotals(document.totals, open.counted.totals, -1)
+  addTotals(document.totals, run.totals, 1)
+  open.counted = run
+  close(document, unit, chunkId)
+}
+
+/** A unit that has ended well needs no more than a bit. */
+function close(document: Document, unit: string, chunkId: string): void {
+  const open = document.open.get(unitKey(unit, chunkId))
+  const chunk = chunkPlace(chunkId)
+  if (!open || !chunk || stateOfUnit(open) !== 'done') return
+  document.open.delete(unitKey(unit, chunkId))
+  setDone(document, unit, chunk)
+}
+
+function addDead(document: Document, entry: Entry): void {
+  const { chunkId, causationId, payload } = entry
+  const role = payload.topic ? parseTopic(payload.topic) : undefined
+  const chunk = chunkPlace(chunkId)
+  if (!chunk) {
+    document.deadParts.set(causationId, payload.error ?? { type: 'dead', message: 'a part of it is dead' })
+    return
+  }
+  const expected = document.chunksOfPart.get(chunk.part)?.units
+  if (!expected) {
+    document.unplaced.push(entry)
+    return
+  }
+  const whole = role?.class === 'request' || role?.role === 'chunk'
+  const reason = payload.error?.type ?? 'dead'
+  // Triples do not say which unit they are of: then every unit of the chunk may lack something.
+  for (const unit of payload.unit && expected.includes(payload.unit) ? [payload.unit] : expected) {
+    const done = isDone(document, unit, chunk)
+    if (done && whole) continue
+    if (done) clearDone(document, unit, chunk)
+    const open = openUnit(document, unit, chunkId)
+    if (done) open.counted = countedBefore
+    ;(whole ? open.wholeDead : open.partDead).set(causationId, reason)
+  }
+}
+
+/** A dead message was brought back: what it held is no longer lost, unless it dies again. */
+function takeBackDead(document: Document, { chunkId, causationId }: Entry): void {
+  document.deadParts.delete(causationId)
+  document.unplaced = document.unplaced.filter((dead) => dead.causationId !== causationId)
+  const chunk = chunkPlace(chunkId)
+  for (const unit of (chunk && document.chunksOfPart.get(chunk.part)?.units) ?? []) {
+    if (!chunk || isDone(document, unit, chunk)) continue
+    const open = openUnit(document, unit, chunkId)
+    for (const id of [causationId, anyDeath]) {
+      open.partDead.delete(id)
+      open.wholeDead.delete(id)
+    }
+    close(document, unit, chunkId)
+  }
+}
+
+function statusOf(document: Document): DocumentStatus {
+  let chunks = 0
+  let expected = 0
+  for (const part of document.chunksOfPart.values()) {
+    chunks += part.chunks
+    expected += part.chunks * part.units.length
+  }
+  const ended = { done: document.doneCount, partial: 0, dead: 0 }
+  const incomplete: Counts = {}
+  for (const unit of document.open.values()) {
+    const state = stateOfUnit(unit)
+    if (state === 'running') continue
+    ended[state]++
+    const [reason] = [unit.counted?.incomplete, ...unit.partDead.values(), ...unit.wholeDead.values()].filter(
+      Boolean,
+    )
+    if (reason) incomplete[reason] = (incomplete[reason] ?? 0) + 1
+  }
+  for (const fold of document.folds) {
+    ended[stateOfFold(fold)] += fold.count
+    if (fold.count > 0) incomplete[fold.reason] = (incomplete[fold.reason] ?? 0) + fold.count
+  }
+  const known = document.parts !== undefined && document.chunksOfPart.size >= document.parts
+  const over = known && ended.done + ended.partial + ended.dead >= expected
+  const error =
+    document.failed ?? [...document.deadParts.values()][0] ?? (known && chunks === 0 ? empty : undefined)
+  return {
+    documentId: document.id,
+    title: document.title,
+    state: stateOf({
+      failed: error !== undefined,
+      over,
+      started: chunks > 0,
+      ended,
+      expected,
+    }),
+    error,
+    chunks,
+    units: { expected, ...ended },
+    incomplete,
+    totals: document.totals,
+  }
+}
+
+function stateOf(seen: {
+  failed: boolean
+  over: boolean
+  started: boolean
+  ended: Omit<DocumentStatus['units'], 'expected'>
+  expected: number
+}): DocumentState {
+  if (seen.failed) return 'failed'
+  if (!seen.over) return seen.started ? 'running' : 'queued'
+  if (seen.ended.dead === seen.expected) return 'failed'
+  return seen.ended.partial + seen.ended.dead > 0 ? 'partial' : 'done'
+}
+
+function openUnit(document: Document, unit: string, chunkId: string): OpenUnit {
+  const key = unitKey(unit, chunkId)
+  const known = document.open.get(key)
+  if (known) return known
+  const fresh = unfoldUnit(document, unit, chunkPlace(chunkId)!)
+  document.open.set(key, fresh)
+  return fresh
+}
+
+function failure(error: Entry['payload']['error']): Reason {
+  if (error === null) return { type: 'document_unreadable', message: 'it could not be read' }
+  return error.type === 'document_empty' ? empty : { type: error.type, message: error.message }
+}

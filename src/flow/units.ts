@@ -1,0 +1,19 @@
+// Units of work: what is expected to be done with every chunk, by the names that `progress` calls it.
+import type { FlowSettings } from './processor.ts'
+
+const rows = 'extract-rows'
+
+/** The unit that fills one table. */
+export function rowUnit(schemaName: string): string {
+  return `${rows}:${schemaName}`
+}
+
+/** The units that every chunk of a flow is expected to pass: its extractors, and for rows one for each row schema. */
+export function expectedUnits(settings: FlowSettings): string[] {
+  return settings.extractors.flatMap((name) => unitsOf(name, settings))
+}
+
+/** The units of one processor. */
+export function unitsOf(processor: string, { rowSchemas = [] }: FlowSettings): string[] {
+  return processor === rows ? rowSchemas.map((schema) => rowUnit(schema.name)) : [processor]
+}

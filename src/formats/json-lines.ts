@@ -1,0 +1,67 @@
+// The line formats: ndjson 1.0.0 and JSON Lines. A line ends at \n and nowhere else (a \r before it is white space to JSON,
+// U+2028 is a character of a string), and a last line without \n is a record if it is complete, cut off if not.
+import type { ByteSource, FormatEvent, FormatOptions, FormatRules } from './format.ts'
+import { rulesOf } from './format.ts'
+import { raising } from './raise.ts'
+import { type FormatParser, readBytes } from './source.ts'
+import { createSplitter, lineFeed, type Segment } from './split.ts'
+import { isWhiteSpace } from './text-scan.ts'
+import { decode, readValue, shown } from './value.ts'
+
+/**
+ * The records of newline-delimited JSON. Blank lines are ignored unless `blankLines` says otherwise.
+ *
+ * @example for await (const event of readNdjson(response.body)) if (event.type === 'record') use(event.value)
+ */
+export function readNdjson(
+  source: ByteSource,
+  options: FormatOptions = {},
+): AsyncGenerator<FormatEvent, void> {
+  return readLines(source, rulesOf(options), options)
+}
+
+/** The records of JSON Lines (jsonlines.org): as ndjson, but where `strict` a blank line is rejected. */
+export function readJsonLines(
+  source: ByteSource,
+  options: FormatOptions = {},
+): AsyncGenerator<FormatEvent, void> {
+  return readLines(source, rulesOf(options, options.strict ? 'reject' : 'ignore'), options)
+}
+
+function readLines(source: ByteSource, rules: FormatRules, options: FormatOptions) {
+  return raising(readBytes(source, lineParser(rules), rules), options)
+}
+
+function lineParser(rules: FormatRules): FormatParser {
+  const splitter = createSplitter(lineFeed, rules.maxRecord)
+
+  function* read(segment: Segment): Generator<FormatEvent> {
+    const { line, terminated } = segment
+    if (isBlank(segment)) {
+      if (rules.blankLines === 'reject' && terminated)
+        yield { ...shown(line, '', 'The line is blank.'), type: 'rejected', reason: 'invalid_json' }
+      return
+    }
+    const event = readValue(segment, rules)
+    if (terminated) yield event
+    else if (event.type === 'record') yield { ...event, unterminated: true }
+    else if (event.type === 'rejected' && event.reason === 'invalid_json')
+      yield { ...shown(line, decode(segment.bytes).text, 'The last line is cut off.'), type: 'truncated' }
+    else yield event
+  }
+
+  return {
+    *push(chunk) {
+      for (const segment of splitter.push(chunk)) yield* read(segment)
+    },
+    *end() {
+      const last = splitter.end()
+      if (last) yield* read(last)
+    },
+  }
+}
+
+/** Nothing but white space. */
+export function isBlank({ bytes, oversized }: Segment): boolean {
+  return !oversized && bytes.every(isWhiteSpace)
+}

@@ -1,0 +1,145 @@
+// The public API of graphmill: what a program needs to write processors, run them, ask prompts and models, and read streams of JSON.
+
+export { processors } from '../processors/index.ts'
+// brokers
+export type { Broker, Delivery, OutgoingBytes, Subscription, TopicRange, TopicSpec } from './broker/broker.ts'
+export { type ConnectOptions, connect } from './broker/connect.ts'
+export { createMemoryCluster, type MemoryCluster, type MemoryClusterOptions } from './broker/memory.ts'
+export {
+  type ErrorCode,
+  errorTable,
+  GraphmillError,
+  type GraphmillErrorOptions,
+  type Retry,
+} from './errors.ts'
+// processors
+export {
+  defineExtractor,
+  defineUnitExtractor,
+  type Extractor,
+  type ExtractorOptions,
+  type Fact,
+  type Item,
+  type UnitExtractorOptions,
+} from './flow/extractor.ts'
+export type { InputPort, InputPorts, OutputPort, OutputPorts } from './flow/ports.ts'
+export {
+  type AnyProcessor,
+  type Clock,
+  type Context,
+  defineProcessor,
+  type FlowSettings,
+  type Ids,
+  type Output,
+  type Outputs,
+  type Processor,
+  type Scope,
+} from './flow/processor.ts'
+export { type AskPromptOptions, PromptClient, type PromptClientOptions } from './flow/prompt-client.ts'
+export { type Mill, type MillOptions, run } from './flow/run.ts'
+export { defineSink, type SinkOptions } from './flow/sink.ts'
+// streams of JSON
+export { readConcatenatedJson } from './formats/concatenated.ts'
+export type {
+  ByteSource,
+  Format as StreamFormat,
+  FormatEvent,
+  FormatOptions,
+  FormatRepair,
+} from './formats/format.ts'
+export { readJsonLines, readNdjson } from './formats/json-lines.ts'
+export { readJsonSeq } from './formats/json-seq.ts'
+export { type ParsedFormat, parseFormat, readFormat } from './formats/read-format.ts'
+export type { RejectReason, RepairName } from './items/item.ts'
+// models
+export { type AnswerJsonOptions, answerJson, type JsonAnswer } from './llm/answer-json.ts'
+export { type AnswerMode, answerModes, type ResolvedMode } from './llm/answer-modes.ts'
+export { fullJitter, isTransient, type ReaskContext, type RetryPolicy } from './llm/call-retry.ts'
+export { type CompleteRequest, complete } from './llm/complete.ts'
+export { createGovernor, type Governor, type GovernorOptions } from './llm/governor.ts'
+export type {
+  CompletionEvent,
+  CompletionRequest,
+  FinishReason,
+  JsonSchema,
+  Llm,
+  Sampling,
+  TextMessage,
+  Usage,
+} from './llm/llm.ts'
+export { createLlmProvider, type LlmProviderOptions } from './llm/llm-provider.ts'
+export { createOffline } from './llm/offline.ts'
+export { createOllama, listOllamaModels, type OllamaOptions } from './llm/ollama.ts'
+export { createOpenAi, type OpenAiOptions } from './llm/openai.ts'
+export { createOpenAiProvider, type OpenAiProviderOptions } from './llm/openai-provider.ts'
+export type {
+  AttemptRecord,
+  CallOptions,
+  ContentBlock,
+  Message as ChatMessage,
+  OutputPath,
+  Provider,
+  ProviderRequest,
+  ProviderUsage,
+  Response,
+  RuntimeConfig,
+  TokenEvent,
+  Tool,
+  ToolCall,
+  ToolChoice,
+} from './llm/provider.ts'
+export { textOf } from './llm/provider.ts'
+export { type Category, ProviderError } from './llm/provider-error.ts'
+export { StructuredOutputInvalid } from './llm/structured-error.ts'
+// messages
+export type { Header, Message } from './messages/envelope.ts'
+export type {
+  Chunk,
+  Definition,
+  Definitions,
+  EntityContext,
+  EntityContexts,
+  Error as MessageError,
+  OntologyAttribute,
+  OntologyAttributes,
+  OntologyEntities,
+  OntologyEntity,
+  OntologyRelationship,
+  OntologyRelationships,
+  PayloadInits,
+  Payloads,
+  Progress,
+  PromptRequest,
+  PromptResponse,
+  Rejected,
+  Rejection,
+  Relationship,
+  Relationships,
+  Rows,
+  Run,
+  Status,
+  Term,
+  TextCompletionRequest,
+  TextCompletionResponse,
+  TextDocument,
+  Tokens,
+  Topic,
+  Topics,
+  Triple,
+  Triples,
+  Usage as MessageUsage,
+} from './messages/generated.ts'
+// what a mill is made of besides
+export { createLogger } from './observe/log.ts'
+// ontologies
+export { type Ontologies, openOntologies } from './ontology/ontologies.ts'
+export type { OntologyOptions } from './ontology/thread.ts'
+export { type Catalogue, loadCatalogue, type Prompt } from './prompt/catalogue.ts'
+export {
+  openFileStore,
+  openFolderStore,
+  openStreamStore,
+  type StoreOptions,
+  type TripleStore,
+} from './rdf/store.ts'
+export type { Format as TripleFormat } from './rdf/write.ts'

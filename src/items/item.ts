@@ -1,0 +1,82 @@
+// What the items engine gives: the words of design section 4, "Items", as types.
+// The flow is scanner (text to records) -> repair (record to value) -> validate (value to item) -> dispatch (item to fact).
+
+/** Why a record was not accepted. */
+export type RejectReason = 'invalid_json' | 'schema' | 'not_finite' | 'too_deep' | 'too_large' | 'broken'
+
+/** A lossless change that made a record readable. */
+export type RepairName =
+  | 'keys' // a key without quotes
+  | 'quotes' // single or typographic quotes round a key or string
+  | 'inner_quotes' // a quote inside a string that was not escaped
+  | 'trailing_comma'
+  | 'missing_comma'
+  | 'literals' // True, False, None and the like
+  | 'escape' // a backslash that begins no escape, kept literally
+  | 'control' // a raw control character (newline, tab) in a string
+  | 'closed' // a closer that was missing before the next record
+  | 'comment' // a comment inside a record
+  | 'space' // white space that JSON doesn't know
+  | 'decoded' // an object that came as a JSON string
+  | 'discriminator' // `type` folded to the case of the schema, or implied by a schema of one type
+  | 'coerced' // a number or boolean that came as a string, or the other way round, where the schema asks for it
+  | 'big_integer' // digits that a double would change, handed on as a string
+  | 'proto' // a `__proto__` key was dropped
+  | 'surrogate' // a lone surrogate became U+FFFD
+
+/** The value of an item: a JSON object, or any JSON value where no schema is given and the parser is strict. */
+export type ItemValue = unknown
+
+export type ItemEvent =
+  | {
+      readonly type: 'item'
+      readonly value: ItemValue
+      /** Empty for an exact item. */
+      readonly repairs: readonly RepairName[]
+      /** 1-based line of the reply on which the record begins. */
+      readonly line: number
+    }
+  | {
+      readonly type: 'rejected'
+      readonly reason: RejectReason
+      readonly line: number
+      /** The record's text, at most 200 characters. */
+      readonly text: string
+      /** What is wrong, in one sentence, with the place inside the record where known. */
+      readonly message: string
+      /** The whole record as JSON text, where it is readable and only fails the schema. */
+      readonly record?: string
+    }
+
+/** What is known when the reply is over. */
+export interface ItemsEnd {
+  /** A record was cut off at the end of the reply. */
+  readonly truncated: boolean
+  /** Lines that held ignored text: prose, fences, list marks, comments, stop tokens, thinking. */
+  readonly ignored: number
+  /** Items equal to an earlier one of this reply, whatever the order of keys, among the first 2,048 (they are kept). */
+  readonly duplicates: number
+  /** The cut tail, at most 200 characters, for people only. */
+  readonly tail: string
+  /** Nothing but white space, `[]` or a wrapper round an empty array: an honest empty, if the model stopped by itself. */
+  readonly empty: boolean
+}
+
+export interface ItemsOptions {
+  /** The specification's plain line parser. Default false: tolerant. */
+  readonly strict?: boolean
+  /** Default 64. */
+  readonly maxDepth?: number
+  /** Largest record in characters. Default 1,048,576. */
+  readonly maxRecord?: number
+  /** The reply is known to be an object whose only key, such as `/items`, holds the array of items. */
+  readonly root?: `/${string}`
+}
+
+/** Fed with text in any split; gives the same events for every split. */
+export interface ItemsParser {
+  /** The events that `text` completed. */
+  push(text: string): readonly ItemEvent[]
+  /** The last events, and what is known of the whole. Call once. */
+  end(): { readonly events: readonly ItemEvent[]; readonly end: ItemsEnd }
+}

@@ -1,0 +1,101 @@
+// What stands between records, told apart by looking a bounded way ahead: openers of records, arrays and encoded objects,
+// tags of thinking, stop tokens. Every answer may also be "wait": the text so far does not tell.
+import { isQuote, isSpace } from './characters.ts'
+
+/** `wait`: more text is needed to tell. */
+export type Ahead = 'yes' | 'no' | 'wait'
+
+/** How far ahead is looked at most; beyond it the likelier answer is given. */
+export const lookAhead = 1024
+
+const bareKey = /^[\p{L}_$][\p{L}\p{M}\p{N}_$.-]*/u
+const longestKey = 128
+
+/**
+ * Whether a `{`, followed by `after`, opens a record: a quote, a key of letters with a colon, `}` or a comment must come next.
+ * `complete`: no more text will follow.
+ */
+export function opensRecord(after: string, complete: boolean): Ahead {
+  const undecided: Ahead = complete || after.length >= lookAhead ? 'yes' : 'wait'
+  // Half of a pair says nothing yet.
+  const rest = (undecided === 'wait' ? after.replace(/[\ud800-\udbff]$/, '') : after).trimStart()
+  if (rest === '') return undecided
+  const code = rest.charCodeAt(0)
+  if (isQuote(code) || code === 0x7d) return 'yes'
+  if (code === 0x2f) {
+    if (rest.length === 1) return undecided
+    return rest[1] === '/' || rest[1] === '*' ? 'yes' : 'no'
+  }
+  const key = bareKey.exec(rest)?.[0]
+  if (key === undefined || key.length > longestKey) return 'no'
+  const next = rest.slice(key.length).trimStart()
+  if (next === '') return undecided
+  return next.startsWith(':') ? 'yes' : 'no'
+}
+
+/** Whether a `[` outside any record, followed by `after`, opens an array of JSON rather than a remark in prose. */
+export function opensArray(after: string, complete: boolean): Ahead {
+  for (let index = 0; index < after.length; index++) {
+    const code = after.charCodeAt(index)
+    if (isSpace(code)) continue
+    return code === 0x7b || code === 0x5b || code === 0x5d || isQuote(code) ? 'yes' : 'no'
+  }
+  return complete || after.length >= lookAhead ? 'yes' : 'wait'
+}
+
+/** Whether a `"`, followed by `after`, opens an object that was encoded as a JSON string: `"{\"`. */
+export function opensEncoded(after: string, complete: boolean): Ahead {
+  let brace = false
+  for (let index = 0; index < after.length; index++) {
+    const code = after.charCodeAt(index)
+    if (code === 0x0a) return 'no'
+    if (isSpace(code)) continue
+    if (!brace) {
+      if (code !== 0x7b) return 'no'
+      brace = true
+    } else if (code !== 0x5c) return 'no'
+    else {
+      const escaped = after[index + 1]
+      if (escaped === '"') return 'yes'
+      if (escaped === undefined) break
+      if (!'nrt'.includes(escaped)) return 'no'
+      index++
+    }
+  }
+  return complete || after.length >= lookAhead ? 'no' : 'wait'
+}
+
+/** What a `<` begins. `length` is that of the whole tag. */
+export type Tag =
+  | { readonly kind: 'thinks' | 'thought' | 'stop'; readonly length: number }
+  | { readonly kind: 'none' }
+  | { readonly kind: 'wait' }
+
+/** A tag, attributes and all, is at most this long. */
+export const longestTag = 256
+
+const thinks = /^<(?:think|thinking|thought|thoughts|reasoning)(?:\s[^>]*)?>$/i
+const thought = /^<\/(?:think|thinking|thought|thoughts|reasoning)\s*>$/i
+const stops = /^<(?:[|\uff5c][^{}]*[|\uff5c]|\/?s|eos|bos|pad|unk|end_of_turn|start_of_turn|end_of_text)>$/i
+
+/** What the tag at the beginning of `text` is: thinking that begins or ends, a stop token of a model, or nothing special. */
+export function tagAt(text: string, complete: boolean): Tag {
+  const end = text.slice(1).search(/[<>\n{]/) + 1
+  if (end === 0) {
+    const possible = text.length < longestTag && !complete && /^<(?:$|[/|\uff5ca-z])/i.test(text)
+    return possible ? { kind: 'wait' } : { kind: 'none' }
+  }
+  if (text[end] !== '>') return { kind: 'none' }
+  const tag = text.slice(0, end + 1)
+  if (thinks.test(tag)) return { kind: 'thinks', length: tag.length }
+  if (thought.test(tag)) return { kind: 'thought', length: tag.length }
+  return stops.test(tag) ? { kind: 'stop', length: tag.length } : { kind: 'none' }
+}
+
+/** Whether the object that `{` opens begins with the array under the key of `root`. */
+export function opensRoot(root: string, after: string, complete: boolean): Ahead {
+  const match = /^\s*"((?:[^"\\]|\\.)*)"\s*:\s*\[/.exec(after)
+  if (match) return match[1] === root.slice(1) ? 'yes' : 'no'
+  const possible = /^\s*(?:$|"(?:[^"\\]|\\.)*(?:\\?$|"\s*(?:$|:\s*$)))/.test(after)
+  return possible && !complete && after.length < lookAhead ? 'wait' : 'no'
+}

@@ -1,0 +1,94 @@
+// A whole reply of any response type to the one object that `graphmill parse` prints.
+// The text may come in any pieces; for jsonl only the output grows with the input.
+
+import { excerptOf } from './excerpt.ts'
+import type { ItemEvent, RejectReason, RepairName } from './item.ts'
+import { jsonFromReply } from './json-reply.ts'
+import { createItemsParser } from './parser.ts'
+import type { ItemSchema } from './validate.ts'
+
+export { jsonFromReply } from './json-reply.ts'
+
+export type ReplyType = 'text' | 'json' | 'jsonl'
+
+export interface ParseOptions {
+  readonly responseType: ReplyType
+  /** What an item, or the value of a json reply, must be. */
+  readonly schema?: ItemSchema | undefined
+  /** The specification's plain line parser, for jsonl. */
+  readonly strict?: boolean
+}
+
+/** What `graphmill parse` prints. */
+export interface ParsedReply {
+  readonly items: unknown[]
+  /** `line` is 1-based, `text` at most 200 characters. */
+  readonly rejected: { readonly reason: RejectReason; readonly line: number; readonly text: string }[]
+  /** `item` is an index into `items`. */
+  readonly repaired: {
+    readonly item: number
+    readonly line: number
+    readonly repairs: readonly RepairName[]
+  }[]
+  /** Lines with ignored text. */
+  readonly ignored: number
+  readonly truncated: boolean
+}
+
+/** Parses a reply that comes in pieces. Bad input is in the result, never thrown. */
+export async function parseReply(
+  chunks: AsyncIterable<string> | Iterable<string>,
+  options: ParseOptions,
+): Promise<ParsedReply> {
+  if (options.responseType === 'jsonl') return parseItems(chunks, options)
+  const pieces: string[] = []
+  for await (const chunk of chunks) pieces.push(chunk)
+  const text = pieces.join('')
+  if (options.responseType === 'json') return parseJson(text, options.schema)
+  return { items: [text], rejected: [], repaired: [], ignored: 0, truncated: false }
+}
+
+async function parseItems(
+  chunks: AsyncIterable<string> | Iterable<string>,
+  { schema, strict = false }: ParseOptions,
+): Promise<ParsedReply> {
+  const parser = createItemsParser(schema, { strict })
+  const parsed: Pick<ParsedReply, 'items' | 'rejected' | 'repaired'> = {
+    items: [],
+    rejected: [],
+    repaired: [],
+  }
+  const keep = (events: readonly ItemEvent[]) => {
+    for (const event of events) {
+      const { line } = event
+      if (event.type === 'rejected') {
+        parsed.rejected.push({ reason: event.reason, line, text: event.text })
+        continue
+      }
+      if (event.repairs.length > 0) {
+        parsed.repaired.push({ item: parsed.items.length, line, repairs: event.repairs })
+      }
+      parsed.items.push(event.value)
+    }
+  }
+  for await (const chunk of chunks) keep(parser.push(chunk))
+  const { events, end } = parser.end()
+  keep(events)
+  return { ...parsed, ignored: end.ignored, truncated: end.truncated }
+}
+
+function parseJson(text: string, schema: ItemSchema | undefined): ParsedReply {
+  const found = jsonFromReply(text)
+  const { line, ignored } = found
+  const nothing = { items: [], rejected: [], repaired: [], ignored, truncated: false }
+  if ('error' in found) {
+    const rejected = [{ reason: found.reason, line, text: excerptOf(found.text) }]
+    return { ...nothing, rejected, truncated: found.truncated }
+  }
+  if (schema && !schema.test(found.value)) {
+    const text = excerptOf(JSON.stringify(found.value))
+    return { ...nothing, rejected: [{ reason: 'schema', line, text }] }
+  }
+  const repaired = found.repairs.length > 0 ? [{ item: 0, line, repairs: found.repairs }] : []
+  return { ...nothing, items: [found.value], repaired }
+}

@@ -1,0 +1,375 @@
+// Follows one record after another from `{` to end, a character at a time: braces, strings, comments, and what may come next.
+// It never looks back and never ahead, so it may stop and go on between any two characters.
+import {
+  asterisk,
+  backslash,
+  closeBrace,
+  closeBracket,
+  closes,
+  colon,
+  comma,
+  doubleQuote,
+  hash,
+  isQuote,
+  isSpace,
+  newline,
+  openBrace,
+  openBracket,
+  recordSeparator,
+  slash,
+} from './characters.ts'
+
+/** Why `scan` stopped: out of text, before a `{` that begins a line, after an array's element or the record, or too deep. */
+export type Stop = 'text' | 'head' | 'element' | 'closed' | 'deep'
+
+/**
+ * What a record that begins on this line would mean for this one:
+ * `closes` it (only its last brace is missing), `breaks` it, or is `legal` (a value is due here).
+ */
+export type LineState = 'closes' | 'breaks' | 'legal'
+
+/** Arrays this deep in a record, counted from the record itself as 1, may be what a wrapper wraps. */
+export const wrapperDepth = 3
+
+const Token = {
+  none: 0,
+  string: 1,
+  quoted: 2,
+  quotedSlash: 3,
+  bare: 4,
+  slash: 5,
+  line: 6,
+  block: 7,
+  star: 8,
+} as const
+type Token = (typeof Token)[keyof typeof Token]
+
+const Expect = { key: 0, colon: 1, value: 2, comma: 3 } as const
+type Expect = (typeof Expect)[keyof typeof Expect]
+
+const inObject = 1
+const inArray = 2
+
+export class RecordScan {
+  /** Positions: of the record's first character, and of the element that ended at the last stop `element`. */
+  start = 0
+  elementStart = -1
+  /** The line reached, 1-based. */
+  line = 1
+  /** The keys read so far at depth 1, as pairs of positions. */
+  readonly keys: number[] = []
+  depth = 0
+  /** Only its end is still looked for: it was rejected already. */
+  skipped = false
+  stop: Stop = 'text'
+
+  readonly #maxDepth: number
+  /** The kind of each open brace or bracket, by depth. */
+  readonly #kinds: Uint8Array
+  #token: Token = Token.none
+  #expect: Expect = Expect.value
+  #quote = 0
+  #escaped = false
+  /** White space stood between a quote and what follows it. */
+  #spaced = false
+  #tokenStart = 0
+  #tokenEnd = 0
+  #elementDepth = 0
+  /** A newline or a record separator was read, and so far only white space since. */
+  #head = false
+  #separated = false
+  /** Something stood where JSON, even with repairs, has no place for it. */
+  #bad = false
+
+  constructor(maxDepth: number) {
+    this.#maxDepth = maxDepth
+    this.#kinds = new Uint8Array(maxDepth + 2)
+  }
+
+  /** Forgets the last record; one begins at `start`. */
+  begin(start: number, line: number): void {
+    this.start = start
+    this.line = line
+    this.elementStart = -1
+    this.keys.length = 0
+    this.depth = 0
+    this.skipped = false
+    this.#token = Token.none
+    this.#expect = Expect.value
+    this.#elementDepth = 0
+    this.#head = false
+    this.#bad = false
+  }
+
+  /** Only the end of something already `depth` deep is looked for. */
+  beginSkipping(start: number, line: number, depth: number): void {
+    this.begin(start, line)
+    this.depth = depth
+    this.skip()
+  }
+
+  skip(): void {
+    this.skipped = true
+    this.keys.length = 0
+  }
+
+  /** Valid at a stop `head`; a record separator never stands inside a record. */
+  get lineState(): LineState {
+    if (this.skipped || this.#bad || this.#token !== Token.none) return 'breaks'
+    if (this.#expect === Expect.value) return this.#separated ? 'breaks' : 'legal'
+    return this.#expect === Expect.comma && this.depth === 1 ? 'closes' : 'breaks'
+  }
+
+  /** Reads `chunk`, whose first character has the position `base`, from one index up to another; gives the index reached. */
+  scan(chunk: string, base: number, from: number, upTo: number): number {
+    let index = from
+    this.stop = 'text'
+    while (index < upTo && this.stop === 'text') {
+      if (this.#head) index = this.#readHead(chunk, index, upTo)
+      else if (this.#token === Token.none) index = this.#readStructure(chunk, base, index, upTo)
+      else if (this.#token === Token.string) index = this.#readString(chunk, base, index, upTo)
+      else if (this.#readToken(chunk.charCodeAt(index), base + index)) index++
+    }
+    return index
+  }
+
+  #beginLine(code: number): void {
+    if (code === newline) this.line++
+    this.#separated = code === recordSeparator
+    this.#head = true
+  }
+
+  /** The white space with which a line begins. */
+  #readHead(chunk: string, from: number, upTo: number): number {
+    for (let index = from; index < upTo; index++) {
+      const code = chunk.charCodeAt(index)
+      if (code === newline) this.line++
+      else if (code === recordSeparator) this.#separated = true
+      else if (!isSpace(code)) {
+        this.#head = false
+        if (code === openBrace) this.stop = 'head'
+        return index
+      }
+    }
+    return upTo
+  }
+
+  /** Between strings, words and comments. */
+  #readStructure(chunk: string, base: number, from: number, upTo: number): number {
+    for (let index = from; index < upTo; index++) {
+      const code = chunk.charCodeAt(index)
+      switch (code) {
+        case 0x20:
+          continue
+        case newline:
+        case recordSeparator:
+          this.#beginLine(code)
+          return index + 1
+        case openBrace:
+          this.#open(inObject, base + index)
+          break
+        case openBracket:
+          this.#open(inArray, base + index)
+          break
+        case closeBrace:
+          this.#close(inObject)
+          break
+        case closeBracket:
+          this.#close(inArray)
+          break
+        case comma:
+          if (this.#expect !== Expect.comma) this.#bad = true
+          this.#expect = this.#top() === inObject ? Expect.key : Expect.value
+          continue
+        case colon:
+          if (this.#expect !== Expect.colon) this.#bad = true
+          this.#expect = Expect.value
+          continue
+        case slash:
+          this.#token = Token.slash
+          return index + 1
+        case hash:
+          this.#token = Token.line
+          return index + 1
+        default:
+          if (isSpace(code)) continue
+          this.#tokenStart = base + index
+          this.#token = isQuote(code) ? Token.string : Token.bare
+          this.#quote = code
+          this.#escaped = false
+          return index + 1
+      }
+      if (this.stop !== 'text') return index + 1
+    }
+    return upTo
+  }
+
+  /** One character after a quote, in a bare word or in a comment; false where it has to be read again. */
+  #readToken(code: number, position: number): boolean {
+    switch (this.#token) {
+      case Token.quoted:
+        return this.#afterQuote(code, position)
+      case Token.quotedSlash:
+        if (code !== slash && code !== asterisk) {
+          this.#token = Token.string
+          return false
+        }
+        this.#endToken()
+        this.#token = code === slash ? Token.line : Token.block
+        return true
+      case Token.bare:
+        if (!isSpace(code) && !isDelimiter(code)) return true
+        this.#tokenEnd = position
+        this.#endToken()
+        return false
+      case Token.slash:
+        if (code === slash) this.#token = Token.line
+        else if (code === asterisk) this.#token = Token.block
+        else {
+          this.#bad = true
+          this.#token = Token.bare
+          return false
+        }
+        return true
+      case Token.line:
+        if (code !== newline) return true
+        this.#token = Token.none
+        return false
+      default:
+        if (code === newline) this.#beginLine(code)
+        if (code === asterisk) this.#token = Token.star
+        else this.#token = this.#token === Token.star && code === slash ? Token.none : Token.block
+        return true
+    }
+  }
+
+  #top(): number {
+    return this.#kinds[this.depth] ?? inObject
+  }
+
+  #readString(chunk: string, base: number, from: number, upTo: number): number {
+    const quote = this.#quote
+    const straight = quote === doubleQuote
+    let escaped = this.#escaped
+    for (let index = from; index < upTo; index++) {
+      const code = chunk.charCodeAt(index)
+      // By far most characters are plain.
+      if (code > doubleQuote && code < 0x80 && code !== backslash && straight) {
+        escaped = false
+        continue
+      }
+      if (code === newline || code === recordSeparator) {
+        this.#escaped = false
+        this.#beginLine(code)
+        return index + 1
+      }
+      if (escaped) escaped = false
+      else if (code === backslash) escaped = true
+      else if (code === quote || closes(quote, code)) {
+        this.#tokenEnd = base + index + 1
+        this.#escaped = false
+        if (index + 1 < upTo && endsString(chunk.charCodeAt(index + 1))) this.#endToken()
+        else {
+          this.#token = Token.quoted
+          this.#spaced = false
+        }
+        return index + 1
+      }
+    }
+    this.#escaped = escaped
+    return upTo
+  }
+
+  /** A quote ends its string where `,` `:` `}` `]`, a new line or a comment follows; else it is content. */
+  #afterQuote(code: number, position: number): boolean {
+    if (endsString(code)) {
+      this.#endToken()
+      return false
+    }
+    if (isSpace(code)) {
+      this.#spaced = true
+      return true
+    }
+    if (closes(this.#quote, code)) {
+      this.#spaced = false
+      this.#tokenEnd = position + 1
+      return true
+    }
+    if (code === slash) {
+      this.#token = Token.quotedSlash
+      return true
+    }
+    if (code === hash && this.#spaced) {
+      this.#endToken()
+      this.#token = Token.line
+      return true
+    }
+    this.#token = Token.string
+    return false
+  }
+
+  /** A string or a bare word is complete. */
+  #endToken(): void {
+    this.#token = Token.none
+    const object = this.#top() === inObject
+    const key = object && (this.#expect === Expect.key || this.#expect === Expect.comma)
+    if (key) {
+      if (this.depth === 1 && !this.skipped) this.keys.push(this.#tokenStart, this.#tokenEnd)
+      this.#expect = Expect.colon
+    } else if (this.#expect === Expect.colon) this.#bad = true
+    else this.#expect = Expect.comma
+  }
+
+  #open(kind: number, position: number): void {
+    const array = this.#top() === inArray
+    if (this.#expect !== Expect.value && !(array && this.#expect === Expect.comma)) this.#bad = true
+    if (kind === inObject && array && this.depth <= wrapperDepth && !this.skipped) {
+      this.elementStart = position
+      this.#elementDepth = this.depth + 1
+    }
+    this.depth++
+    this.#expect = kind === inObject ? Expect.key : Expect.value
+    if (this.skipped) return
+    this.#kinds[this.depth] = kind
+    if (this.depth > this.#maxDepth) this.stop = 'deep'
+  }
+
+  #close(kind: number): void {
+    if (!this.skipped && this.#top() !== kind) {
+      this.#bad = true
+      return
+    }
+    this.depth--
+    this.#expect = Expect.comma
+    if (this.depth <= 0) this.stop = 'closed'
+    else if (!this.skipped && this.depth + 1 === this.#elementDepth) {
+      this.#elementDepth = 0
+      this.stop = 'element'
+    }
+  }
+}
+
+/** What may stand right after a quote that ends its string. */
+function endsString(code: number): boolean {
+  return (
+    code === comma ||
+    code === colon ||
+    code === closeBrace ||
+    code === closeBracket ||
+    code === newline ||
+    code === recordSeparator
+  )
+}
+
+function isDelimiter(code: number): boolean {
+  return (
+    code === comma ||
+    code === colon ||
+    code === openBrace ||
+    code === closeBrace ||
+    code === openBracket ||
+    code === closeBracket ||
+    code === slash ||
+    code === 0x22
+  )
+}

@@ -1,0 +1,234 @@
+// The tolerant parser: what the scanner finds becomes items, exact or repaired, or is rejected with a reason.
+// Every record is read once and validated once; a wrapper's decision and a resync are the only second looks.
+import { Duplicates } from './duplicates.ts'
+import { excerptOf } from './excerpt.ts'
+import type { ItemEvent, ItemsEnd, ItemsOptions, ItemsParser, RejectReason, RepairName } from './item.ts'
+import { type Reading, type ReadOptions, readRecord, restoreDigits } from './record.ts'
+import { wrapperDepth } from './record-scan.ts'
+import type { Outcome, Records } from './records.ts'
+import { Scanner } from './scanner.ts'
+import type { ItemSchema } from './validate.ts'
+import { inspect, isObject, isPlain, isPlainlyWellFormed } from './value.ts'
+
+export const defaultMaxDepth = 64
+export const defaultMaxRecord = 1_048_576
+
+/** For tests: `wholeLines: false` switches the fast way off, which must change nothing. */
+export interface TolerantOptions extends ItemsOptions {
+  readonly wholeLines?: boolean
+}
+
+export function createTolerantParser(schema: ItemSchema | undefined, options: TolerantOptions): ItemsParser {
+  const read = { maxDepth: options.maxDepth ?? defaultMaxDepth }
+  const records = new Collector(schema, read, options)
+  const scanner = new Scanner(records, {
+    maxDepth: read.maxDepth,
+    maxRecord: options.maxRecord ?? defaultMaxRecord,
+    wholeLines: options.wholeLines ?? true,
+    root: options.root,
+  })
+  return {
+    push(text) {
+      scanner.push(text)
+      return records.drain()
+    },
+    end() {
+      const { truncated, tail } = scanner.end()
+      const { ignored, prose } = scanner
+      const empty = records.silent && !truncated && !prose
+      const end: ItemsEnd = {
+        truncated,
+        ignored,
+        duplicates: records.duplicates.count,
+        tail: excerptOf(tail),
+        empty,
+      }
+      return { events: records.drain(), end }
+    },
+  }
+}
+
+const reasons: Readonly<Record<'broken' | 'too_deep' | 'too_large', string>> = {
+  broken: 'It was not finished when the next record began.',
+  too_deep: 'It nests too deep.',
+  too_large: 'It is too large.',
+}
+
+const none: readonly RepairName[] = []
+const noEvents: readonly ItemEvent[] = []
+const nothing = { text: '', thrown: undefined }
+
+class Collector implements Records {
+  readonly duplicates = new Duplicates()
+  /** Nothing was found so far, neither items nor rejected records. */
+  silent = true
+  readonly #schema: ItemSchema | undefined
+  readonly #read: ReadOptions
+  readonly #options: TolerantOptions
+  /** The last text that was not exact, and what JSON.parse threw for it, if it did. */
+  #refused: { readonly text: string; readonly thrown: unknown } = nothing
+  #events: ItemEvent[] | undefined
+
+  constructor(schema: ItemSchema | undefined, read: ReadOptions, options: TolerantOptions) {
+    this.#schema = schema
+    this.#read = read
+    this.#options = options
+  }
+
+  drain(): readonly ItemEvent[] {
+    const events = this.#events
+    this.#events = undefined
+    return events ?? noEvents
+  }
+
+  get hasSchema(): boolean {
+    return this.#schema !== undefined
+  }
+
+  get requires(): boolean {
+    return this.#schema?.requires ?? false
+  }
+
+  lacks(keys: readonly string[]): boolean {
+    return this.#schema?.lacks(keys) ?? false
+  }
+
+  exact(text: string, line: number): boolean {
+    let value: Record<string, unknown>
+    try {
+      value = JSON.parse(text)
+    } catch (thrown) {
+      this.#refused = { text, thrown }
+      return false
+    }
+    const depth = this.#read.maxDepth
+    const plain = isPlainlyWellFormed(text) && (isPlain(value) || inspect(value, depth, true) === 0)
+    if (!plain || (this.#schema ? !this.#schema.test(value) : isEmptyWrapper(value, undefined))) {
+      this.#refused = { text, thrown: undefined }
+      return false
+    }
+    this.#item(value, none, line)
+    return true
+  }
+
+  record(text: string, line: number, how: { closed: boolean; recoverable: boolean }): Outcome {
+    // What is exact need not be looked at closely; what was looked at as a line is not looked at again.
+    if (!how.closed && this.#refused.text !== text && this.exact(text, line)) return 'taken'
+    const { thrown } = how.closed ? nothing : this.#refused
+    // The brace stands on a line of its own, so that no comment swallows it.
+    const reading = readRecord(how.closed ? `${text}\n}` : text, { ...this.#read, thrown })
+    this.#refused = nothing
+    if (!reading.ok) {
+      if (how.recoverable && reading.reason === 'invalid_json') return 'unreadable'
+      this.reject(reading.reason, line, text, reading.message)
+      return 'taken'
+    }
+    if (this.#isWrapper(reading.value)) return 'wrapper'
+    const judged = this.#judge(reading, how.closed ? ['closed'] : [])
+    const { error } = judged
+    if ((error !== undefined || !this.#schema) && isEmptyWrapper(reading.value, this.#schema)) return 'taken'
+    if (error === undefined) this.#item(judged.value, judged.repairs, line)
+    else this.reject('schema', line, text, error, reading.json)
+    return 'taken'
+  }
+
+  encoded(text: string, line: number): boolean {
+    const inner = parseString(text)?.trim()
+    if (inner === undefined || !readRecord(inner, this.#read).ok) return false
+    const parser = createTolerantParser(this.#schema, this.#options)
+    for (const event of [...parser.push(inner), ...parser.end().events]) {
+      if (event.type === 'item') this.#item(event.value, [...event.repairs, 'decoded'], line)
+      else this.reject(event.reason, line, event.text, event.message, event.record)
+    }
+    return true
+  }
+
+  passes(text: string): boolean {
+    const reading = readRecord(text, this.#read)
+    if (!reading.ok || !isObject(reading.value)) return false
+    if (this.#schema === undefined) return reading.repairs.length === 0
+    return this.#judge(reading, []).error === undefined
+  }
+
+  reject(reason: RejectReason, line: number, text: string, message?: string, record?: string): void {
+    this.silent = false
+    const why = message ?? reasons[reason as keyof typeof reasons] ?? ''
+    const whole = record === undefined ? {} : { record }
+    this.#say({ type: 'rejected', reason, line, text: excerptOf(text), message: why, ...whole })
+  }
+
+  #item(value: unknown, repairs: readonly RepairName[], line: number): void {
+    this.silent = false
+    this.duplicates.add(value)
+    this.#say({ type: 'item', value, repairs, line })
+  }
+
+  #say(event: ItemEvent): void {
+    // A list of one is by far the commonest; growing an empty one would make room for many.
+    if (this.#events === undefined) this.#events = [event]
+    else this.#events.push(event)
+  }
+
+  #judge(reading: Reading, repairs: readonly RepairName[]) {
+    const { value } = reading
+    const named = [...reading.repairs, ...repairs]
+    if (this.#schema === undefined || this.#schema.test(value)) {
+      return { value, repairs: [...named, ...restoreDigits(reading)], error: undefined }
+    }
+    return this.#mend(reading, this.#schema, named)
+  }
+
+  #mend(reading: Reading, schema: ItemSchema, named: readonly RepairName[]) {
+    // Read again, so that the numbers' digits are at hand and `reading` stays as it was.
+    const again = readRecord(reading.json, { ...this.#read, sources: true })
+    if (!again.ok) return { value: undefined, repairs: [], error: again.message }
+    const { repairs, error } = schema.mend(again.value, again.numbers)
+    return { value: again.value, repairs: [...named, ...repairs, ...restoreDigits(again)], error }
+  }
+
+  /** Decided at the end of an object: only where it could not be decided while reading. */
+  #isWrapper(value: unknown): boolean {
+    if (!isObject(value)) return false
+    if (this.#schema === undefined) {
+      const only = soleMember(value)
+      return Array.isArray(only) && only.length > 0 && only.every(isObject)
+    }
+    if (this.#schema.requires || this.#schema.test(value)) return false
+    return elementsOf(value, 1).some((element) => this.#passesValue(element))
+  }
+
+  #passesValue(value: unknown): boolean {
+    return this.passes(JSON.stringify(value))
+  }
+}
+
+/** The objects in the arrays of `value`, which is `level` deep, as far down as a wrapper's items may be. */
+function elementsOf(value: Readonly<Record<string, unknown>> | readonly unknown[], level: number): unknown[] {
+  if (level > wrapperDepth) return []
+  return Object.values(value).flatMap((member: unknown) => {
+    if (Array.isArray(member)) return elementsOf(member, level + 1)
+    if (!isObject(member)) return []
+    return Array.isArray(value) ? [member] : elementsOf(member, level + 1)
+  })
+}
+
+/** Without a schema only `{"items":[]}` says "nothing"; an object that fails its schema may use any key. */
+function isEmptyWrapper(value: unknown, schema: ItemSchema | undefined): boolean {
+  if (!isObject(value)) return false
+  const only = soleMember(value)
+  return Array.isArray(only) && only.length === 0 && (schema !== undefined || Object.hasOwn(value, 'items'))
+}
+
+function soleMember(object: Readonly<Record<string, unknown>>): unknown {
+  const keys = Object.keys(object)
+  return keys.length === 1 ? object[keys[0]!] : undefined
+}
+
+function parseString(text: string): string | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'string' ? value : undefined
+  } catch {
+    return undefined
+  }
+}

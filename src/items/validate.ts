@@ -1,0 +1,258 @@
+// A JSON Schema (2020-12 or draft-07), compiled once: whether a value is an item, what is wrong with it, and the few
+// changes that the schema itself asks for. A value that already validates is never changed.
+import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
+import ajv2020Module from 'ajv/dist/2020.js'
+import ajvFormats from 'ajv-formats'
+import { GraphmillError } from '../errors.ts'
+import type { RepairName } from './item.ts'
+import { addLinearKeywords } from './linear-keywords.ts'
+import { linearPattern } from './pattern.ts'
+import { type Discriminator, schemaShape } from './schema-shape.ts'
+import { isChangedInteger, isObject, type NumberSource } from './value.ts'
+
+const Ajv2020 = ajv2020Module.default
+const addFormats = ajvFormats.default
+
+export interface Mended {
+  /** What was changed, in place; empty where nothing was. */
+  readonly repairs: readonly RepairName[]
+  /** What is wrong with the value, in one sentence that begins with its place; undefined where it is right. */
+  readonly error: string | undefined
+}
+
+/** A compiled schema of items. */
+export interface ItemSchema {
+  /** The property that tells the kinds of items apart, where the schema has one. */
+  readonly discriminator: Discriminator | undefined
+  /** Whether some key is required in every item. */
+  readonly requires: boolean
+  /** Whether an object with these keys so far still lacks one that every item requires. */
+  lacks(keys: readonly string[]): boolean
+  test(value: unknown): boolean
+  /** What is wrong with `value`, in one sentence that begins with its place; undefined where it is right. */
+  check(value: unknown): string | undefined
+  /** Changes `value` in place where the schema says how: the case of `type`, numbers and booleans as strings, or back. */
+  mend(value: unknown, numbers: readonly NumberSource[]): Mended
+}
+
+/** Compiles `schema`; throws `schema_invalid`, naming the place, for anything that isn't a schema that can be used. */
+export function compileSchema(schema: unknown): ItemSchema {
+  if (!isObject(schema) && typeof schema !== 'boolean') throw invalid('', 'a schema is a JSON object')
+  const Dialect = dialectOf(schema)
+  checkPatterns(schema)
+  const ajv = new Dialect({ ...options, meta: false, validateSchema: false })
+  addFormats(ajv)
+  addLinearKeywords(ajv)
+  try {
+    ajv.addSchema(schema as object, schemaKey)
+    return itemSchema(schema, ajv, ajv.getSchema(schemaKey) as ValidateFunction)
+  } catch (thrown) {
+    const reference = thrown instanceof Ajv.MissingRefError ? thrown.missingRef : undefined
+    const isMissing = (own: unknown) => typeof own === 'string' && reference!.endsWith(own)
+    const place = reference === undefined ? '' : placeOf(schema, (node) => isMissing(node['$ref']))
+    throw invalid(place, thrown instanceof Error ? thrown.message : String(thrown), thrown)
+  }
+}
+
+type Dialect = typeof Ajv | typeof Ajv2020
+
+const schemaKey = 'graphmill:item'
+const maxMends = 64
+
+const options: Options = { strict: false, logger: false, code: { regExp: linearPattern } }
+
+const draft2020 = /^https?:\/\/json-schema\.org\/draft\/2020-12\/schema#?$/
+const draft07 = /^https?:\/\/json-schema\.org\/draft-07\/schema#?$/
+
+/** The dialect of a schema that is valid in it; without `$schema` 2020-12 comes first. */
+function dialectOf(schema: Record<string, unknown> | boolean): Dialect {
+  const declared = typeof schema === 'object' ? schema['$schema'] : undefined
+  if (declared === undefined) {
+    const error = metaError(Ajv2020, schema)
+    if (error === undefined) return Ajv2020
+    if (metaError(Ajv, schema) === undefined) return Ajv
+    throw error
+  }
+  const name = String(declared)
+  const dialect = draft2020.test(name) ? Ajv2020 : draft07.test(name) ? Ajv : undefined
+  if (dialect === undefined) throw invalid('/$schema', 'graphmill reads JSON Schema 2020-12 and draft-07')
+  const { $schema: _, ...rest } = schema as Record<string, unknown>
+  const error = metaError(dialect, rest)
+  if (error !== undefined) throw error
+  return dialect
+}
+
+/** Made once a process, on first use: they only compare schemas with their meta-schema. */
+const checkers = new Map<Dialect, Ajv>()
+
+function metaError(Dialect: Dialect, schema: Record<string, unknown> | boolean): GraphmillError | undefined {
+  const checker =
+    checkers.get(Dialect) ?? new Dialect({ strict: false, logger: false, validateFormats: false })
+  checkers.set(Dialect, checker)
+  if (checker.validateSchema(schema)) return undefined
+  const error = checker.errors?.[0]
+  return invalid(error?.instancePath ?? '', error?.message ?? 'not a schema')
+}
+
+function checkPatterns(schema: Record<string, unknown> | boolean): void {
+  let fault: unknown
+  const place = placeOf(schema, (node) => {
+    const { pattern, patternProperties } = node
+    const patterns = [pattern, ...Object.keys(isObject(patternProperties) ? patternProperties : {})]
+    try {
+      for (const each of patterns) if (typeof each === 'string') linearPattern(each, 'u')
+      return false
+    } catch (thrown) {
+      fault = thrown
+      return true
+    }
+  })
+  if (fault === undefined) return
+  const why = fault instanceof Error ? fault.message : String(fault)
+  throw invalid(place, `its pattern cannot be matched in linear time: ${why}`, fault)
+}
+
+/** Keywords that hold values, not schemas. */
+const data = new Set(['default', 'const', 'enum', 'examples', 'example'])
+
+/** The JSON pointer of the first object in `schema` that `found` accepts, or of the root. */
+function placeOf(schema: unknown, found: (node: Record<string, unknown>) => boolean): string {
+  const pending: [unknown, string][] = [[schema, '']]
+  for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
+    const [node, place] = next
+    if (typeof node !== 'object' || node === null) continue
+    if (isObject(node) && found(node)) return place
+    for (const [key, child] of Object.entries(node)) {
+      if (!data.has(key)) pending.push([child, `${place}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`])
+    }
+  }
+  return ''
+}
+
+function invalid(place: string, message: string, cause?: unknown): GraphmillError {
+  const where = place === '' ? 'at its root' : `at ${place}`
+  return new GraphmillError('schema_invalid', `The schema is not valid ${where}: ${message}.`, {
+    ...(cause === undefined ? {} : { cause }),
+    details: { place },
+  })
+}
+
+function itemSchema(schema: unknown, ajv: Ajv, validate: ValidateFunction): ItemSchema {
+  const { discriminator, branches, required } = schemaShape(schema)
+
+  function firstError(value: unknown): ErrorObject | undefined {
+    if (validate(value)) return undefined
+    const errors = validate.errors ?? []
+    const kind = discriminator && isObject(value) ? value[discriminator.property] : undefined
+    const branch = typeof kind === 'string' ? (discriminator?.values.indexOf(kind) ?? -1) : -1
+    const pointer = branches[branch]
+    const validateBranch = pointer === undefined ? undefined : ajv.getSchema(schemaKey + pointer)
+    if (validateBranch && !validateBranch(value)) return validateBranch.errors?.[0]
+    return errors[0]
+  }
+
+  function check(value: unknown): string | undefined {
+    const error = firstError(value)
+    if (error === undefined) return undefined
+    return unknownKind(value) ?? sentenceOf(error)
+  }
+
+  /** The clear error of a union: its discriminator is missing or names no branch. */
+  function unknownKind(value: unknown): string | undefined {
+    if (discriminator === undefined || !isObject(value)) return undefined
+    const { property, values } = discriminator
+    const kind = value[property]
+    if (branches.length === 0 || values.some((each) => each === kind)) return undefined
+    const known = values.map((each) => JSON.stringify(each)).join(', ')
+    if (kind === undefined) return `/${property}: is missing; it must be one of ${known}`
+    return `/${property}: ${short(kind)} is none of ${known}`
+  }
+
+  function mend(value: unknown, numbers: readonly NumberSource[]): Mended {
+    const repairs = new Set<RepairName>()
+    if (validate(value)) return { repairs: [], error: undefined }
+    if (discriminator && isObject(value) && foldKind(value, discriminator)) repairs.add('discriminator')
+    for (let count = 0; count < maxMends; count++) {
+      const error = firstError(value)
+      if (error === undefined) return { repairs: [...repairs], error: undefined }
+      if (!coerce(value, error, numbers)) break
+      repairs.add('coerced')
+    }
+    return { repairs: [...repairs], error: check(value) }
+  }
+
+  return {
+    discriminator,
+    requires: required.every((way) => way.length > 0),
+    lacks: (keys) => required.every((way) => way.some((key) => !keys.includes(key))),
+    test: validate,
+    check,
+    mend,
+  }
+}
+
+/** Gives `type` the case of the schema, or the only value that the schema knows. */
+function foldKind(value: Record<string, unknown>, { property, values }: Discriminator): boolean {
+  const kind = value[property]
+  if (kind === undefined && values.length === 1 && values[0] !== undefined) {
+    value[property] = values[0]
+    return true
+  }
+  if (typeof kind !== 'string' || values.includes(kind)) return false
+  const folded = values.filter((each) => each.toLowerCase() === kind.toLowerCase())
+  if (folded.length !== 1) return false
+  value[property] = folded[0]
+  return true
+}
+
+/** Changes the value that `error` is about to the type that it asks for, where nothing is lost. */
+function coerce(root: unknown, error: ErrorObject, numbers: readonly NumberSource[]): boolean {
+  if (error.keyword !== 'type' || error.instancePath === '') return false
+  const path = error.instancePath.slice(1).split('/')
+  let holder: unknown = root
+  for (const part of path.slice(0, -1)) holder = (holder as Record<string, unknown>)[unescapePart(part)]
+  const object = holder as Record<string, unknown>
+  const key = unescapePart(path.at(-1) ?? '')
+  const types = [error.params['type']].flat() as unknown[]
+  const source = numbers.find((number) => number.holder === object && number.key === key)?.source
+  const coerced = coerceTo(object[key], types, source)
+  if (coerced === undefined) return false
+  object[key] = coerced
+  return true
+}
+
+function unescapePart(part: string): string {
+  return part.replaceAll('~1', '/').replaceAll('~0', '~')
+}
+
+function coerceTo(value: unknown, types: readonly unknown[], source: string | undefined): unknown {
+  if (typeof value === 'string') {
+    if ((types.includes('number') || types.includes('integer')) && isExactNumber(value)) return Number(value)
+    if (types.includes('boolean') && /^(?:true|false)$/i.test(value)) return value.toLowerCase() === 'true'
+  } else if (types.includes('string')) {
+    if (typeof value === 'number') return source ?? String(value)
+    if (typeof value === 'boolean') return String(value)
+  }
+  return undefined
+}
+
+function isExactNumber(text: string): boolean {
+  if (!/^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/.test(text)) return false
+  const value = Number(text)
+  return Number.isFinite(value) && !isChangedInteger(value, text)
+}
+
+function sentenceOf(error: ErrorObject): string {
+  const place = error.instancePath === '' ? '' : `${error.instancePath}: `
+  if (error.keyword === 'additionalProperties') {
+    return `${place}must not have the property ${short(error.params['additionalProperty'])}`
+  }
+  if (error.keyword === 'enum') return `${place}must be one of ${short(error.params['allowedValues'])}`
+  if (error.keyword === 'const') return `${place}must be ${short(error.params['allowedValue'])}`
+  return place + (error.message ?? error.keyword)
+}
+
+function short(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value)
+  return text.length > 200 ? `${text.slice(0, 200)}…` : text
+}

@@ -1,0 +1,65 @@
+// What the cache remembers of a run: the raw texts of its calls in order, and, once it is over, where its parts were cut.
+// Items are never stored: they are read again from the texts on every replay.
+import { hash } from 'node:crypto'
+import { flatJson } from './canonical.ts'
+import type { CompletionRequest, FinishReason, Llm, Usage } from './llm.ts'
+
+/** Why the model was called. `longer`: again with a doubled output limit. `cached`: it was not; the reply was remembered. */
+export type CallReason = 'first' | 'continuation' | 'longer' | 'reask' | 'split' | 'cached'
+
+export interface RecordedCall {
+  /** Of the request; see `requestDigest`. */
+  readonly digest: string
+  /** What the model wrote, without its thoughts. */
+  readonly text: string
+  readonly finishReason: FinishReason
+  readonly usage: Usage
+  readonly model: string
+  /** It gave thoughts too. */
+  readonly reasoned: boolean
+  /** It was refused because the prompt did not fit the context; the other fields say nothing then. */
+  readonly overflow: boolean
+}
+
+export interface RunEntry {
+  readonly run: { readonly id: string; readonly startedAt: number }
+  readonly calls: readonly RecordedCall[]
+  /** Only of a run that is over: how its reply was read; a reply that is to be read differently makes another run. */
+  readonly form?: string
+  /** Only of a run that is over: how much each of its parts holds, in items or characters, and whether it was streamed. */
+  readonly cut?: { readonly streaming: boolean; readonly cuts: readonly number[] }
+}
+
+/** What a request asks, as 32 hexadecimal digits: messages and every parameter, whatever the order of their keys. */
+export function requestDigest({ messages, sampling = {}, extras = {} }: CompletionRequest): string {
+  return hash('sha256', flatJson({ messages, sampling, extras }), 'hex').slice(0, 32)
+}
+
+/** The key of the run that begins with this request. */
+export function runKey(workspace: string, llm: Llm, request: CompletionRequest): string {
+  const { provider, destination, model } = llm
+  return flatJson({ version: 1, workspace, provider, destination, model, request: requestDigest(request) })
+}
+
+/** The entry that a text holds, or undefined for anything else. */
+export function parseEntry(text: string): RunEntry | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isEntry(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isEntry(value: unknown): value is RunEntry {
+  if (!isObject(value) || !isObject(value['run']) || !Array.isArray(value['calls'])) return false
+  const { id, startedAt } = value['run']
+  if (typeof id !== 'string' || typeof startedAt !== 'number') return false
+  return value['calls'].every(
+    (call) => isObject(call) && typeof call['digest'] === 'string' && typeof call['text'] === 'string',
+  )
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,154 @@
+// Finds the JSON in a model's free text: every balanced object or array that stands outside another, whatever is written
+// around it. Strings are read as strings, so a brace in one is only text. Time is linear in the text.
+
+/** The texts of the outermost JSON objects and arrays. A block that is broken or cut off is left out, with all it holds. */
+export function jsonBlocks(text: string): readonly string[] {
+  const blocks: string[] = []
+  // What may be spent, in characters, on reading broken blocks twice.
+  let budget = 8 * text.length
+  let start = nextOpening(text, 0)
+  while (start >= 0) {
+    const read = readBlock(text, start)
+    if (read.type === 'cut') break
+    let next = read.at
+    if (read.type === 'whole') blocks.push(text.slice(start, read.at))
+    else if (budget > 0) {
+      // An opening that is never closed was only a character of the prose.
+      const end = closing(text, read)
+      next = end ?? start + 1
+      budget -= (end ?? text.length) - start
+    }
+    start = nextOpening(text, next)
+  }
+  return blocks
+}
+
+type Read =
+  | { readonly type: 'whole'; readonly at: number }
+  /** Not JSON at `at`, where `depth` objects and arrays were open. */
+  | { readonly type: 'broken'; readonly at: number; readonly depth: number }
+  | { readonly type: 'cut' }
+
+type Expected = 'value' | 'value or end' | 'key' | 'key or end' | 'colon' | 'comma or end'
+
+/** Reads one object or array from its opening character on. */
+function readBlock(text: string, start: number): Read {
+  const open: string[] = []
+  let expected: Expected = 'value'
+  let at = start
+  for (;;) {
+    at = skipSpace(text, at)
+    const character = text[at]
+    if (character === undefined) return { type: 'cut' }
+    const ends = character === (open.at(-1) === '{' ? '}' : ']')
+    if (ends && (expected === 'comma or end' || expected.endsWith(' or end'))) {
+      open.pop()
+      at += 1
+      if (open.length === 0) return { type: 'whole', at }
+      expected = 'comma or end'
+      continue
+    }
+    const broken: Read = { type: 'broken', at, depth: open.length }
+    switch (expected) {
+      case 'value':
+      case 'value or end': {
+        if (character === '{' || character === '[') {
+          open.push(character)
+          expected = character === '{' ? 'key or end' : 'value or end'
+          at += 1
+          break
+        }
+        const end = character === '"' ? stringEnd(text, at) : scalarEnd(text, at)
+        if (end === 'cut') return { type: 'cut' }
+        if (end === undefined) return broken
+        expected = 'comma or end'
+        at = end
+        break
+      }
+      case 'key':
+      case 'key or end': {
+        const end = character === '"' ? stringEnd(text, at) : undefined
+        if (end === 'cut') return { type: 'cut' }
+        if (end === undefined) return broken
+        expected = 'colon'
+        at = end
+        break
+      }
+      case 'colon':
+        if (character !== ':') return broken
+        expected = 'value'
+        at += 1
+        break
+      case 'comma or end':
+        if (character !== ',') return broken
+        expected = open.at(-1) === '{' ? 'key' : 'value'
+        at += 1
+        break
+      default:
+        return expected satisfies never
+    }
+  }
+}
+
+/** Where a broken block ends, by its braces and brackets outside strings; undefined where it never does. */
+function closing(text: string, broken: { readonly at: number; readonly depth: number }): number | undefined {
+  let depth = broken.depth
+  for (let at = broken.at; at < text.length; at++) {
+    const character = text[at]
+    if (character === '"') {
+      const end = looseStringEnd(text, at)
+      if (end === undefined) return undefined
+      at = end - 1
+    } else if (character === '{' || character === '[') depth += 1
+    else if (character === '}' || character === ']') depth -= 1
+    if (depth === 0) return at + 1
+  }
+  return undefined
+}
+
+function nextOpening(text: string, from: number): number {
+  for (let at = from; at < text.length; at++) if (text[at] === '{' || text[at] === '[') return at
+  return -1
+}
+
+function skipSpace(text: string, from: number): number {
+  let at = from
+  while (text[at] === ' ' || text[at] === '\n' || text[at] === '\r' || text[at] === '\t') at += 1
+  return at
+}
+
+/** Behind the closing quote; undefined where a raw control character or a bad escape comes first. */
+function stringEnd(text: string, quote: number): number | 'cut' | undefined {
+  for (let at = quote + 1; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === 0x22) return at + 1
+    if (code < 0x20) return undefined
+    if (code !== 0x5c) continue
+    at += 1
+    if (at >= text.length) return 'cut'
+    if (!'"\\/bfnrtu'.includes(text[at]!)) return undefined
+  }
+  return 'cut'
+}
+
+/** Behind the closing quote of a string that may hold anything but a line end. */
+function looseStringEnd(text: string, quote: number): number | undefined {
+  for (let at = quote + 1; at < text.length; at++) {
+    if (text[at] === '"') return at + 1
+    if (text[at] === '\\') at += 1
+    // Prose has quotes of its own; none reaches over a line.
+    if (text[at] === '\n') return at
+  }
+  return undefined
+}
+
+const scalar = /(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)/y
+
+/** A scalar that the text ends in may go on, so it is cut. */
+function scalarEnd(text: string, start: number): number | 'cut' | undefined {
+  scalar.lastIndex = start
+  if (scalar.test(text)) return scalar.lastIndex >= text.length ? 'cut' : scalar.lastIndex
+  const rest = text.slice(start, start + 5)
+  const isBegun = ['true', 'false', 'null', '-'].some((word) => word.startsWith(rest))
+  return start + rest.length >= text.length && isBegun ? 'cut' : undefined
+}

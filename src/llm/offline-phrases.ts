@@ -1,0 +1,271 @@
+// English sentences as noun phrases and verb groups, read off the part-of-speech tags of `compromise`.
+// A small grammar over real tags: what it does not understand it leaves out.
+import nlp from 'compromise'
+
+export interface Word {
+  /** As written, without the punctuation around it. */
+  readonly text: string
+  readonly lower: string
+  readonly tags: ReadonlySet<string>
+  /** Punctuation parts this word from the next. */
+  readonly stop: boolean
+  /** A comma, and nothing else, follows. */
+  readonly comma: boolean
+}
+
+export interface Sentence {
+  readonly words: readonly Word[]
+  /** As written, white space folded. */
+  readonly text: string
+}
+
+/** A set of words, from a text. */
+export function wordSet(text: string): ReadonlySet<string> {
+  return new Set(text.trim().split(/\s+/))
+}
+
+/** Words of a sentence from `start` up to, not including, `end`. */
+export interface Span {
+  readonly start: number
+  readonly end: number
+}
+
+export interface NounPhrase extends Span {
+  /** As an entity is called: without determiners. */
+  readonly name: string
+  /** The determiner, in small letters, or ''. */
+  readonly determiner: string
+  /** It stands for something by itself, unlike a pronoun or `this fact`. */
+  readonly speaks: boolean
+  /** A number, a date, an amount. */
+  readonly isValue: boolean
+  readonly isPlural: boolean
+}
+
+export interface VerbGroup extends Span {
+  /** In small letters, without adverbs: `was built`, `does not move`. */
+  readonly verb: string
+  readonly isCopula: boolean
+  readonly isNegative: boolean
+}
+
+/** Prepositions that the tagger takes for something else now and then. */
+export const prepositions: ReadonlySet<string> = wordSet(`
+  above across against along among around at behind below beneath beside between beyond by down for
+  from in inside into near of off on onto over past through to toward towards under upon with within
+  without
+`)
+
+interface TaggedTerm {
+  readonly text: string
+  readonly pre: string
+  readonly post: string
+  readonly tags: readonly string[]
+}
+
+/** The sentences of a text, or of Markdown, in order. */
+export function sentences(text: string): Sentence[] {
+  const prose = paragraphs(text)
+  const small = new Set(prose.match(/(?<![\p{L}'’-])\p{Ll}[\p{L}'’-]*/gu))
+  const parsed = nlp(prose).json({ offset: false, normal: false }) as { text: string; terms: TaggedTerm[] }[]
+  return parsed.map((sentence) => ({
+    text: sentence.text.replace(/\s+/g, ' ').trim(),
+    words: sentence.terms
+      .map((term, index, all) => word(term, index, all, small))
+      .filter(({ text }) => text !== ''),
+  }))
+}
+
+function word(term: TaggedTerm, index: number, all: readonly TaggedTerm[], small: ReadonlySet<string>): Word {
+  const next = all[index + 1]
+  const between = `${term.post}${next?.pre ?? ''}`.trim()
+  const tags = new Set(term.tags)
+  const lower = term.text.toLowerCase()
+  // `loathed every`: what the tagger took for a noun it did not know.
+  const before = all[index - 1]?.tags
+  // `contain carbonate of`: of two verbs side by side, the one that has an `of` is a noun.
+  const isObject =
+    next?.text === 'of' &&
+    tags.has('Verb') &&
+    before?.includes('Verb') &&
+    !before.includes('Auxiliary') &&
+    !tags.has('PastTense')
+  const isPast =
+    tags.has('Noun') && !tags.has('ProperNoun') && /[^e]ed$/.test(lower) && next?.tags.includes('Determiner')
+  // A capital that only begins the sentence is none of the word's own.
+  const common =
+    !tags.has('ProperNoun') && ['Plural', 'Uncountable', 'Adjective'].some((tag) => tags.has(tag))
+  const isTitle = next !== undefined && /^\p{Lu}/u.test(next.text)
+  const text = index === 0 && !isTitle && (common || small.has(lower)) ? lower : term.text
+  const isHyphen = term.post === '-'
+  return {
+    text: isHyphen ? `${text}-` : text,
+    lower,
+    tags: isPast ? new Set(['Verb', 'PastTense']) : isObject ? new Set(['Noun', 'Singular']) : tags,
+    stop: between !== '' && !isHyphen,
+    comma: between === ',',
+  }
+}
+
+/** Words as they are written side by side. */
+export function joined(words: readonly Word[]): string {
+  return words
+    .map(({ text, comma }, n) => (comma && n < words.length - 1 ? `${text},` : text))
+    .join(' ')
+    .replaceAll('- ', '-')
+}
+
+/** One paragraph a line: lines that were only wrapped are joined, and the marks of Markdown are taken off. */
+function paragraphs(text: string): string {
+  return text
+    .replace(/\r\n?/g, '\n')
+    .replace(/^ *(#{1,6}|>|[-*+]|\d+[.)]) +(.*)$/gm, '\n$2\n')
+    .replace(/!?\[([^\]]{0,200})\]\([^)]{0,500}\)/g, '$1')
+    .replace(/[*_`]{1,3}([^*_`\n]+)[*_`]{1,3}/g, '$1')
+    .split(/\n\s*\n/)
+    .map((paragraph) => paragraph.replace(/\s+/g, ' ').trim())
+    .filter((paragraph) => paragraph !== '')
+    .join('\n')
+}
+
+const pointing = wordSet('this that these those such no neither what which whose another other same')
+const owning = wordSet("my your his her its our their whose one's")
+const leading = wordSet(
+  'the a an all both each every some any many several most certain few more much own various only',
+)
+const quantities = wordSet('most some many all much several both each one part half few')
+const vague = wordSet(`
+  thing things something anything everything nothing someone anyone everyone nobody one ones other
+  others way ways fact facts time times case cases lot kind sort part parts it there here such same
+  all half first second last rest most some many few several both each none much course means manner
+  end side who which what that question reason result example point number well day days moment
+`)
+
+/** The noun phrase that begins at a word, if one does. */
+export function nounPhraseAt(words: readonly Word[], start: number): NounPhrase | undefined {
+  // `most of the power` is called power.
+  const counted = quantities.has(words[start]?.lower ?? '') && words[start + 1]?.lower === 'of'
+  const core = coreAt(words, counted ? start + 2 : start)
+  if (!core) return undefined
+  let { end } = core
+  // `of` ties the next phrase into this one, twice at most: the tail of the horse of the king.
+  for (let n = 0; n < 2 && words[end]?.lower === 'of' && !words[end - 1]!.stop; n++) {
+    const next = coreAt(words, end + 1)
+    if (!next || words.slice(next.start, next.end).some(isReference)) break
+    end = next.end
+  }
+  return phrase(words, start, end, core)
+}
+
+interface Core extends Span {
+  readonly name: number
+}
+
+/** Determiners, then adjectives and nouns up to the last noun. */
+function coreAt(words: readonly Word[], start: number): Core | undefined {
+  let at = start
+  while (at < words.length && isDeterminer(words[at]!, words[at + 1]) && !words[at]!.stop) at += 1
+  const name = at
+  let end = 0
+  for (; at < words.length; at++) {
+    const current = words[at]!
+    if (isNominal(current)) end = at + 1
+    else if (!isModifier(current, words[at + 1], at > start && end === 0) && !isInTitle(words, at)) break
+    if (current.stop) break
+  }
+  return end > name && !prepositions.has(words[name]!.text) ? { start, end, name } : undefined
+}
+
+function phrase(words: readonly Word[], start: number, end: number, core: Core): NounPhrase {
+  const before = words.slice(start, core.name).map(({ lower }) => lower)
+  const own = words.slice(core.name, end)
+  const head = words[core.end - 1]!
+  const isValue = own.every(
+    ({ tags }) => tags.has('Value') || tags.has('Date') || tags.has('Unit') || tags.has('Duration'),
+  )
+  const speaks =
+    !words.slice(start, core.end).some(isReference) &&
+    // `the size of their beaks` is nothing by itself.
+    words[end]?.lower !== 'of' &&
+    !vague.has(head.lower) &&
+    own.length <= 8 &&
+    joined(own).length <= 100 &&
+    /\p{L}.*\p{L}/u.test(head.text)
+  return {
+    start,
+    end,
+    name: joined(own),
+    determiner: before[0] ?? '',
+    speaks: speaks || isValue,
+    isValue,
+    isPlural: head.tags.has('Plural'),
+  }
+}
+
+/** The verb group that begins at a word, if one does: auxiliaries, adverbs, negation, verbs. */
+export function verbGroupAt(words: readonly Word[], start: number): VerbGroup | undefined {
+  let end = start
+  let last = start
+  while (end < words.length && isVerbal(words[end]!)) {
+    end += 1
+    if (words[end - 1]!.tags.has('Verb')) last = end
+    if (words[end - 1]!.stop) break
+  }
+  const group = words.slice(start, last)
+  if (last === start || !group.some(({ tags }) => tags.has('Verb'))) return undefined
+  const kept = group.filter(({ tags }) => !tags.has('Adverb') || tags.has('Negative'))
+  return {
+    start,
+    end: last,
+    verb: kept.map(({ lower }) => lower).join(' '),
+    isCopula: kept.length === 1 && kept[0]!.tags.has('Copula'),
+    isNegative: group.some(({ tags }) => tags.has('Negative')),
+  }
+}
+
+export function isPronoun({ tags, lower }: Word): boolean {
+  return tags.has('Pronoun') || tags.has('QuestionWord') || lower === 'there'
+}
+
+/** It means something said elsewhere. */
+function isReference(word: Word): boolean {
+  return isPronoun(word) || pointing.has(word.lower) || owning.has(word.lower)
+}
+
+function isDeterminer({ tags, lower }: Word, next: Word | undefined): boolean {
+  if (lower === 'that' && next?.tags.has('Determiner')) return false
+  if (lower === 'great' && next?.lower === 'many') return true
+  return tags.has('Determiner') || leading.has(lower) || owning.has(lower) || pointing.has(lower)
+}
+
+function isNominal(current: Word): boolean {
+  const { tags } = current
+  return (
+    (tags.has('Noun') || tags.has('Value') || tags.has('Date')) &&
+    !tags.has('Determiner') &&
+    !tags.has('Conjunction')
+  )
+}
+
+function isModifier({ tags, lower }: Word, next: Word | undefined, leads: boolean): boolean {
+  if (prepositions.has(lower)) return false
+  if (tags.has('Adjective')) return true
+  // An almost pure carbonate.
+  if (tags.has('Adverb') && next?.tags.has('Adjective')) return leads
+  // A participle before a noun: the threshing machine, a domesticated bird.
+  const participle = tags.has('Gerund') || tags.has('Participle') || tags.has('PastTense')
+  return participle && leads && next !== undefined && isNominal(next)
+}
+
+/** `the` in On the Origin of Species, and in William the Conqueror. */
+function isInTitle(words: readonly Word[], at: number): boolean {
+  const before = words[at - 1]
+  if (!before || words[at]!.lower !== 'the' || !/^\p{Lu}/u.test(words[at + 1]?.text ?? '')) return false
+  return (
+    before.tags.has('FirstName') || (at > 1 && /^\p{Lu}/u.test(before.text) && prepositions.has(before.lower))
+  )
+}
+
+function isVerbal({ tags }: Word): boolean {
+  return tags.has('Verb') || tags.has('Adverb') || tags.has('Negative') || tags.has('Auxiliary')
+}

@@ -1,0 +1,212 @@
+// Reads the reply of an OpenAI-compatible server: deltas as they come, then the end.
+// An event stream is over when it said why (finish_reason) or said [DONE]; anything less is a stream that broke off.
+import { APIError, type OpenAI } from 'openai'
+import { Stream } from 'openai/streaming'
+import type { GraphmillError } from '../errors.ts'
+import type { CompletionEvent, FinishReason, Usage } from './llm.ts'
+import { embeddedError, providerError } from './provider-error.ts'
+import { hidden, newWatch, type Peer, type Watch, watched } from './transport.ts'
+
+export interface OpenAiReply {
+  readonly response: Response
+  /** The model that was asked for. */
+  readonly model: string
+  readonly peer: Peer
+  readonly client: OpenAI
+  /** Cancels the request. */
+  readonly upstream: AbortController
+  /** The caller's. */
+  readonly signal: AbortSignal
+  /** Sees every chunk before the events that it makes. */
+  readonly onChunk?: (chunk: Fields) => void
+}
+
+/** After the finish reason only usage is awaited, and not for long. */
+const patienceForUsageMs = 5_000
+
+/** Largest piece of a reply without a line end, in bytes. */
+export const lineLimit = 16 * 1024 * 1024
+
+export type Fields = Readonly<Record<string, unknown>>
+
+/** The events of an SSE reply. Memory is bounded by its largest event. */
+export async function* readEvents(reply: OpenAiReply): AsyncGenerator<CompletionEvent> {
+  const { response, peer, client, upstream } = reply
+  const watch = newWatch()
+  const end = newEnd(reply.model)
+  const bytes = ReadableStream.from(lines(watched(response, peer, watch), reply, watch))
+  const { headers } = response
+  const events = Stream.fromSSEResponse<Fields>(new Response(bytes, { headers }), upstream, client)
+  try {
+    for await (const chunk of events) {
+      reply.onChunk?.(chunk)
+      yield* deltas(chunk, end)
+      if (end.finish) watch.patienceMs = patienceForUsageMs
+    }
+  } catch (thrown) {
+    // The answer is complete and paid for: what broke afterwards cost at most the usage.
+    if (!end.finish) throw explain(thrown, reply, watch)
+  }
+  if (reply.signal.aborted) return
+  // Without an end of the body it was [DONE] that ended the stream.
+  if (!end.finish && watch.ended && end.begun) throw brokenOff(peer)
+  if (!end.begun) throw watch.head.trim() === '' ? brokenOff(peer) : notACompletion(reply, watch.head)
+  yield endOf(end)
+}
+
+/** The events of a reply that came as one JSON body: some servers ignore `stream`. */
+export async function* readWhole(reply: OpenAiReply): AsyncGenerator<CompletionEvent> {
+  const { response, peer } = reply
+  const decoder = new TextDecoder()
+  let text = ''
+  for await (const part of watched(response, peer, newWatch())) text += decoder.decode(part, { stream: true })
+  const body = objectOf(text + decoder.decode())
+  if (body?.['error']) throw embeddedError(body['error'], peer.destination, peer.circuit)
+  if (!body || !Array.isArray(body['choices']) || !isObject(body['choices'][0]))
+    throw notACompletion(reply, text)
+  const end = newEnd(reply.model)
+  yield* deltas(body, end)
+  yield endOf(end)
+}
+
+interface End {
+  /** A choice was seen. */
+  begun: boolean
+  finish: FinishReason | undefined
+  usage: unknown
+  model: string
+  raw: unknown
+}
+
+function newEnd(model: string): End {
+  return { begun: false, finish: undefined, usage: undefined, model, raw: undefined }
+}
+
+/** The deltas of one chunk; what it says about the end is written into `end`. */
+function* deltas(chunk: Fields, end: End): Generator<CompletionEvent> {
+  end.raw = chunk
+  if (typeof chunk['model'] === 'string' && chunk['model'] !== '') end.model = chunk['model']
+  end.usage = chunk['usage'] ?? end.usage
+  const choices = chunk['choices']
+  const choice: unknown = Array.isArray(choices) ? choices[0] : undefined
+  if (!isObject(choice)) return
+  end.begun = true
+  const delta = choice['delta'] ?? choice['message']
+  if (isObject(delta)) {
+    const reasoning = textOf(delta['reasoning_content'] ?? delta['reasoning'])
+    if (reasoning) yield { type: 'delta', kind: 'reasoning', text: reasoning }
+    // A refusal is what the model said instead.
+    const content = textOf(delta['content']) || textOf(delta['refusal'])
+    if (content) yield { type: 'delta', kind: 'content', text: content }
+  }
+  if (choice['finish_reason'] != null) end.finish = finishReason(choice['finish_reason'])
+}
+
+/** Content is text, or a list of parts of which only text is for us. */
+function textOf(content: unknown): string {
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) return ''
+  return content
+    .map((part: unknown) => (isObject(part) && typeof part['text'] === 'string' ? part['text'] : ''))
+    .join('')
+}
+
+/** A reason as one of ours; an unknown one is `error`. */
+export function finishReason(said: unknown): FinishReason {
+  switch (said) {
+    case 'stop':
+    case 'length':
+    case 'tool_calls':
+    case 'content_filter':
+      return said
+    case 'function_call':
+      return 'tool_calls'
+    default:
+      return 'error'
+  }
+}
+
+function endOf(end: End): CompletionEvent {
+  const { finish = 'stop', usage, model, raw } = end
+  return { type: 'end', finishReason: finish, usage: usageOf(usage), model, raw }
+}
+
+/** Counters as reported. A malformed one is null; a total that was not reported is the sum, where both addends are known. */
+export function usageOf(usage: unknown): Usage {
+  const fields = isObject(usage) ? usage : {}
+  const promptTokens = counter(fields['prompt_tokens'])
+  const completionTokens = counter(fields['completion_tokens'])
+  const sum = promptTokens === null || completionTokens === null ? null : promptTokens + completionTokens
+  const total = fields['total_tokens']
+  return { promptTokens, completionTokens, totalTokens: total == null ? sum : counter(total) }
+}
+
+function counter(value: unknown): number | null {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null
+}
+
+/** The bytes, unless a line grows beyond all measure. */
+async function* lines(
+  bytes: AsyncIterable<Uint8Array>,
+  reply: OpenAiReply,
+  watch: Watch,
+): AsyncGenerator<Uint8Array> {
+  let open = 0
+  for await (const part of bytes) {
+    const newline = part.lastIndexOf(10)
+    open = newline < 0 ? open + part.length : part.length - newline
+    if (open > lineLimit) throw notACompletion(reply, watch.head)
+    yield part
+  }
+}
+
+function explain(thrown: unknown, reply: OpenAiReply, watch: Watch): unknown {
+  if (thrown instanceof APIError) {
+    const { destination, circuit, apiKey } = reply.peer
+    const said: unknown = JSON.parse(hidden(JSON.stringify(thrown.error ?? thrown.message), apiKey))
+    return embeddedError(said, destination, circuit)
+  }
+  // An event that is no JSON: cut off if it was the last, nonsense otherwise.
+  if (thrown instanceof SyntaxError)
+    return watch.ended ? brokenOff(reply.peer) : notACompletion(reply, watch.head, thrown)
+  return thrown
+}
+
+function brokenOff(peer: Peer): GraphmillError {
+  return providerError('llm_unavailable', `${peer.destination} broke off its reply.`, {
+    circuit: peer.circuit,
+  })
+}
+
+/** The error for an answer of another shape. */
+export function notACompletion(
+  reply: Pick<OpenAiReply, 'peer'>,
+  text: string,
+  cause?: unknown,
+): GraphmillError {
+  const { destination, circuit, apiKey } = reply.peer
+  const said = hidden(text, apiKey).slice(0, 200)
+  const answer = said.replace(/\s+/g, ' ').trim()
+  return providerError(
+    'llm_response_invalid',
+    `${destination} gave an answer that is no completion: ${answer}`,
+    {
+      cause,
+      circuit,
+      details: { text: said },
+    },
+  )
+}
+
+function objectOf(text: string): Fields | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isObject(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,176 @@
+// OpenArmature's provider contract as types: what a completion is asked for with, and what it gives. One model per provider,
+// no state, no loop over tools, no argument ever changed. Names are the specification's in camel case (`toolCallId` is
+// `tool_call_id`, `responseSchema` is `response_schema`, …); on the wire they are the server's own.
+
+import type { RetryPolicy } from './call-retry.ts'
+import type { FinishReason, JsonSchema, Usage } from './llm.ts'
+import type { Category } from './provider-error.ts'
+
+export interface TextBlock {
+  readonly type: 'text'
+  /** Not empty. */
+  readonly text: string
+  /** Opaque, bound to a provider; never sent to an OpenAI-compatible server. */
+  readonly signature?: string
+}
+
+/** What a model thought before it answered. Not sent back to an OpenAI-compatible server. */
+export interface ThinkingBlock {
+  readonly type: 'thinking'
+  readonly text: string
+  readonly signature?: string
+}
+
+export type ContentBlock = TextBlock | ThinkingBlock
+
+/** Only as the first message. */
+export interface SystemMessage {
+  readonly role: 'system'
+  readonly content: string
+}
+
+export interface UserMessage {
+  readonly role: 'user'
+  /** Not empty; a list of one text block is the same as its text. */
+  readonly content: string | readonly TextBlock[]
+}
+
+export interface AssistantMessage {
+  readonly role: 'assistant'
+  /** Empty, null or absent only beside tool calls. */
+  readonly content?: string | readonly ContentBlock[] | null
+  readonly toolCalls?: readonly ToolCall[]
+}
+
+export interface ToolMessage {
+  readonly role: 'tool'
+  readonly content: string
+  /** The id of an earlier assistant message's call. */
+  readonly toolCallId: string
+}
+
+export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+
+export interface ToolCall {
+  /** Verbatim from the provider. */
+  readonly id: string
+  readonly name: string
+  /** Null only in a reply that ended with `error`, where they could not be parsed; the text is in `raw`. */
+  readonly arguments: Readonly<Record<string, unknown>> | null
+  readonly signature?: string
+}
+
+export interface Tool {
+  /** Unique in a request. */
+  readonly name: string
+  readonly description: string
+  /** A JSON Schema whose root is an object. */
+  readonly parameters: JsonSchema
+}
+
+export type ToolChoice = 'auto' | 'required' | 'none' | { readonly type: 'tool'; readonly name: string }
+
+/** What is absent, undefined or null is not sent. */
+export interface RuntimeConfig {
+  readonly temperature?: number | null | undefined
+  readonly maxTokens?: number | null | undefined
+  readonly topP?: number | null | undefined
+  readonly seed?: number | null | undefined
+  readonly frequencyPenalty?: number | null | undefined
+  readonly presencePenalty?: number | null | undefined
+  readonly stopSequences?: readonly string[] | null | undefined
+  /** Further fields for the root of the request's body, forwarded untouched; one that contradicts a managed field is refused. */
+  readonly extras?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** What is asked. `responseSchema` is a JSON Schema whose root is an object. */
+export interface ProviderRequest {
+  readonly messages: readonly Message[]
+  readonly tools?: readonly Tool[] | undefined
+  readonly toolChoice?: ToolChoice | undefined
+  readonly config?: RuntimeConfig | undefined
+  readonly responseSchema?: JsonSchema | undefined
+}
+
+/** How structured output was asked for: in `response_format`, or by a directive in the system message. */
+export type OutputPath = 'native' | 'fallback'
+
+/** How it is asked. */
+export interface CallOptions {
+  /** Without it there is exactly one attempt. */
+  readonly retry?: RetryPolicy | undefined
+  /** Consume the reply as a stream; what is returned is the same. Default false. */
+  readonly stream?: boolean | undefined
+  /** With `stream`: sees every piece as it arrives. Not awaited. */
+  readonly onToken?: ((event: TokenEvent) => void) | undefined
+  /** Sees every attempt when it has ended. */
+  readonly onAttempt?: ((attempt: AttemptRecord) => void) | undefined
+  /** The path for a `responseSchema`, without the provider's own choice: a refused `native` is then an error. */
+  readonly outputMode?: OutputPath | undefined
+  /**
+   * A further check of a value that fits the schema: gives the value to hand on, or throws what is wrong with it,
+   * which becomes a `structured_output_invalid`.
+   */
+  readonly refine?: ((value: unknown) => unknown) | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface TokenEvent {
+  readonly deltaKind: 'content' | 'reasoning'
+  readonly delta: string
+  /** From 0 in every attempt. */
+  readonly chunkIndex: number
+  /** The same for all pieces of an attempt, another for the next. */
+  readonly callId: string
+}
+
+export interface AttemptRecord {
+  /** From 0. */
+  readonly attemptIndex: number
+  /** Why the attempt before this one was not the last; absent on the first. */
+  readonly retryReason?: 'transient' | 'reask'
+  /** How it failed; absent when it succeeded. */
+  readonly error?: { readonly category: Category | undefined; readonly message: string }
+}
+
+/** Counts as reported; a reported 0 differs from absent. */
+export interface ProviderUsage extends Usage {
+  /** Prompt tokens that came from the server's cache. */
+  readonly cachedTokens?: number | null
+  readonly cacheCreationTokens?: number | null
+}
+
+export interface Response<T = unknown> {
+  /** `content` is what the model wrote, verbatim: text, blocks where it also thought, null where it only calls tools. */
+  readonly message: AssistantMessage & { readonly content: string | readonly ContentBlock[] | null }
+  readonly finishReason: FinishReason
+  readonly usage: ProviderUsage
+  /** The server's body, parsed and otherwise untouched; for a stream, put together from its chunks. */
+  readonly raw: Readonly<Record<string, unknown>>
+  /** The checked value; undefined without a schema, and when the model calls tools. */
+  readonly parsed: T
+  /** The model as the server names it. */
+  readonly model: string
+  /** The path that was taken; absent without a schema. */
+  readonly outputMode?: OutputPath
+  /** All attempts of this call, this one last. */
+  readonly attempts: readonly AttemptRecord[]
+}
+
+export interface Provider {
+  readonly model: string
+  /**
+   * One cheap probe; success means that `complete` would not raise `provider_authentication`, `provider_invalid_model`,
+   * `provider_model_not_loaded` or `provider_unavailable` now. Never called by `complete`.
+   */
+  ready(signal?: AbortSignal): Promise<void>
+  /** One completion. Every failure is a `ProviderError` with one of the nine categories; an abort is the signal's reason. */
+  complete(request: ProviderRequest, options?: CallOptions): Promise<Response>
+}
+
+/** The text of a message, without what the model thought. */
+export function textOf(message: { readonly content?: Message['content'] }): string {
+  const { content } = message
+  if (typeof content === 'string') return content
+  return (content ?? []).map((block) => (block.type === 'text' ? block.text : '')).join('')
+}

@@ -1,0 +1,919 @@
+// Generated from schemas/*.avsc by `npm run schemas`. Not for editing.
+
+/** A piece of a document, small enough for one prompt. */
+export interface Chunk {
+  /** The index of the part of the document, from 0. */
+  readonly part: number
+  /** The index of the chunk in its part, from 0. */
+  readonly index: number
+  /** Where the chunk begins in the document, in UTF-16 code units. */
+  readonly offset: number
+  /** Its length in UTF-16 code units. */
+  readonly length: number
+  /** The text. */
+  readonly text: string
+  /** The page on which it begins, from 1; null where the document has no pages. */
+  readonly page: number | null
+}
+
+/** A Chunk to be written: fields with a default may be left out. */
+export interface ChunkInit {
+  readonly part?: number | undefined
+  readonly index?: number | undefined
+  readonly offset?: number | undefined
+  readonly length?: number | undefined
+  readonly text: string
+  readonly page?: number | null | undefined
+}
+
+/** What something is. */
+export interface Definition {
+  /** The name of the thing. */
+  readonly entity: string
+  /** What it is. */
+  readonly definition: string
+}
+
+/** A Definition to be written: fields with a default may be left out. */
+export interface DefinitionInit {
+  readonly entity: string
+  readonly definition: string
+}
+
+/** A batch of definitions of one chunk. */
+export interface Definitions {
+  /** The run that found these facts. */
+  readonly run: Run
+  /** The model as the server names it. */
+  readonly model: string | null
+  /** The definitions. */
+  readonly facts: readonly Definition[]
+}
+
+/** A Definitions to be written: fields with a default may be left out. */
+export interface DefinitionsInit {
+  readonly run: RunInit
+  readonly model?: string | null | undefined
+  readonly facts: readonly DefinitionInit[]
+}
+
+/** An entity and a text that says something of it, for embeddings. */
+export interface EntityContext {
+  /** The entity. */
+  readonly entity: Term
+  /** The text. */
+  readonly context: string
+  /** The chunk it comes from. */
+  readonly chunkId: string
+}
+
+/** A EntityContext to be written: fields with a default may be left out. */
+export interface EntityContextInit {
+  readonly entity: TermInit
+  readonly context: string
+  readonly chunkId?: string | undefined
+}
+
+/** A batch of entity contexts, at most 5. */
+export interface EntityContexts {
+  /** The contexts. */
+  readonly entities: readonly EntityContext[]
+}
+
+/** A EntityContexts to be written: fields with a default may be left out. */
+export interface EntityContextsInit {
+  readonly entities: readonly EntityContextInit[]
+}
+
+/** Who, what, when and on whose behalf. Every payload travels in a copy of this record, graphmill.<Payload>Envelope, with the payload as its last field. */
+export interface Envelope {
+  /** Names the content: a hash for outputs, a caller's id or a UUIDv7 for sources. */
+  readonly id: string
+  /** The name of the payload, such as Chunk. */
+  readonly type: string
+  /** The processor or program that made the message. */
+  readonly source: string
+  /** When it was made, in milliseconds since 1970-01-01 UTC. */
+  readonly time: number
+  /** The tenant. */
+  readonly workspace: string
+  /** The flow within the workspace. */
+  readonly flow: string
+  /** Where the triples of the document belong. */
+  readonly collection: string
+  /** The document that this is about; empty for requests without one. */
+  readonly documentId: string
+  /** The chunk that this is about: <documentId>/<part>/<index>; empty before chunking. */
+  readonly chunkId: string
+  /** The id of the request that this answers or belongs to. */
+  readonly correlationId: string
+  /** The id of the message whose handling made this one; empty for sources. */
+  readonly causationId: string
+  /** The response topic for replies to this request. */
+  readonly replyTo: string | null
+  /** After this moment the work is of no use to anybody. */
+  readonly deadline: number | null
+  /** W3C trace context. */
+  readonly traceparent: string | null
+}
+
+/** A Envelope to be written: fields with a default may be left out. */
+export interface EnvelopeInit {
+  readonly id: string
+  readonly type: string
+  readonly source: string
+  readonly time: number
+  readonly workspace: string
+  readonly flow: string
+  readonly collection: string
+  readonly documentId?: string | undefined
+  readonly chunkId?: string | undefined
+  readonly correlationId?: string | undefined
+  readonly causationId?: string | undefined
+  readonly replyTo?: string | null | undefined
+  readonly deadline?: number | null | undefined
+  readonly traceparent?: string | null | undefined
+}
+
+/** Why something could not be done. */
+export interface Error {
+  /** A code of docs/errors.md. */
+  readonly type: string
+  /** One sentence for people. */
+  readonly message: string
+}
+
+/** A Error to be written: fields with a default may be left out. */
+export interface ErrorInit {
+  readonly type: string
+  readonly message: string
+}
+
+/** A value of a datatype property of an ontology. */
+export interface OntologyAttribute {
+  /** The name of the individual. */
+  readonly entity: string
+  /** The IRI of the property. */
+  readonly propertyIri: string
+  /** The lexical form of the value. */
+  readonly value: string
+  /** The IRI of the datatype; null means xsd:string. */
+  readonly datatype: string | null
+}
+
+/** A OntologyAttribute to be written: fields with a default may be left out. */
+export interface OntologyAttributeInit {
+  readonly entity: string
+  readonly propertyIri: string
+  readonly value: string
+  readonly datatype?: string | null | undefined
+}
+
+/** A batch of attributes found in one chunk. */
+export interface OntologyAttributes {
+  /** The run that found these facts. */
+  readonly run: Run
+  /** The model as the server names it. */
+  readonly model: string | null
+  /** The ids of the ontologies that the facts were checked against, joined by a blank. */
+  readonly ontology: string
+  /** Names the content of those ontologies. */
+  readonly version: string
+  /** The attributes. */
+  readonly facts: readonly OntologyAttribute[]
+}
+
+/** A OntologyAttributes to be written: fields with a default may be left out. */
+export interface OntologyAttributesInit {
+  readonly run: RunInit
+  readonly model?: string | null | undefined
+  readonly ontology?: string | undefined
+  readonly version?: string | undefined
+  readonly facts: readonly OntologyAttributeInit[]
+}
+
+/** A batch of individuals found in one chunk. */
+export interface OntologyEntities {
+  /** The run that found these facts. */
+  readonly run: Run
+  /** The model as the server names it. */
+  readonly model: string | null
+  /** The ids of the ontologies that the facts were checked against, joined by a blank. */
+  readonly ontology: string
+  /** Names the content of those ontologies. */
+  readonly version: string
+  /** The individuals. */
+  readonly facts: readonly OntologyEntity[]
+}
+
+/** A OntologyEntities to be written: fields with a default may be left out. */
+export interface OntologyEntitiesInit {
+  readonly run: RunInit
+  readonly model?: string | null | undefined
+  readonly ontology?: string | undefined
+  readonly version?: string | undefined
+  readonly facts: readonly OntologyEntityInit[]
+}
+
+/** An individual of a class of an ontology. */
+export interface OntologyEntity {
+  /** The name of the individual. */
+  readonly entity: string
+  /** The IRI of its class. */
+  readonly typeIri: string
+}
+
+/** A OntologyEntity to be written: fields with a default may be left out. */
+export interface OntologyEntityInit {
+  readonly entity: string
+  readonly typeIri: string
+}
+
+/** A relation between two individuals by a property of an ontology. */
+export interface OntologyRelationship {
+  /** The name of the subject. */
+  readonly subject: string
+  /** The IRI of the property. */
+  readonly propertyIri: string
+  /** The name of the object. */
+  readonly object: string
+}
+
+/** A OntologyRelationship to be written: fields with a default may be left out. */
+export interface OntologyRelationshipInit {
+  readonly subject: string
+  readonly propertyIri: string
+  readonly object: string
+}
+
+/** A batch of relations found in one chunk. */
+export interface OntologyRelationships {
+  /** The run that found these facts. */
+  readonly run: Run
+  /** The model as the server names it. */
+  readonly model: string | null
+  /** The ids of the ontologies that the facts were checked against, joined by a blank. */
+  readonly ontology: string
+  /** Names the content of those ontologies. */
+  readonly version: string
+  /** The relations. */
+  readonly facts: readonly OntologyRelationship[]
+}
+
+/** A OntologyRelationships to be written: fields with a default may be left out. */
+export interface OntologyRelationshipsInit {
+  readonly run: RunInit
+  readonly model?: string | null | undefined
+  readonly ontology?: string | undefined
+  readonly version?: string | undefined
+  readonly facts: readonly OntologyRelationshipInit[]
+}
+
+/** What was started, what is done. Nobody but the reader of these decides that something is done. */
+export interface Progress {
+  /** document (a source has published all parts), part (a part was chunked), reply (a part of a run was handled), dead (a message was dead-lettered), replayed (it was brought back), failed (a document could not be read), paused (a flow waits for its operator). */
+  readonly kind: string
+  /** part: which part of the document. */
+  readonly part: number | null
+  /** document: how many parts it has. */
+  readonly parts: number | null
+  /** part: how many chunks it has. */
+  readonly chunks: number | null
+  /** part: the units of work that are expected for every chunk. */
+  readonly units: readonly string[]
+  /** reply, dead: the unit of work; null where unknown. */
+  readonly unit: string | null
+  /** reply: the run. */
+  readonly run: Run | null
+  /** reply: the place of the part in its run. */
+  readonly seq: number
+  /** reply: whether it is the last part of the run. */
+  readonly last: boolean
+  /** reply: why the unit is only partial: truncated, no_items, refused. */
+  readonly incomplete: string | null
+  /** reply: facts published from this part, by kind. */
+  readonly facts: { readonly [key: string]: number }
+  /** reply: items rejected, by reason: the prompt's on the last part, the extractor's own on each. */
+  readonly rejected: { readonly [key: string]: number }
+  /** reply: repaired items of the run, on the last part. */
+  readonly repaired: number
+  /** reply: repeated items of the run, on the last part. */
+  readonly duplicates: number
+  /** reply: tokens of the run, on the last part. */
+  readonly usage: Usage | null
+  /** reply: the model. */
+  readonly model: string | null
+  /** dead: the topic of the message. */
+  readonly topic: string | null
+  /** document, failed: the name of the document for people. */
+  readonly title: string | null
+  /** dead, failed, paused, or a reply that is an error: why. */
+  readonly error: Error | null
+}
+
+/** A Progress to be written: fields with a default may be left out. */
+export interface ProgressInit {
+  readonly kind: string
+  readonly part?: number | null | undefined
+  readonly parts?: number | null | undefined
+  readonly chunks?: number | null | undefined
+  readonly units?: readonly string[] | undefined
+  readonly unit?: string | null | undefined
+  readonly run?: RunInit | null | undefined
+  readonly seq?: number | undefined
+  readonly last?: boolean | undefined
+  readonly incomplete?: string | null | undefined
+  readonly facts?: { readonly [key: string]: number } | undefined
+  readonly rejected?: { readonly [key: string]: number } | undefined
+  readonly repaired?: number | undefined
+  readonly duplicates?: number | undefined
+  readonly usage?: UsageInit | null | undefined
+  readonly model?: string | null | undefined
+  readonly topic?: string | null | undefined
+  readonly title?: string | null | undefined
+  readonly error?: ErrorInit | null | undefined
+}
+
+/** A request to run a prompt. */
+export interface PromptRequest {
+  /** A prompt of the catalogue. */
+  readonly promptId: string
+  /** The terms of the template, each as JSON text. */
+  readonly terms: { readonly [key: string]: string }
+  /** Whether the reply comes in parts while the model writes. */
+  readonly streaming: boolean
+  /** Echoed in every part of the reply; at most 4 KiB. */
+  readonly context: { readonly [key: string]: string }
+}
+
+/** A PromptRequest to be written: fields with a default may be left out. */
+export interface PromptRequestInit {
+  readonly promptId: string
+  readonly terms: { readonly [key: string]: string }
+  readonly streaming?: boolean | undefined
+  readonly context?: { readonly [key: string]: string } | undefined
+}
+
+/** One part of a run. */
+export interface PromptResponse {
+  /** The prompt that was run. */
+  readonly promptId: string
+  /** The attempt that this part belongs to. */
+  readonly run: Run
+  /** The place of this part in its run, from 0. */
+  readonly seq: number
+  /** For text prompts: the text, or the next piece of it. */
+  readonly text: string | null
+  /** For json prompts the value as JSON text; for jsonl prompts always a JSON array. */
+  readonly object: string | null
+  /** Whether this is the last part of the run. */
+  readonly endOfStream: boolean
+  /** stop, length, tool_calls, content_filter or error; on the last part. */
+  readonly finishReason: string | null
+  /** Whether the reply stayed cut off. */
+  readonly truncated: boolean
+  /** Items accepted so far in this run; on the last part the total. */
+  readonly accepted: number
+  /** Items rejected so far in this run; on the last part the total. */
+  readonly rejected: number
+  /** The rejected items by reason, on the last part. */
+  readonly rejections: { readonly [key: string]: number }
+  /** Accepted items that were repaired; on the last part the total. */
+  readonly repaired: number
+  /** Accepted items equal to an earlier one; on the last part the total. */
+  readonly duplicates: number
+  /** Why a reply counts as partial: truncated, no_items, refused, max_cost; on the last part. */
+  readonly incomplete: string | null
+  /** Tokens of the whole run; on the last part. */
+  readonly usage: Usage | null
+  /** The model as the server names it. */
+  readonly model: string | null
+  /** Why there is no reply. */
+  readonly error: Error | null
+  /** The context of the request. */
+  readonly context: { readonly [key: string]: string }
+  /** Why the reply stayed cut off, where that is known; on the last part. */
+  readonly cause: Error | null
+  /** The last so many of the accepted items were rejected at first and came back valid when the model was asked again; on the last part. */
+  readonly reasked: number
+  /** How JSON was asked for: native, fallback, text-based, openai, ollama, openai_oo or ollama_oo; plain where nothing was said; on the last part. */
+  readonly outputMode: string | null
+}
+
+/** A PromptResponse to be written: fields with a default may be left out. */
+export interface PromptResponseInit {
+  readonly promptId?: string | undefined
+  readonly run: RunInit
+  readonly seq?: number | undefined
+  readonly text?: string | null | undefined
+  readonly object?: string | null | undefined
+  readonly endOfStream?: boolean | undefined
+  readonly finishReason?: string | null | undefined
+  readonly truncated?: boolean | undefined
+  readonly accepted?: number | undefined
+  readonly rejected?: number | undefined
+  readonly rejections?: { readonly [key: string]: number } | undefined
+  readonly repaired?: number | undefined
+  readonly duplicates?: number | undefined
+  readonly incomplete?: string | null | undefined
+  readonly usage?: UsageInit | null | undefined
+  readonly model?: string | null | undefined
+  readonly error?: ErrorInit | null | undefined
+  readonly context?: { readonly [key: string]: string } | undefined
+  readonly cause?: ErrorInit | null | undefined
+  readonly reasked?: number | undefined
+  readonly outputMode?: string | null | undefined
+}
+
+/** Items that a model wrote and that were not accepted. */
+export interface Rejected {
+  /** The prompt. */
+  readonly promptId: string
+  /** The run. */
+  readonly run: Run | null
+  /** The model as the server names it. */
+  readonly model: string | null
+  /** The items. */
+  readonly items: readonly Rejection[]
+}
+
+/** A Rejected to be written: fields with a default may be left out. */
+export interface RejectedInit {
+  readonly promptId?: string | undefined
+  readonly run?: RunInit | null | undefined
+  readonly model?: string | null | undefined
+  readonly items: readonly RejectionInit[]
+}
+
+/** One record of a reply that was not accepted. */
+export interface Rejection {
+  /** invalid_json, schema, not_finite, too_deep, too_large, broken, or a reason of the extractor. */
+  readonly reason: string
+  /** The line of the reply on which it begins, from 1; 0 where unknown. */
+  readonly line: number
+  /** The record, at most 200 characters. */
+  readonly text: string
+  /** What is wrong with it, in one sentence. */
+  readonly message: string
+}
+
+/** A Rejection to be written: fields with a default may be left out. */
+export interface RejectionInit {
+  readonly reason: string
+  readonly line?: number | undefined
+  readonly text?: string | undefined
+  readonly message?: string | undefined
+}
+
+/** How two things are related. */
+export interface Relationship {
+  /** The name of the subject. */
+  readonly subject: string
+  /** The relationship. */
+  readonly predicate: string
+  /** The name of the object, or a literal value. */
+  readonly object: string
+  /** Whether the object is an entity (else a literal). */
+  readonly objectEntity: boolean
+}
+
+/** A Relationship to be written: fields with a default may be left out. */
+export interface RelationshipInit {
+  readonly subject: string
+  readonly predicate: string
+  readonly object: string
+  readonly objectEntity?: boolean | undefined
+}
+
+/** A batch of relationships of one chunk. */
+export interface Relationships {
+  /** The run that found these facts. */
+  readonly run: Run
+  /** The model as the server names it. */
+  readonly model: string | null
+  /** The relationships. */
+  readonly facts: readonly Relationship[]
+}
+
+/** A Relationships to be written: fields with a default may be left out. */
+export interface RelationshipsInit {
+  readonly run: RunInit
+  readonly model?: string | null | undefined
+  readonly facts: readonly RelationshipInit[]
+}
+
+/** Rows of one row schema, found in one chunk. */
+export interface Rows {
+  /** The run that found these facts. */
+  readonly run: Run
+  /** The model as the server names it. */
+  readonly model: string | null
+  /** The row schema. */
+  readonly schemaName: string
+  /** The rows, by field, each value as text by TrustGraph's rules. */
+  readonly values: readonly { readonly [key: string]: string }[]
+  /** The same rows, each as a JSON object with typed values. */
+  readonly typed: readonly string[]
+  /** As TrustGraph's; not measured. */
+  readonly confidence: number
+  /** The chunk. */
+  readonly sourceSpan: SourceSpan
+}
+
+/** A Rows to be written: fields with a default may be left out. */
+export interface RowsInit {
+  readonly run: RunInit
+  readonly model?: string | null | undefined
+  readonly schemaName: string
+  readonly values: readonly { readonly [key: string]: string }[]
+  readonly typed?: readonly string[] | undefined
+  readonly confidence?: number | undefined
+  readonly sourceSpan?: SourceSpanInit | undefined
+}
+
+/** One attempt at a prompt request: its first call, continuations and reasks together. */
+export interface Run {
+  /** A UUIDv7; a replay from the cache keeps it. */
+  readonly id: string
+  /** When the attempt began. */
+  readonly startedAt: number
+}
+
+/** A Run to be written: fields with a default may be left out. */
+export interface RunInit {
+  readonly id: string
+  readonly startedAt: number
+}
+
+/** Where in the document something was found. */
+export interface SourceSpan {
+  /** In UTF-16 code units. */
+  readonly offset: number
+  /** In UTF-16 code units. */
+  readonly length: number
+  /** The beginning of the span, at most 100 characters. */
+  readonly text: string
+}
+
+/** A SourceSpan to be written: fields with a default may be left out. */
+export interface SourceSpanInit {
+  readonly offset?: number | undefined
+  readonly length?: number | undefined
+  readonly text?: string | undefined
+}
+
+/** The tokens of a run's calls of one kind; null where the server did not report them. */
+export interface Spent {
+  /** first, continuation, longer (again with a doubled output limit), reask, split, or cached: the reply was remembered and nothing was spent. */
+  readonly reason: string
+  /** The model as the server names it. */
+  readonly model: string
+  /** How many calls. */
+  readonly calls: number
+  /** Tokens of the prompts. */
+  readonly promptTokens: number | null
+  /** Tokens that the model wrote. */
+  readonly completionTokens: number | null
+}
+
+/** A Spent to be written: fields with a default may be left out. */
+export interface SpentInit {
+  readonly reason: string
+  readonly model?: string | undefined
+  readonly calls?: number | undefined
+  readonly promptTokens?: number | null | undefined
+  readonly completionTokens?: number | null | undefined
+}
+
+/** What is known of a document: the newest of each documentId counts, by epoch and revision. Kept in a compacted topic, from which the ledger goes on after a restart. */
+export interface Status {
+  /** When the ledger took the document up, in milliseconds since 1970, or later than that where its clock went back. Of two statuses of a document the one of the later epoch is the newer. */
+  readonly epoch: number
+  /** Within an epoch: the higher, the newer. */
+  readonly revision: number
+  /** queued, running, done, partial or failed. */
+  readonly state: string
+  /** The name of the document for people. */
+  readonly title: string
+  /** Why it failed. */
+  readonly error: Error | null
+  /** Chunks that are known so far. */
+  readonly chunks: number
+  /** Units of chunks that are expected; the next three are parts of them. */
+  readonly expected: number
+  /** Units of chunks that are done. */
+  readonly done: number
+  /** Units of chunks whose replies stayed cut off, empty, or died in part. */
+  readonly partial: number
+  /** Units of chunks that were given up. */
+  readonly dead: number
+  /** Units of chunks whose replies stayed cut off. */
+  readonly truncated: number
+  /** Why units are partial or dead, counted. */
+  readonly incomplete: { readonly [key: string]: number }
+  /** Facts of complete runs, by kind. */
+  readonly facts: { readonly [key: string]: number }
+  /** Items rejected in complete runs, by reason. */
+  readonly rejected: { readonly [key: string]: number }
+  /** Items repaired in complete runs. */
+  readonly repaired: number
+  /** Repeated items in complete runs. */
+  readonly duplicates: number
+  /** Model calls of complete runs, by what they were for: first, continuation, reask and so on. */
+  readonly calls: { readonly [key: string]: number }
+  /** Tokens of complete runs, by model. */
+  readonly tokens: { readonly [key: string]: Tokens }
+  /** All that the ledger needs to go on from here: see src/flow/tally-state.ts. */
+  readonly ledger: Uint8Array
+}
+
+/** A Status to be written: fields with a default may be left out. */
+export interface StatusInit {
+  readonly epoch: number
+  readonly revision: number
+  readonly state: string
+  readonly title?: string | undefined
+  readonly error?: ErrorInit | null | undefined
+  readonly chunks?: number | undefined
+  readonly expected?: number | undefined
+  readonly done?: number | undefined
+  readonly partial?: number | undefined
+  readonly dead?: number | undefined
+  readonly truncated?: number | undefined
+  readonly incomplete?: { readonly [key: string]: number } | undefined
+  readonly facts?: { readonly [key: string]: number } | undefined
+  readonly rejected?: { readonly [key: string]: number } | undefined
+  readonly repaired?: number | undefined
+  readonly duplicates?: number | undefined
+  readonly calls?: { readonly [key: string]: number } | undefined
+  readonly tokens?: { readonly [key: string]: TokensInit } | undefined
+  readonly ledger?: Uint8Array | undefined
+}
+
+/** A part of a triple. */
+export interface Term {
+  /** i (IRI), b (blank node), l (literal) or t (quoted triple). */
+  readonly type: string
+  /** The IRI, for type i. */
+  readonly iri: string | null
+  /** The label, for type b. */
+  readonly id: string | null
+  /** The lexical form, for type l. */
+  readonly value: string | null
+  /** The datatype IRI, for type l; absent means xsd:string. */
+  readonly datatype: string | null
+  /** The language tag, for type l. */
+  readonly language: string | null
+  /** The quoted triple, for type t. */
+  readonly triple: Triple | null
+}
+
+/** A Term to be written: fields with a default may be left out. */
+export interface TermInit {
+  readonly type: string
+  readonly iri?: string | null | undefined
+  readonly id?: string | null | undefined
+  readonly value?: string | null | undefined
+  readonly datatype?: string | null | undefined
+  readonly language?: string | null | undefined
+  readonly triple?: TripleInit | null | undefined
+}
+
+/** A request to a model without a prompt of the catalogue. */
+export interface TextCompletionRequest {
+  /** The system message; empty for none. */
+  readonly system: string
+  /** The user's message. */
+  readonly prompt: string
+  /** Whether the reply comes in parts while the model writes. */
+  readonly streaming: boolean
+  /** As JSON text: what goes to the server as response_format. */
+  readonly responseFormat: string | null
+  /** As JSON text: a JSON Schema that the reply must fit. */
+  readonly schema: string | null
+  /** Echoed in every part of the reply; at most 4 KiB. */
+  readonly context: { readonly [key: string]: string }
+}
+
+/** A TextCompletionRequest to be written: fields with a default may be left out. */
+export interface TextCompletionRequestInit {
+  readonly system?: string | undefined
+  readonly prompt: string
+  readonly streaming?: boolean | undefined
+  readonly responseFormat?: string | null | undefined
+  readonly schema?: string | null | undefined
+  readonly context?: { readonly [key: string]: string } | undefined
+}
+
+/** One part of a reply. */
+export interface TextCompletionResponse {
+  /** The attempt that this part belongs to. */
+  readonly run: Run
+  /** The place of this part in its run, from 0. */
+  readonly seq: number
+  /** The text, or the next piece of it. */
+  readonly response: string
+  /** Whether this is the last part of the run. */
+  readonly endOfStream: boolean
+  /** stop, length, tool_calls, content_filter or error; on the last part. */
+  readonly finishReason: string | null
+  /** Tokens; on the last part. */
+  readonly usage: Usage | null
+  /** The model as the server names it. */
+  readonly model: string | null
+  /** Why there is no reply. */
+  readonly error: Error | null
+  /** The context of the request. */
+  readonly context: { readonly [key: string]: string }
+  /** How JSON was asked for: native, fallback, text-based, openai, ollama, openai_oo or ollama_oo; plain where nothing was said; on the last part. */
+  readonly outputMode: string | null
+}
+
+/** A TextCompletionResponse to be written: fields with a default may be left out. */
+export interface TextCompletionResponseInit {
+  readonly run: RunInit
+  readonly seq?: number | undefined
+  readonly response?: string | undefined
+  readonly endOfStream?: boolean | undefined
+  readonly finishReason?: string | null | undefined
+  readonly usage?: UsageInit | null | undefined
+  readonly model?: string | null | undefined
+  readonly error?: ErrorInit | null | undefined
+  readonly context?: { readonly [key: string]: string } | undefined
+  readonly outputMode?: string | null | undefined
+}
+
+/** A text document or a part of a long one (at most 512 KiB, cut at a paragraph end). */
+export interface TextDocument {
+  /** The name of the document for people, such as a file name. */
+  readonly title: string
+  /** Where it came from; empty if nowhere. */
+  readonly uri: string
+  /** text/plain, text/markdown, text/html or application/pdf: what the text was taken from. */
+  readonly mediaType: string
+  /** The index of this part, from 0. */
+  readonly part: number
+  /** Where the part begins in the document, in UTF-16 code units. */
+  readonly offset: number
+  /** The text. */
+  readonly text: string
+  /** Where the pages of the document begin whose text stands in this part, in UTF-16 code units of the document; the first may begin before the part. Empty where there are no pages. */
+  readonly pages: readonly number[]
+  /** The number of the first of these pages, from 1. */
+  readonly firstPage: number
+}
+
+/** A TextDocument to be written: fields with a default may be left out. */
+export interface TextDocumentInit {
+  readonly title?: string | undefined
+  readonly uri?: string | undefined
+  readonly mediaType?: string | undefined
+  readonly part?: number | undefined
+  readonly offset?: number | undefined
+  readonly text: string
+  readonly pages?: readonly number[] | undefined
+  readonly firstPage?: number | undefined
+}
+
+/** Tokens of many calls together. */
+export interface Tokens {
+  /** Tokens of the prompts. */
+  readonly promptTokens: number
+  /** Tokens that the model wrote. */
+  readonly completionTokens: number
+  /** Calls whose tokens the server did not report. */
+  readonly unreported: number
+}
+
+/** A Tokens to be written: fields with a default may be left out. */
+export interface TokensInit {
+  readonly promptTokens?: number | undefined
+  readonly completionTokens?: number | undefined
+  readonly unreported?: number | undefined
+}
+
+/** A subject that a chunk is about. */
+export interface Topic {
+  /** The name of the topic. */
+  readonly topic: string
+  /** What it is. */
+  readonly definition: string
+}
+
+/** A Topic to be written: fields with a default may be left out. */
+export interface TopicInit {
+  readonly topic: string
+  readonly definition: string
+}
+
+/** A batch of topics of one chunk. */
+export interface Topics {
+  /** The run that found these facts. */
+  readonly run: Run
+  /** The model as the server names it. */
+  readonly model: string | null
+  /** The topics. */
+  readonly facts: readonly Topic[]
+}
+
+/** A Topics to be written: fields with a default may be left out. */
+export interface TopicsInit {
+  readonly run: RunInit
+  readonly model?: string | null | undefined
+  readonly facts: readonly TopicInit[]
+}
+
+/** An RDF statement. */
+export interface Triple {
+  /** Subject. */
+  readonly s: Term
+  /** Predicate. */
+  readonly p: Term
+  /** Object. */
+  readonly o: Term
+  /** The IRI of the named graph; null is the default graph. */
+  readonly g: string | null
+}
+
+/** A Triple to be written: fields with a default may be left out. */
+export interface TripleInit {
+  readonly s: TermInit
+  readonly p: TermInit
+  readonly o: TermInit
+  readonly g?: string | null | undefined
+}
+
+/** A batch of triples, at most 50. */
+export interface Triples {
+  /** The triples. */
+  readonly triples: readonly Triple[]
+}
+
+/** A Triples to be written: fields with a default may be left out. */
+export interface TriplesInit {
+  readonly triples: readonly TripleInit[]
+}
+
+/** Tokens; null where the server did not report them. */
+export interface Usage {
+  /** Tokens of the prompt. */
+  readonly promptTokens: number | null
+  /** Tokens that the model wrote. */
+  readonly completionTokens: number | null
+  /** Both together. */
+  readonly totalTokens: number | null
+  /** The same by reason and model; empty where that is not known. */
+  readonly spent: readonly Spent[]
+}
+
+/** A Usage to be written: fields with a default may be left out. */
+export interface UsageInit {
+  readonly promptTokens?: number | null | undefined
+  readonly completionTokens?: number | null | undefined
+  readonly totalTokens?: number | null | undefined
+  readonly spent?: readonly SpentInit[] | undefined
+}
+
+/** Every message by name, as it is read. */
+export interface Payloads {
+  readonly Chunk: Chunk
+  readonly Definitions: Definitions
+  readonly EntityContexts: EntityContexts
+  readonly OntologyAttributes: OntologyAttributes
+  readonly OntologyEntities: OntologyEntities
+  readonly OntologyRelationships: OntologyRelationships
+  readonly Progress: Progress
+  readonly PromptRequest: PromptRequest
+  readonly PromptResponse: PromptResponse
+  readonly Rejected: Rejected
+  readonly Relationships: Relationships
+  readonly Rows: Rows
+  readonly Status: Status
+  readonly TextCompletionRequest: TextCompletionRequest
+  readonly TextCompletionResponse: TextCompletionResponse
+  readonly TextDocument: TextDocument
+  readonly Topics: Topics
+  readonly Triples: Triples
+}
+
+/** Every message by name, as it is written. */
+export interface PayloadInits {
+  readonly Chunk: ChunkInit
+  readonly Definitions: DefinitionsInit
+  readonly EntityContexts: EntityContextsInit
+  readonly OntologyAttributes: OntologyAttributesInit
+  readonly OntologyEntities: OntologyEntitiesInit
+  readonly OntologyRelationships: OntologyRelationshipsInit
+  readonly Progress: ProgressInit
+  readonly PromptRequest: PromptRequestInit
+  readonly PromptResponse: PromptResponseInit
+  readonly Rejected: RejectedInit
+  readonly Relationships: RelationshipsInit
+  readonly Rows: RowsInit
+  readonly Status: StatusInit
+  readonly TextCompletionRequest: TextCompletionRequestInit
+  readonly TextCompletionResponse: TextCompletionResponseInit
+  readonly TextDocument: TextDocumentInit
+  readonly Topics: TopicsInit
+  readonly Triples: TriplesInit
+}

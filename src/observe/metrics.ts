@@ -1,0 +1,172 @@
+// The metrics of a process, with TrustGraph's names where it has them; docs/metrics.md lists them all.
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { version } from '../version.ts'
+import { type Consumer, type ConsumerStatus, createConsumers } from './consumers.ts'
+import { createExtractionMetrics, type ExtractionMetrics } from './extraction-metrics.ts'
+
+/** What became of a message: handled, to be tried again, given up, or taken over by another member of the group. */
+export type Outcome = 'ok' | 'retried' | 'dead' | 'dropped'
+
+export interface FlowMetrics {
+  readonly registry: Registry
+  readonly extraction: ExtractionMetrics
+  /** A consumer runs. */
+  consuming(consumer: Consumer): ConsumerMeter
+  published(processor: string, topic: string): void
+  dead(processor: string, code: string): void
+  /** Whether the latest change of the configuration was taken up. */
+  configured(ok: boolean): void
+  readonly configurationCurrent: boolean
+  /** From where the open circuits are told. */
+  circuits(open: () => readonly string[]): void
+  /** The consumers that run now, with their lag. */
+  consumers(): Promise<readonly ConsumerStatus[]>
+}
+
+export interface ConsumerMeter {
+  /** A message was taken in hand; call the result with what became of it. */
+  started(): (outcome: Outcome) => void
+  /** The model's server asked for patience. */
+  rateLimited(): void
+  stopped(): void
+}
+
+/** TrustGraph's words: a message that is tried again was an error, too. */
+const statusOf = { ok: 'ok', retried: 'error', dead: 'error', dropped: 'dropped' } as const
+
+export function createMetrics(now: () => number = Date.now): FlowMetrics {
+  const registry = new Registry()
+  const registers = [registry]
+  const labelNames = ['processor', 'consumer'] as const
+  collectDefaultMetrics({ register: registry })
+  const consumers = createConsumers({ now })
+  let open: () => readonly string[] = () => []
+  let current = true
+
+  const state = new Gauge({
+    name: 'tg_consumer_state',
+    help: '1 for the state that the consumer is in',
+    labelNames: [...labelNames, 'tg_consumer_state'],
+    registers,
+  })
+  const seconds = new Histogram({
+    name: 'tg_consumer_request_duration_seconds',
+    help: 'From taking a message to settling it',
+    labelNames,
+    buckets: [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120],
+    registers,
+  })
+  const processed = new Counter({
+    name: 'tg_consumer_processing_total',
+    help: 'Messages by what became of them: ok, error (tried again or dead), dropped (another member has it)',
+    labelNames: [...labelNames, 'status'],
+    registers,
+  })
+  const limited = new Counter({
+    name: 'tg_consumer_rate_limit_total',
+    help: 'Messages put back because the model was asked too often',
+    labelNames,
+    registers,
+  })
+  const produced = new Counter({
+    name: 'tg_producer_messages_total',
+    help: 'Messages stored by the broker',
+    labelNames: ['processor', 'producer'],
+    registers,
+  })
+  const letters = new Counter({
+    name: 'graphmill_dead_letters_total',
+    help: 'Messages given up, by error code',
+    labelNames: ['processor', 'code'],
+    registers,
+  })
+  const inFlight = new Gauge({
+    name: 'graphmill_in_flight',
+    help: 'Messages in hand',
+    labelNames,
+    registers,
+  })
+  // One look at the broker serves a scrape; what is not known is not shown.
+  new Gauge({
+    name: 'graphmill_lag',
+    help: "Messages that the consumer's group has not settled",
+    labelNames,
+    registers,
+    async collect() {
+      const found = await consumers.status()
+      this.reset()
+      for (const { processor, topic, lag } of found)
+        if (lag !== null) this.set({ processor, consumer: topic }, lag)
+    },
+  })
+  new Gauge({
+    name: 'graphmill_circuit_open',
+    help: '1 for what is away, and paused',
+    labelNames: ['circuit'],
+    registers,
+    collect() {
+      this.reset()
+      for (const circuit of open()) this.set({ circuit }, 1)
+    },
+  })
+  new Gauge({
+    name: 'graphmill_configuration_current',
+    help: '1 when the latest change of the configuration is in force, 0 when it was refused',
+    registers,
+    collect() {
+      this.set(current ? 1 : 0)
+    },
+  })
+  new Gauge({
+    name: 'graphmill_build_info',
+    help: 'Always 1',
+    labelNames: ['version', 'node'],
+    registers,
+  }).set({ version, node: process.versions.node }, 1)
+
+  function showState(labels: { processor: string; consumer: string }, running: boolean): void {
+    state.set({ ...labels, tg_consumer_state: 'running' }, running ? 1 : 0)
+    state.set({ ...labels, tg_consumer_state: 'stopped' }, running ? 0 : 1)
+  }
+
+  return {
+    registry,
+    extraction: createExtractionMetrics(registry),
+    consuming(consumer) {
+      const labels = { processor: consumer.processor, consumer: consumer.topic }
+      const listed = consumers.add(consumer)
+      showState(labels, true)
+      inFlight.set(labels, 0)
+      return {
+        started() {
+          listed.inFlight++
+          inFlight.inc(labels)
+          const end = seconds.startTimer(labels)
+          return (outcome) => {
+            end()
+            listed.inFlight--
+            inFlight.dec(labels)
+            processed.inc({ ...labels, status: statusOf[outcome] })
+          }
+        },
+        rateLimited: () => limited.inc(labels),
+        stopped() {
+          listed.remove()
+          showState(labels, false)
+        },
+      }
+    },
+    published: (processor, producer) => produced.inc({ processor, producer }),
+    dead: (processor, code) => letters.inc({ processor, code }),
+    configured(ok) {
+      current = ok
+    },
+    get configurationCurrent() {
+      return current
+    },
+    circuits(tell) {
+      open = tell
+    },
+    consumers: () => consumers.status(),
+  }
+}

@@ -1,0 +1,199 @@
+// A model's items against the whole ontology: each becomes a fact with the IRIs of its class or property, or is refused with its
+// reason. An item is judged by itself alone, so that it does not matter in which part of a reply it comes.
+import type {
+  OntologyAttributeInit,
+  OntologyEntityInit,
+  OntologyRelationshipInit,
+} from '../messages/generated.ts'
+import { namespaces } from '../rdf/vocabulary.ts'
+import { datatypeOf, shortIri } from './datatypes.ts'
+import { literalOf } from './literal.ts'
+import { createNames, fold, type Names } from './names.ts'
+import {
+  type Clause,
+  type Ontology,
+  type OntologyClass,
+  type OntologyProperty,
+  satisfies,
+} from './ontology.ts'
+
+export type Item = Readonly<Record<string, unknown>>
+
+/** Why an item is no fact. */
+export type Refusal =
+  | 'unknown_type'
+  | 'empty' // a field is missing, blank or no text
+  | 'too_long' // a name over 2,000 characters, a value over 100,000
+  | 'unknown_class'
+  | 'unknown_property'
+  | 'literal' // a literal where an entity must be
+  | 'domain'
+  | 'range'
+  | 'datatype'
+
+export type Verdict =
+  | { readonly to: 'ontology-entities'; readonly fact: OntologyEntityInit }
+  | { readonly to: 'ontology-relationships'; readonly fact: OntologyRelationshipInit }
+  | { readonly to: 'ontology-attributes'; readonly fact: OntologyAttributeInit }
+  | { readonly refused: Refusal; readonly message: string }
+
+/** Judges one item. */
+export type Check = (item: Item) => Verdict
+
+/** Judges items of the types entity, relationship and attribute; keys may be written with `_` or `-`. */
+export function createCheck(ontology: Ontology): Check {
+  const names = createNames(ontology)
+
+  function entity(item: Item): Verdict {
+    const name = nameOf(item, 'entity')
+    const type = classOf(item, 'entity_type', names)
+    return { to: 'ontology-entities', fact: { entity: name, typeIri: type.iri } }
+  }
+
+  function relationship(item: Item): Verdict {
+    const [subject, object] = [nameOf(item, 'subject'), nameOf(item, 'object')]
+    const relation = propertyOf(item, 'relation', names)
+    const subjectType = classOf(item, 'subject_type', names)
+    const objectType = classOf(item, 'object_type', names)
+    if (!satisfies(ontology, subjectType.iri, relation.domain)) throw misfit('domain', relation, subjectType)
+    if (!satisfies(ontology, objectType.iri, relation.range)) throw misfit('range', relation, objectType)
+    return { to: 'ontology-relationships', fact: { subject, propertyIri: relation.iri, object } }
+  }
+
+  function attribute(item: Item): Verdict {
+    const name = nameOf(item, 'entity')
+    const value = literalValue(item)
+    const property = propertyOf(item, 'attribute', names)
+    const type = classOf(item, 'entity_type', names)
+    if (!satisfies(ontology, type.iri, property.domain)) throw misfit('domain', property, type)
+    const literal = literalOf(value, property.range)
+    if (!literal) {
+      const said = typeof value === 'string' ? JSON.stringify(short(value)) : String(value)
+      throw new Refused(
+        'datatype',
+        `${said} is no ${property.range.map((clause) => clause.map(shortIri).join(' or ')).join(' and ')}, as ${property.key} asks for.`,
+      )
+    }
+    return { to: 'ontology-attributes', fact: { entity: name, propertyIri: property.iri, ...literal } }
+  }
+
+  function misfit(reason: 'domain' | 'range', property: OntologyProperty, type: OntologyClass): Refused {
+    const asked = property[reason].map((clause) => clauseText(clause, ontology)).join(' and ')
+    const end = reason === 'domain' ? 'goes from' : 'goes to'
+    return new Refused(
+      reason,
+      `${property.key} ${property.kind === 'datatype' ? 'belongs to' : end} ${asked}, and ${type.key} is none.`,
+    )
+  }
+
+  const kinds = new Map<unknown, (item: Item) => Verdict>([
+    ['entity', entity],
+    ['relationship', relationship],
+    ['attribute', attribute],
+  ])
+
+  return (item) => {
+    try {
+      const kind = kinds.get(item['type'])
+      if (!kind) throw new Refused('unknown_type', 'Its type is none of entity, relationship and attribute.')
+      return kind(item)
+    } catch (thrown) {
+      if (thrown instanceof Refused) return { refused: thrown.reason, message: thrown.message }
+      throw thrown
+    }
+  }
+}
+
+/** The classes of a clause as a person reads them. */
+export function clauseText(clause: Clause, { classes }: Ontology): string {
+  return clause.map((iri) => classes.get(iri)?.key ?? shortIri(iri)).join(' or ')
+}
+
+class Refused extends Error {
+  readonly reason: Refusal
+
+  constructor(reason: Refusal, message: string) {
+    super(message)
+    this.reason = reason
+  }
+}
+
+/** As the other extractors'. Characters. */
+const maxName = 2000
+const maxValue = 100_000
+
+function field(item: Item, name: string): unknown {
+  return item[name] ?? item[name.replaceAll('_', '-')]
+}
+
+function textOf(item: Item, name: string): string {
+  const value = field(item, name)
+  if (typeof value !== 'string' || value.trim() === '')
+    throw new Refused('empty', `Its ${name} is missing, blank or no text.`)
+  if (value.length > maxName)
+    throw new Refused('too_long', `Its ${name} has more than ${maxName} characters.`)
+  return value
+}
+
+function nameOf(item: Item, name: 'entity' | 'subject' | 'object'): string {
+  const value = field(item, name)
+  if (typeof value === 'number' || typeof value === 'boolean')
+    throw new Refused('literal', `Its ${name} is a value, and must be the name of an entity.`)
+  return textOf(item, name)
+}
+
+function literalValue(item: Item): string | number | boolean {
+  const value = field(item, 'value')
+  if (typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value))) return value
+  if (typeof value !== 'string' || value.trim() === '')
+    throw new Refused('empty', 'Its value is missing, blank or neither text, number nor boolean.')
+  if (value.length > maxValue)
+    throw new Refused('too_long', `Its value has more than ${maxValue} characters.`)
+  return value
+}
+
+function classOf(item: Item, name: string, { classes }: Names): OntologyClass {
+  const written = textOf(item, name)
+  const found = classes(written)
+  if (found) return found
+  if (isDatatype(written))
+    throw new Refused('literal', `Its ${name} is ${written}, a datatype: an entity must have a class.`)
+  throw new Refused('unknown_class', `The ontology has no class ${JSON.stringify(short(written))}.`)
+}
+
+function propertyOf(item: Item, name: 'relation' | 'attribute', names: Names): OntologyProperty {
+  const written = textOf(item, name)
+  const wanted = name === 'relation' ? names.objectProperties : names.datatypeProperties
+  const other = name === 'relation' ? names.datatypeProperties : names.objectProperties
+  const found = wanted(written)
+  if (found) return found
+  const property = other(written)
+  if (!property)
+    throw new Refused('unknown_property', `The ontology has no ${name} ${JSON.stringify(short(written))}.`)
+  if (name === 'attribute')
+    throw new Refused('literal', `${property.key} leads to an entity, not to a value: it is a relation.`)
+  throw new Refused('range', `${property.key} leads to a value, not to an entity: it is an attribute.`)
+}
+
+function isDatatype(written: string): boolean {
+  const name = written.replace(/^xsd:/, namespaces.xsd)
+  return (
+    datatypeOf(name) !== undefined ||
+    [
+      'string',
+      'integer',
+      'number',
+      'boolean',
+      'date',
+      'datetime',
+      'literal',
+      'float',
+      'double',
+      'decimal',
+    ].includes(fold(written))
+  )
+}
+
+function short(text: string): string {
+  return text.length > 100 ? `${text.slice(0, 100)}…` : text
+}

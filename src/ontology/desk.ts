@@ -1,0 +1,97 @@
+// One version of the ontologies, ready for questions: what a chunk's prompt needs, what a model's items are worth, what the
+// ontology says of itself. It lives in a thread of its own; see `thread.ts`.
+import type { Triple } from '../rdf/term.ts'
+import { type Check, createCheck, type Item, type Verdict } from './check.ts'
+import type { OntologyTerms } from './element-list.ts'
+import { createEmbed, type EmbeddingsServer, endpointOf } from './embeddings.ts'
+import { createLexicalRanking } from './lexical.ts'
+import type { LoadedOntology } from './load.ts'
+import { schemaTriples } from './schema-triples.ts'
+import { createSelector } from './select.ts'
+import { createVectorCache } from './vector-cache.ts'
+import { createVectorRanking } from './vectors.ts'
+
+/** Triples of one message, and characters of their objects, at most. */
+const maxTriples = 50
+const maxLength = 100_000
+
+export interface DeskOptions {
+  /** Tokens of a prompt that the selection may take. */
+  readonly budget: number
+  /** Without it words are compared. */
+  readonly embeddings?: EmbeddingsServer & { readonly cacheDir: string }
+}
+
+/** What is known of a version without asking. */
+export interface OntologySummary {
+  readonly ids: readonly string[]
+  readonly version: string
+  readonly classes: number
+  readonly relations: number
+  readonly attributes: number
+  /** What was left out because extraction cannot use it, as sentences. */
+  readonly notes: readonly string[]
+}
+
+export interface Desk {
+  readonly summary: OntologySummary
+  /** The terms for a chunk's prompt. */
+  select(text: string, signal?: AbortSignal): Promise<OntologyTerms>
+  /** A verdict for each item. */
+  check(items: readonly Item[], signal?: AbortSignal): Promise<Verdict[]>
+  /** The ontology's own triples from the given one on, as many as a message may hold; none behind the last. */
+  triples(from: number, signal?: AbortSignal): Promise<Triple[]>
+}
+
+export function createDesk({ ontology, notes }: LoadedOntology, { budget, embeddings }: DeskOptions): Desk {
+  const selector = createSelector(ontology, budget)
+  const judge: Check = createCheck(ontology)
+  const rank = openRanking()
+  let triples: Triple[] | undefined
+
+  function openRanking(): (text: string) => readonly number[] | Promise<readonly number[]> {
+    if (selector.whole) return () => []
+    if (embeddings) return vectorRanking(embeddings)
+    const ranking = createLexicalRanking(selector.elements)
+    // The first searches are slow, while their code is not compiled yet: no chunk shall wait for that.
+    const sample = selector.elements
+      .filter((_, place) => place % 100 === 0)
+      .map(({ element }) => element.comment ?? element.name)
+    for (let count = 0; count < 3; count++)
+      selector.select(ranking(sample.join(' ').slice(count * 1000, count * 1000 + 2000)))
+    return ranking
+  }
+
+  function vectorRanking({ cacheDir, ...server }: NonNullable<DeskOptions['embeddings']>) {
+    const space = `${endpointOf(server.url).href} ${server.model}`
+    return createVectorRanking(
+      ontology,
+      selector.elements,
+      createVectorCache({ folder: cacheDir, space, embed: createEmbed(server) }),
+    )
+  }
+
+  return {
+    summary: {
+      ids: ontology.ids,
+      version: ontology.version,
+      classes: ontology.classes.size,
+      relations: ontology.objectProperties.size,
+      attributes: ontology.datatypeProperties.size,
+      notes,
+    },
+    select: async (text) => selector.whole ?? selector.select(await rank(text)),
+    check: async (items) => items.map(judge),
+    async triples(from) {
+      triples ??= schemaTriples(ontology)
+      const batch: Triple[] = []
+      let length = 0
+      for (const each of triples.slice(from, from + maxTriples)) {
+        length += (each.o.value ?? each.o.iri ?? '').length
+        if (batch.length > 0 && length > maxLength) break
+        batch.push(each)
+      }
+      return batch
+    },
+  }
+}

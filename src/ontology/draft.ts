@@ -1,0 +1,126 @@
+// An ontology while its files are read: elements by IRI, to which several statements, and several files, may add.
+import type { Clause } from './ontology.ts'
+
+export interface DraftElement {
+  readonly iri: string
+  /** Name and ontology are those of the first ontology that declares it; else of the first that speaks of it. */
+  name: string
+  ontology: string
+  declared: boolean
+  /** By language tag, in lower case; '' where there is none. */
+  readonly labels: [language: string, text: string][]
+  readonly comments: [language: string, text: string][]
+  readonly synonyms: Set<string>
+  deprecated: boolean
+}
+
+export interface DraftClass extends DraftElement {
+  readonly parents: Set<string>
+  readonly same: Set<string>
+}
+
+export interface DraftProperty extends DraftElement {
+  readonly kind: 'object' | 'datatype'
+  readonly domain: Clause[]
+  readonly range: Clause[]
+  readonly parents: Set<string>
+  readonly inverses: Set<string>
+}
+
+export interface Draft {
+  /** Where each ontology was read, by its id. */
+  readonly files: Map<string, string>
+  readonly classes: Map<string, DraftClass>
+  readonly objectProperties: Map<string, DraftProperty>
+  readonly datatypeProperties: Map<string, DraftProperty>
+  /** What is left out because extraction cannot use it, as sentences. */
+  readonly notes: string[]
+  /** How often something was declared. */
+  declarations: number
+}
+
+export function createDraft(): Draft {
+  return {
+    files: new Map(),
+    classes: new Map(),
+    objectProperties: new Map(),
+    datatypeProperties: new Map(),
+    notes: [],
+    declarations: 0,
+  }
+}
+
+/** Who an element is. */
+export interface Identity {
+  readonly iri: string
+  readonly name: string
+  readonly ontology: string
+}
+
+/** A class that is declared. */
+export function declareClass(draft: Draft, identity: Identity): DraftClass {
+  draft.declarations++
+  return declared(mentionClass(draft, identity), identity)
+}
+
+/** A class that is only spoken of, as far as is known yet. */
+export function mentionClass(draft: Draft, identity: Identity): DraftClass {
+  const known = draft.classes.get(identity.iri)
+  if (known) return known
+  const made = { ...element(identity), parents: new Set<string>(), same: new Set<string>() }
+  draft.classes.set(identity.iri, made)
+  return made
+}
+
+/** A property that is declared. */
+export function declareProperty(
+  draft: Draft,
+  identity: Identity,
+  kind: DraftProperty['kind'],
+): DraftProperty {
+  draft.declarations++
+  const map = kind === 'object' ? draft.objectProperties : draft.datatypeProperties
+  const known = map.get(identity.iri)
+  if (known) return declared(known, identity)
+  const made = {
+    ...element(identity),
+    kind,
+    domain: [],
+    range: [],
+    parents: new Set<string>(),
+    inverses: new Set<string>(),
+  }
+  map.set(identity.iri, made)
+  return declared(made, identity)
+}
+
+function element({ iri, name, ontology }: Identity): DraftElement {
+  return {
+    iri,
+    name,
+    ontology,
+    declared: false,
+    labels: [],
+    comments: [],
+    synonyms: new Set(),
+    deprecated: false,
+  }
+}
+
+function declared<E extends DraftElement>(element: E, { name, ontology }: Identity): E {
+  if (!element.declared || compare(ontology, element.ontology) < 0) Object.assign(element, { name, ontology })
+  element.declared = true
+  return element
+}
+
+/** The text that an English reader wants: English, then of no language, then any; always the same one. */
+export function bestText(texts: readonly (readonly [language: string, text: string])[]): string | null {
+  const rank = (language: string) => (/^en(-|$)/.test(language) ? 0 : language === '' ? 1 : 2)
+  const order = texts.toSorted(([a, x], [b, y]) => rank(a) - rank(b) || compare(a, b) || compare(x, y))
+  return order[0]?.[1] ?? null
+}
+
+/** By code units: the same everywhere, unlike a locale's order. */
+export function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}

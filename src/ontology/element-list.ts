@@ -1,0 +1,132 @@
+// The elements of an ontology in one fixed order, so that a place in a list names an element, and what the model is told of each.
+
+import { shortIri } from './datatypes.ts'
+import { compare } from './draft.ts'
+import { fold } from './names.ts'
+import type { Clause, Ontology, OntologyClass, OntologyProperty } from './ontology.ts'
+
+export type ListedElement =
+  | { readonly kind: 'class'; readonly element: OntologyClass }
+  | { readonly kind: 'object' | 'datatype'; readonly element: OntologyProperty }
+
+/** Classes, then relations, then attributes, each in the order of their keys. */
+export function listElements(ontology: Ontology): readonly ListedElement[] {
+  return [
+    ...[...ontology.classes.values()].map((element) => ({ kind: 'class' as const, element })),
+    ...[...ontology.objectProperties.values()].map((element) => ({ kind: 'object' as const, element })),
+    ...[...ontology.datatypeProperties.values()].map((element) => ({ kind: 'datatype' as const, element })),
+  ]
+}
+
+/** What a prompt is told of the elements, by key. Nothing known is null. */
+export interface OntologyTerms {
+  readonly classes: Readonly<
+    Record<string, { readonly subclass_of: string | null; readonly comment: string | null }>
+  >
+  readonly object_properties: PropertyTerms
+  readonly datatype_properties: PropertyTerms
+}
+
+type PropertyTerms = Readonly<
+  Record<
+    string,
+    { readonly domain: string | null; readonly range: string | null; readonly comment: string | null }
+  >
+>
+
+/** The terms of chosen elements; `chosen` says of each whether its comment is told too. */
+export function termsOf(
+  ontology: Ontology,
+  chosen: readonly { readonly listed: ListedElement; readonly full: boolean }[],
+): OntologyTerms {
+  const classes = new Set(
+    chosen.flatMap(({ listed }) => (listed.kind === 'class' ? [listed.element.iri] : [])),
+  )
+  const keyOf = (iri: string) => ontology.classes.get(iri)?.key ?? iri
+  const known = (iris: readonly string[]) =>
+    iris
+      .filter((iri) => classes.has(iri))
+      .map(keyOf)
+      .sort(compare)
+  const ends = (clauses: readonly Clause[]) =>
+    clauses
+      .map((clause) => known(clause).join(' or '))
+      .filter((text) => text !== '')
+      .join(' and ')
+  const types = (clauses: readonly Clause[]) =>
+    clauses.map((clause) => clause.map(shortIri).join(' or ')).join(' and ')
+
+  const ofKind = (kind: ListedElement['kind']) =>
+    chosen
+      .filter(({ listed }) => listed.kind === kind)
+      .toSorted((a, b) => compare(a.listed.element.key, b.listed.element.key))
+  const properties = (kind: 'object' | 'datatype') =>
+    Object.fromEntries(
+      ofKind(kind).map(({ listed, full }) => {
+        const property = listed.element as OntologyProperty
+        const domain = ends(property.domain)
+        const range = kind === 'object' ? ends(property.range) : types(property.range)
+        // One end alone would not be shown: the other is said to be free.
+        const bound = domain !== '' || range !== ''
+        return [
+          property.key,
+          {
+            domain: domain || (bound ? 'anything' : null),
+            range: range || (bound ? (kind === 'object' ? 'anything' : 'any value') : null),
+            comment: commentOf(property, full),
+          },
+        ]
+      }),
+    )
+  return {
+    classes: Object.fromEntries(
+      ofKind('class').map(({ listed, full }) => {
+        const element = listed.element as OntologyClass
+        return [
+          element.key,
+          { subclass_of: known(element.parents).join(' and ') || null, comment: commentOf(element, full) },
+        ]
+      }),
+    ),
+    object_properties: properties('object'),
+    datatype_properties: properties('datatype'),
+  }
+}
+
+/** Characters that an element's line takes in a prompt, about. */
+export function lineLength(ontology: Ontology, { kind, element }: ListedElement, full: boolean): number {
+  const keys = (iris: readonly string[]) =>
+    iris.reduce((sum, iri) => sum + (ontology.classes.get(iri)?.key ?? shortIri(iri)).length + 5, 0)
+  const around =
+    kind === 'class'
+      ? keys(element.parents) + 12
+      : keys(element.domain.flat()) + keys(element.range.flat()) + 14
+  return 4 + element.key.length + around + (commentOf(element, full)?.length ?? 0) + 2
+}
+
+/** Characters of a comment that a prompt is given. */
+const maxComment = 200
+
+/** The label, where the key does not say it, and the comment. */
+function commentOf(
+  { key, name, label, comment }: OntologyClass | OntologyProperty,
+  full: boolean,
+): string | null {
+  const telling =
+    label !== null && fold(label) !== fold(key) && fold(label) !== fold(name) ? oneLine(label) : ''
+  const text = full
+    ? [telling, comment === null ? '' : oneLine(comment)].filter((part) => part !== '').join('. ')
+    : telling
+  return text === '' ? null : shortened(text)
+}
+
+function oneLine(text: string): string {
+  return text.replace(/\s+/g, ' ').trim()
+}
+
+function shortened(text: string): string {
+  if (text.length <= maxComment) return text
+  const cut = text.slice(0, maxComment)
+  const space = cut.lastIndexOf(' ')
+  return `${(space > maxComment / 2 ? cut.slice(0, space) : cut).toWellFormed().replace(/[\uFFFD,;:.]+$/, '')} …`
+}

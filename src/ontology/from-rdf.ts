@@ -1,0 +1,200 @@
+// From a graph to a draft: what an RDF file says of classes and properties, as far as extraction can use it.
+// A domain or range that is no union or intersection of named classes binds nobody; a note says how many there are.
+
+import { clausesOf } from './class-expression.ts'
+import { datatypeOf } from './datatypes.ts'
+import {
+  type Draft,
+  type DraftElement,
+  type DraftProperty,
+  declareClass,
+  declareProperty,
+  type Identity,
+  mentionClass,
+} from './draft.ts'
+import type { Graph } from './graph.ts'
+import type { Clause } from './ontology.ts'
+import { isLanguage, isThing, types, words } from './rdf-words.ts'
+
+type Kind = DraftProperty['kind']
+
+interface Reading {
+  readonly graph: Graph
+  /** The ontology's id. */
+  readonly id: string
+  readonly draft: Draft
+  /** Datatypes that the file itself declares. */
+  readonly datatypes: ReadonlySet<string>
+  /** Domains and ranges that are left out. */
+  skipped: number
+}
+
+/** Adds to the draft what the graph, of the ontology `id`, declares. */
+export function readRdf(graph: Graph, id: string, draft: Draft): void {
+  const subjects = graph.subjects()
+  const datatypes = new Set(
+    subjects.filter((iri) => graph.iris(iri, words.type).some((type) => types.datatype.has(type))),
+  )
+  const reading: Reading = { graph, id, draft, datatypes, skipped: 0 }
+  for (const iri of subjects) {
+    if (asDatatype(iri, reading) !== undefined) continue
+    if (isDeclaredClass(iri, reading)) readClass(iri, reading)
+    const kinds = kindsOf(iri, reading)
+    if (kinds) readProperty(iri, kinds, reading)
+    for (const imported of graph.iris(iri, words.imports))
+      draft.notes.push(`${id} imports ${imported}, which is not fetched: load its file too`)
+  }
+  if (reading.skipped > 0)
+    draft.notes.push(
+      `${id}: ${reading.skipped} domains or ranges are no union or intersection of named classes, and bind nobody`,
+    )
+}
+
+function isDeclaredClass(iri: string, { graph }: Reading): boolean {
+  if (isLanguage(iri) || isThing(iri)) return false
+  return (
+    graph.iris(iri, words.type).some((type) => types.class.has(type)) ||
+    graph.objects(iri, words.parent).length > 0
+  )
+}
+
+function readClass(iri: string, { graph, id, draft }: Reading): void {
+  const found = declareClass(draft, identity(iri, id))
+  describe(found, graph)
+  const others = (iris: readonly string[]) => iris.filter((each) => each !== iri && isUsableClass(each))
+  const above = (node: Parameters<typeof clausesOf>[1]) =>
+    // A subclass of a union is a subclass of none of its members; of an intersection, of all.
+    (clausesOf(graph, node) ?? []).flatMap((clause) => (clause.length === 1 ? clause : []))
+
+  for (const node of graph.objects(iri, words.parent))
+    for (const parent of others(above(node))) found.parents.add(parent)
+  for (const node of graph.objects(iri, words.same)) {
+    if (node.termType === 'NamedNode')
+      for (const same of others([node.value])) {
+        found.same.add(same)
+        mentionClass(draft, identity(same, id)).same.add(iri)
+      }
+    else {
+      for (const parent of others(above(node))) found.parents.add(parent)
+      const [union, ...more] = clausesOf(graph, node) ?? []
+      if (union && union.length > 1 && more.length === 0)
+        for (const member of others(union)) mentionClass(draft, identity(member, id)).parents.add(iri)
+    }
+  }
+  for (const parent of found.parents) mentionClass(draft, identity(parent, id))
+}
+
+function isUsableClass(iri: string): boolean {
+  return !isThing(iri) && !isLanguage(iri) && datatypeOf(iri) === undefined
+}
+
+/** The kinds of a property, as far as they are said; undefined for what is no property that extraction can use. */
+function kindsOf(iri: string, { graph }: Reading): Kind[] | undefined {
+  const own = graph.iris(iri, words.type)
+  const is = (known: ReadonlySet<string>) => own.some((type) => known.has(type))
+  const kinds: Kind[] = [
+    ...(is(types.relation) ? (['object'] as const) : []),
+    ...(is(types.attribute) ? (['datatype'] as const) : []),
+  ]
+  if (kinds.length > 0 || is(types.property)) return kinds
+  if (is(types.annotation)) return undefined
+  const spoken = [words.domain, words.range, ...words.domainIncludes, ...words.rangeIncludes]
+  return spoken.some((predicate) => graph.objects(iri, predicate).length > 0) ? [] : undefined
+}
+
+function readProperty(iri: string, said: readonly Kind[], reading: Reading): void {
+  const { graph, id, draft } = reading
+  const domain = clausesAt(iri, { all: words.domain, any: words.domainIncludes }, reading)
+  const range = clausesAt(iri, { all: words.range, any: words.rangeIncludes }, reading)
+  const ends = range.flat()
+  const literal = ends.some((end) => asDatatype(end, reading) !== undefined)
+  const entity = ends.some((end) => asDatatype(end, reading) === undefined)
+  // A property that is not said to be of one kind is of those that its range allows.
+  const allowed: Kind[] = [
+    ...(entity || !literal ? (['object'] as const) : []),
+    ...(literal || !entity ? (['datatype'] as const) : []),
+  ]
+  for (const kind of said.length > 0 ? said : allowed) {
+    const property = declareProperty(draft, identity(iri, id), kind)
+    describe(property, graph)
+    property.domain.push(...classClauses(domain, reading))
+    property.range.push(
+      ...(kind === 'object' ? classClauses(range, reading) : datatypeClauses(range, reading)),
+    )
+    for (const parent of graph.iris(iri, words.superproperty))
+      if (parent !== iri) property.parents.add(parent)
+    for (const inverse of graph.iris(iri, words.inverse)) property.inverses.add(inverse)
+    for (const end of [...property.domain, ...(kind === 'object' ? property.range : [])].flat())
+      mentionClass(draft, identity(end, id))
+    if (!allowed.includes(kind) && !ends.every(isThing))
+      draft.notes.push(
+        `${iri}: its range does not fit ${kind === 'object' ? 'a relation' : 'an attribute'}, and binds nobody`,
+      )
+  }
+}
+
+/** The clauses of all objects of one predicate, and one clause of the objects of others; what cannot be used is counted. */
+function clausesAt(
+  iri: string,
+  { all, any }: { all: string; any: readonly string[] },
+  reading: Reading,
+): Clause[] {
+  const { graph } = reading
+  const clauses: Clause[] = []
+  for (const node of graph.objects(iri, all)) {
+    const found = clausesOf(graph, node)
+    if (found === undefined) reading.skipped++
+    clauses.push(...(found ?? []))
+  }
+  const included = any.flatMap((predicate) => graph.iris(iri, predicate))
+  return included.length > 0 ? [...clauses, included] : clauses
+}
+
+/** Of clauses, what they say of entities. */
+function classClauses(clauses: readonly Clause[], reading: Reading): Clause[] {
+  return clauses
+    .filter((clause) => !clause.some(isThing))
+    .map((clause) => clause.filter((end) => asDatatype(end, reading) === undefined && !isLanguage(end)))
+    .filter((clause) => clause.length > 0)
+}
+
+/** Of clauses, what they say of values. */
+function datatypeClauses(clauses: readonly Clause[], reading: Reading): Clause[] {
+  return clauses
+    .map((clause) =>
+      clause.map((end) => asDatatype(end, reading)).filter((datatype) => datatype !== undefined),
+    )
+    .filter((clause) => clause.length > 0)
+}
+
+function asDatatype(iri: string, { datatypes }: Reading): string | undefined {
+  return datatypeOf(iri) ?? (datatypes.has(iri) ? iri : undefined)
+}
+
+function describe(element: DraftElement, graph: Graph): void {
+  const { iri, labels, comments, synonyms } = element
+  for (const [predicates, texts] of [
+    [words.label, labels],
+    [words.comment, comments],
+  ] as const)
+    for (const predicate of predicates)
+      for (const { termType, value, language = '' } of graph.objects(iri, predicate))
+        if (termType === 'Literal' && value.trim() !== '') texts.push([language.toLowerCase(), value])
+  for (const predicate of words.synonym)
+    for (const { value } of graph.objects(iri, predicate)) synonyms.add(value)
+  if (graph.objects(iri, words.deprecated).some(({ value }) => value === 'true')) element.deprecated = true
+}
+
+function identity(iri: string, ontology: string): Identity {
+  return { iri, name: localName(iri), ontology }
+}
+
+/** The last part of an IRI, decoded. */
+export function localName(iri: string): string {
+  const name = /([^#/:]+)[#/]?$/.exec(iri)?.[1] ?? iri
+  try {
+    return decodeURIComponent(name)
+  } catch {
+    return name
+  }
+}

@@ -1,0 +1,146 @@
+// Ontology files as one ontology: Turtle, RDF/XML, JSON-LD and TrustGraph's JSON form, several at once. All or nothing: whatever
+// is wrong is found, named by file and place, and then nothing is loaded. Nothing is ever fetched.
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { basename, extname, join } from 'node:path'
+import { type Problem, problemsError } from '../prompt/problem.ts'
+import { quote } from '../rdf/iri.ts'
+import { compare, createDraft, type Draft } from './draft.ts'
+import { finish } from './finish.ts'
+import { ontologiesOf, readTrustGraph } from './from-json.ts'
+import { readRdf } from './from-rdf.ts'
+import type { Ontology } from './ontology.ts'
+import { parseGraph, parseJson, SyntaxFault, syntaxOf } from './parse.ts'
+
+export interface LoadedOntology {
+  readonly ontology: Ontology
+  /** What was left out because extraction cannot use it, as sentences. */
+  readonly notes: readonly string[]
+  /** What it was read from: the same files make the same ontology again, whatever became of them on disk. */
+  readonly files: readonly OntologyFile[]
+}
+
+export interface OntologyFile {
+  readonly path: string
+  readonly bytes: Uint8Array
+}
+
+/**
+ * The ontology of files and folders, or of files that were read before.
+ *
+ * @throws GraphmillError with the first problem's code and place, all of them in `details.problems`
+ */
+export async function loadOntology(from: readonly (string | OntologyFile)[]): Promise<LoadedOntology> {
+  const { loaded, problems } = await readOntology(from)
+  const [first, ...others] = problems
+  if (first !== undefined) throw problemsError([first, ...others])
+  return loaded
+}
+
+/** Everything that is wrong with the ontologies of files and folders, and what they make together. */
+export async function readOntology(
+  from: readonly (string | OntologyFile)[],
+): Promise<{ readonly loaded: LoadedOntology; readonly problems: readonly Problem[] }> {
+  const problems: Problem[] = []
+  const draft = createDraft()
+  const files = await readFiles(from, problems)
+  for (const file of files) await readInto(draft, file, problems)
+  const { ontology, flaws } = finish(draft)
+  if (problems.length === 0 && ontology.classes.size === 0 && files[0] !== undefined)
+    problems.push({
+      code: 'ontology_invalid',
+      file: files[0].path,
+      message: 'it has properties but no class',
+    })
+  for (const { iri, ontology: id, message } of flaws)
+    problems.push({ code: 'ontology_invalid', file: draft.files.get(id) ?? id, at: iri, message })
+  return { loaded: { ontology, notes: draft.notes, files }, problems }
+}
+
+async function readFiles(
+  from: readonly (string | OntologyFile)[],
+  problems: Problem[],
+): Promise<OntologyFile[]> {
+  const files = from.filter((each) => typeof each !== 'string')
+  const paths = from.filter((each) => typeof each === 'string')
+  for (const path of await findFiles(paths, problems))
+    try {
+      files.push({ path, bytes: await readFile(path) })
+    } catch (error) {
+      problems.push({ code: 'ontology_invalid', file: path, message: (error as Error).message })
+    }
+  return files
+}
+
+/** The files, and those of the folders in the order of their names. */
+async function findFiles(paths: readonly string[], problems: Problem[]): Promise<string[]> {
+  const files: string[] = []
+  for (const path of paths)
+    try {
+      if (!(await stat(path)).isDirectory()) {
+        files.push(path)
+        continue
+      }
+      const names = (await readdir(path))
+        .filter((name) => /\.(ttl|nt|n3|rdf|owl|xml|jsonld|json)$/i.test(name))
+        .sort(compare)
+      if (names.length === 0)
+        throw new Error('the folder holds no .ttl, .nt, .rdf, .owl, .xml, .jsonld or .json file')
+      files.push(...names.map((name) => join(path, name)))
+    } catch (error) {
+      problems.push({
+        code: 'ontology_invalid',
+        file: path,
+        message: `cannot be read: ${(error as Error).message}`,
+      })
+    }
+  return [...new Set(files)]
+}
+
+async function readInto(
+  draft: Draft,
+  { path: file, bytes }: OntologyFile,
+  problems: Problem[],
+): Promise<void> {
+  const report = (message: string, more: Partial<Problem> = {}) =>
+    problems.push({ code: 'ontology_invalid', file, message, ...more })
+  const id = basename(file, extname(file)).replace(/\s+/g, '-')
+  const before = { declarations: draft.declarations, problems: problems.length }
+  try {
+    const text = decodeUtf8(bytes)
+    const syntax = syntaxOf(file, text)
+    if (syntax === 'trustgraph') {
+      const reportAt = (path: readonly string[], message: string) =>
+        report(message, path.length > 0 ? { at: path.join('.') } : {})
+      for (const each of ontologiesOf(parseJson(text), id, reportAt))
+        if (claim(draft, each.id, file, report)) readTrustGraph(each, draft, reportAt)
+    } else if (claim(draft, id, file, report)) {
+      readRdf(await parseGraph(text, syntax, `https://trustgraph.ai/ontology/${quote(id)}`), id, draft)
+    }
+  } catch (error) {
+    if (!(error instanceof SyntaxFault)) throw error
+    const { line, code, message } = error
+    report(message, { code, ...(line !== undefined && { line }) })
+    return
+  }
+  if (draft.declarations === before.declarations && problems.length === before.problems)
+    report('it declares no class and no property')
+}
+
+/** An ontology's id is its own; whether it was still free. */
+function claim(draft: Draft, id: string, file: string, report: (message: string) => void): boolean {
+  const owner = draft.files.get(id)
+  if (owner === undefined) {
+    draft.files.set(id, file)
+    return true
+  }
+  report(`its id ${JSON.stringify(id)} is that of ${owner} too`)
+  return false
+}
+
+function decodeUtf8(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (cause) {
+    throw new SyntaxFault('it is not UTF-8', { cause })
+  }
+}

@@ -1,0 +1,119 @@
+// The part of an ontology that a chunk's prompt has room for: the best ranked elements, each with what it needs (superclasses, one
+// way to fill its domain and its range, inverses), and the properties between the classes chosen. Small ontologies go whole.
+import { type ListedElement, lineLength, listElements, type OntologyTerms, termsOf } from './element-list.ts'
+import { mostGeneral, needsOf } from './needs.ts'
+import type { Ontology } from './ontology.ts'
+
+/** Characters of a token, about: English and IRIs alike. */
+const charactersPerToken = 3.5
+/** Of the budget, what ranked elements may take before the properties between them have their turn. */
+const rankedShare = 0.6
+/** Elements in a row that find no room before the search for smaller ones ends. */
+const patience = 100
+
+export interface Selector {
+  /** The elements, in the order by which rankings name them. */
+  readonly elements: readonly ListedElement[]
+  /** All of it, where all of it has room. */
+  readonly whole: OntologyTerms | undefined
+  /** The terms for elements by rank, best first; for none the most general. The same ranking gives the same terms. */
+  select(ranked: readonly number[]): OntologyTerms
+}
+
+/** Chosen elements by place, and whether the comment is told too. */
+type Choice = Map<number, boolean>
+
+/** `budget` is in tokens of the prompt. */
+export function createSelector(ontology: Ontology, budget: number): Selector {
+  const elements = listElements(ontology)
+  const needs = needsOf(elements)
+  const room = budget * charactersPerToken
+  const full = elements.map((listed) => lineLength(ontology, listed, true))
+  const bare = elements.map((listed) => lineLength(ontology, listed, false))
+  const isOffered = (place: number) => !elements[place]!.element.deprecated
+  const offered = [...elements.keys()].filter(isOffered)
+  const fits = offered.reduce((sum, place) => sum + full[place]!, 0) <= room
+  const whole = fits ? terms(new Map(offered.map((place) => [place, true]))) : undefined
+  const general = whole ? [] : mostGeneral(elements, needs).filter(isOffered)
+  const properties = offered.filter((place) => needs[place]!.ends.length > 0)
+
+  function terms(choice: Choice): OntologyTerms {
+    return termsOf(
+      ontology,
+      [...choice].map(([place, told]) => ({ listed: elements[place]!, full: told })),
+    )
+  }
+
+  /** An element and what it needs that is not yet chosen, as a choice of its own; undefined where that finds no room. */
+  function withNeeds(place: number, choice: Choice, left: number): Choice | undefined {
+    const found: Choice = new Map([[place, true]])
+    let cost = full[place]!
+    const has = (each: number) => choice.has(each) || found.has(each)
+    const add = (each: number) => {
+      if (has(each)) return
+      found.set(each, false)
+      cost += bare[each]!
+    }
+    for (const each of found.keys()) {
+      if (cost > left) return undefined
+      needs[each]!.all.forEach(add)
+      for (const end of needs[each]!.ends) if (!end.some(has)) end.forEach(add)
+    }
+    return cost > left ? undefined : found
+  }
+
+  function choose(ranked: readonly number[]): Choice {
+    const choice: Choice = new Map()
+    let spent = 0
+
+    function take(place: number, limit: number): boolean {
+      const known = choice.get(place)
+      if (known === true) return true
+      if (known === false) {
+        const more = full[place]! - bare[place]!
+        if (spent + more > limit) return false
+        choice.set(place, true)
+        spent += more
+        return true
+      }
+      const found = withNeeds(place, choice, limit - spent)
+      if (!found) return false
+      for (const [each, told] of found) {
+        choice.set(each, told)
+        spent += told ? full[each]! : bare[each]!
+      }
+      return true
+    }
+
+    function takeAll(places: readonly number[], limit: number): void {
+      let failed = 0
+      for (const place of places) {
+        failed = take(place, limit) ? 0 : failed + 1
+        if (failed === patience) return
+      }
+    }
+
+    takeAll(ranked, room * rankedShare)
+    const rank = new Map(ranked.map((place, index) => [place, index]))
+    const rankOf = (place: number) => rank.get(place) ?? ranked.length
+    const between = properties.filter((place) =>
+      needs[place]!.ends.every((end) => end.some((each) => choice.has(each))),
+    )
+    takeAll(
+      between.sort((a, b) => rankOf(a) - rankOf(b) || a - b),
+      room,
+    )
+    takeAll(ranked, room)
+    return choice
+  }
+
+  return {
+    elements,
+    whole,
+    select(ranked) {
+      if (whole) return whole
+      const best = ranked.filter(isOffered)
+      return terms(choose(best.length > 0 ? best : general))
+    },
+  }
+}

@@ -1,0 +1,115 @@
+// Vectors on disk, so that a text is embedded once: those of an ontology's elements in a few files, those of chunks in one each.
+// A vector belongs to a model and a text; a file that is broken or gone is embedded again.
+import { createHash } from 'node:crypto'
+import cacache from 'cacache'
+import type { Embed } from './embeddings.ts'
+import { batchSize } from './embeddings.ts'
+
+export interface VectorCache {
+  /** The vectors of many texts, from disk as far as it has them. */
+  all(texts: readonly string[]): Promise<Float32Array[]>
+  /** The vector of one text. */
+  one(text: string): Promise<Float32Array>
+}
+
+export interface VectorCacheOptions {
+  readonly folder: string
+  /** What makes the vectors of one model those of another: its server and name. */
+  readonly space: string
+  readonly embed: Embed
+}
+
+/** Files for the vectors of elements; a text's is chosen by its hash. */
+const shelves = 16
+/** Vectors of other ontologies that a file keeps, at most. */
+const maxOthers = 4000
+
+export function createVectorCache({ folder, space, embed }: VectorCacheOptions): VectorCache {
+  const hash = (text: string) => createHash('sha256').update(space).update('\0').update(text).digest('hex')
+  const shelfOf = (id: string) => Number.parseInt(id.slice(0, 2), 16) % shelves
+  const shelfKey = (shelf: number) => `vectors:${hash('')}:${shelf}`
+
+  async function readBytes(key: string): Promise<Buffer | undefined> {
+    try {
+      return (await cacache.get(folder, key)).data
+    } catch {
+      return undefined // not there, or not what was written: it is made anew
+    }
+  }
+
+  async function readShelf(shelf: number): Promise<Map<string, Float32Array>> {
+    const bytes = await readBytes(shelfKey(shelf))
+    return bytes ? decodeShelf(bytes) : new Map()
+  }
+
+  async function all(texts: readonly string[]): Promise<Float32Array[]> {
+    const ids = texts.map(hash)
+    const wanted = new Map(ids.map((id, place) => [id, texts[place]!]))
+    const found = new Map<string, Float32Array>()
+    for (let shelf = 0; shelf < shelves; shelf++) {
+      for (const [id, vector] of await readShelf(shelf)) if (wanted.has(id)) found.set(id, vector)
+    }
+    // Shelf by shelf, so that what was paid for is written soon.
+    const missing = [...wanted.keys()]
+      .filter((id) => !found.has(id))
+      .sort((a, b) => shelfOf(a) - shelfOf(b) || (a < b ? -1 : 1))
+    for (let first = 0; first < missing.length; first += batchSize) {
+      const batch = missing.slice(first, first + batchSize)
+      const vectors = await embed(batch.map((id) => wanted.get(id)!))
+      for (const [place, id] of batch.entries()) found.set(id, vectors[place]!)
+      const begun = new Set(batch.map(shelfOf))
+      const next = missing[first + batchSize]
+      for (const shelf of begun)
+        if (next === undefined || shelf !== shelfOf(next)) await writeShelf(shelf, found)
+    }
+    return ids.map((id) => found.get(id)!)
+  }
+
+  async function writeShelf(shelf: number, found: ReadonlyMap<string, Float32Array>): Promise<void> {
+    const own = [...found].filter(([id]) => shelfOf(id) === shelf)
+    const size = own[0]![1].length
+    const others = [...(await readShelf(shelf))].filter(
+      ([id, vector]) => !found.has(id) && vector.length === size,
+    )
+    await cacache.put(folder, shelfKey(shelf), encodeShelf([...others.slice(-maxOthers), ...own]))
+  }
+
+  async function one(text: string): Promise<Float32Array> {
+    const key = `vector:${hash(text)}`
+    const bytes = await readBytes(key)
+    if (bytes && bytes.length > 0 && bytes.length % 4 === 0) return floats(bytes)
+    const [vector] = await embed([text])
+    await cacache.put(folder, key, Buffer.from(vector!.buffer, vector!.byteOffset, vector!.byteLength))
+    return vector!
+  }
+
+  return { all, one }
+}
+
+/** Records of 32 bytes of hash and the vector's floats, all of one length, which stands first in four bytes. */
+function encodeShelf(vectors: readonly (readonly [id: string, vector: Float32Array])[]): Buffer {
+  const size = vectors[0]?.[1].byteLength ?? 0
+  const head = Buffer.alloc(4)
+  head.writeUInt32LE(size)
+  return Buffer.concat([
+    head,
+    ...vectors.flatMap(([id, vector]) => [
+      Buffer.from(id, 'hex'),
+      Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength),
+    ]),
+  ])
+}
+
+function decodeShelf(bytes: Buffer): Map<string, Float32Array> {
+  const vectors = new Map<string, Float32Array>()
+  const size = bytes.length >= 4 ? bytes.readUInt32LE(0) : 0
+  if (size === 0 || size % 4 !== 0 || (bytes.length - 4) % (32 + size) !== 0) return vectors
+  for (let at = 4; at < bytes.length; at += 32 + size)
+    vectors.set(bytes.toString('hex', at, at + 32), floats(bytes.subarray(at + 32, at + 32 + size)))
+  return vectors
+}
+
+/** A copy, since floats must stand at multiples of four bytes. */
+function floats(bytes: Buffer): Float32Array {
+  return new Float32Array(new Uint8Array(bytes).buffer)
+}

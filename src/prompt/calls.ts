@@ -1,0 +1,166 @@
+// The model calls of one run: counted, added up, remembered for the cache, and answered from what was remembered as long as
+// the run asks the same. What is remembered is a call's whole text; a call that fails is not.
+import { GraphmillError } from '../errors.ts'
+import type { Budget } from '../llm/budget.ts'
+import { type CallReason, type RecordedCall, requestDigest } from '../llm/cache-entry.ts'
+import type { CompletionEvent, CompletionRequest, FinishReason, Llm, Usage } from '../llm/llm.ts'
+import type { Spent } from './reply.ts'
+
+export interface CallsOptions {
+  readonly llm: Llm
+  readonly maxCalls: number
+  readonly signal: AbortSignal
+  /** What earlier attempts at this run remembered. Default nothing. */
+  readonly recorded?: readonly RecordedCall[]
+  /** The model must not be asked: throws Diverged instead. */
+  readonly replayOnly?: boolean
+  /** Given all calls so far whenever they are worth remembering. Default: nothing is remembered. */
+  readonly remember?: (calls: readonly RecordedCall[]) => void
+  /** Refuses calls that might cost too much. Default: no limit. */
+  readonly budget?: Budget | undefined
+}
+
+/** How a call ended. */
+export interface CallEnd {
+  readonly finishReason: FinishReason
+  readonly usage: Usage
+  readonly model: string
+  /** The model gave thoughts beside its text. */
+  readonly reasoned: boolean
+}
+
+/** One call: read `events`, tell what was heard of them, then how it ended. */
+export interface Call {
+  readonly events: AsyncIterable<CompletionEvent>
+  hear(text: string): void
+  end(end: CallEnd): void
+  /** The prompt did not fit the context: the call does not count. */
+  overflow(): void
+}
+
+export interface Calls {
+  readonly llm: Llm
+  /** Calls that may still be made. */
+  readonly left: number
+  /** The model that answered first. */
+  readonly model: string
+  /** Waits for the budget, where there is one. Throws `cost_limit_reached`, and Diverged where the model must not be asked. */
+  open(request: CompletionRequest, reason: CallReason): Promise<Call>
+  /** The calls so far are worth remembering: the latest held an item, or was empty honestly. */
+  keep(): void
+  /** All calls, where they are worth remembering and not too much. */
+  readonly whole: readonly RecordedCall[] | undefined
+  spent(): Spent[]
+  usage(): Usage
+  /** The run is over, however it ended: what calls that broke off have cost is guessed. */
+  close(): void
+}
+
+/** A replay would have to ask the model. */
+export class Diverged extends Error {}
+
+export const noUsage: Usage = { promptTokens: null, completionTokens: null, totalTokens: null }
+
+/** Characters of a run that are remembered, at most. */
+const mostRemembered = 4 * 1024 * 1024
+
+export function createCalls(options: CallsOptions): Calls {
+  const { llm, signal, recorded = [], remember } = options
+  const settles: ((usage: Usage) => void)[] = []
+  const done: RecordedCall[] = []
+  const ends: (CallEnd & { readonly reason: CallReason })[] = []
+  let made = 0
+  let replaying = recorded.length > 0 || options.replayOnly === true
+  let remembered = 0
+  let kept = false
+
+  function known(digest: string): RecordedCall | undefined {
+    const next = recorded[done.length]
+    replaying &&= next?.digest === digest
+    if (!replaying && options.replayOnly) throw new Diverged()
+    return replaying ? next : undefined
+  }
+
+  return {
+    llm,
+    get whole() {
+      return kept && remembered <= mostRemembered ? done : undefined
+    },
+    get left() {
+      return options.maxCalls - made
+    },
+    get model() {
+      return ends[0]?.model ?? llm.model
+    },
+    async open(request, reason) {
+      const digest = remember || replaying ? requestDigest(request) : ''
+      const old = known(digest)
+      const admission = old ? undefined : await options.budget?.admit(request, signal)
+      made++
+      let characters = 0
+      let text = ''
+      const settle = (usage: Usage) => admission?.settle(usage, characters)
+      settles.push(settle)
+      return {
+        events: old ? replay(old) : llm.stream(request, signal),
+        hear(more) {
+          characters += more.length
+          if (digest === '') return
+          remembered += more.length
+          if (remembered <= mostRemembered) text += more
+        },
+        end(end) {
+          settle(end.usage)
+          ends.push({ ...end, reason: old ? 'cached' : reason })
+          done.push({ digest, text, ...end, overflow: false })
+        },
+        overflow() {
+          made--
+          const { model } = llm
+          const unread = { finishReason: 'error', usage: noUsage, model, reasoned: false } as const
+          done.push({ digest, text: '', ...unread, overflow: true })
+        },
+      }
+    },
+    keep() {
+      kept = true
+      if (!replaying && remembered <= mostRemembered) remember?.([...done])
+    },
+    spent: () => addUp(ends),
+    usage: () => ({
+      promptTokens: sum(ends, 'promptTokens'),
+      completionTokens: sum(ends, 'completionTokens'),
+      totalTokens: sum(ends, 'totalTokens'),
+    }),
+    close() {
+      for (const settle of settles) settle(noUsage)
+    },
+  }
+}
+
+async function* replay(call: RecordedCall): AsyncGenerator<CompletionEvent> {
+  if (call.overflow)
+    throw new GraphmillError('context_overflow', 'The prompt did not fit the context before.')
+  if (call.reasoned) yield { type: 'delta', kind: 'reasoning', text: '' }
+  yield { type: 'delta', kind: 'content', text: call.text }
+  const { finishReason, usage, model } = call
+  yield { type: 'end', finishReason, usage, model, raw: undefined }
+}
+
+function sum(ends: readonly CallEnd[], count: keyof Usage): number | null {
+  return ends.reduce<number | null>((total, { usage }) => {
+    const more = usage[count]
+    return total === null || more === null ? null : total + more
+  }, 0)
+}
+
+function addUp(ends: readonly (CallEnd & { readonly reason: CallReason })[]): Spent[] {
+  const groups = Map.groupBy(ends, ({ reason, model }) => `${reason}\n${model}`)
+  return [...groups.values()].map((group) => ({
+    reason: group[0]!.reason,
+    model: group[0]!.model,
+    calls: group.length,
+    promptTokens: sum(group, 'promptTokens'),
+    completionTokens: sum(group, 'completionTokens'),
+  }))
+}

@@ -1,0 +1,174 @@
+// The prompt engine: a request goes to the model, and what the model writes comes back in parts while it is still writing.
+// What was remembered of an equal run is not asked for again.
+import type { ReplyCache } from '../llm/cache.ts'
+import type { CompletionRequest, Llm } from '../llm/llm.ts'
+import { isOutputRefusal } from '../llm/output-refusal.ts'
+import { type Calls, type CallsOptions, createCalls } from './calls.ts'
+import type { Prompt } from './catalogue.ts'
+import { chooseForm, type ItemsForm } from './items-form.ts'
+import { hearJson } from './json-reply.ts'
+import { hearJsonl } from './jsonl-reply.ts'
+import { cutParts, type Part, partsOf } from './parts.ts'
+import { type Asking, defaultLimits, type Heard, type RunLimits } from './reply.ts'
+import { openRecord, type Run, type RunRecord } from './run-record.ts'
+import type { Terms } from './terms.ts'
+import { hearText } from './text-reply.ts'
+
+export type { Part } from './parts.ts'
+export type { ReplyEnd, RunLimits, Spent } from './reply.ts'
+
+export interface AskOptions {
+  readonly prompt: Prompt
+  readonly terms: Terms
+  readonly llm: Llm
+  /** Parts while the model writes, or one with all (split only where it would be too large for a message). */
+  readonly streaming: boolean
+  /** A new run, for an attempt that is not the replay of a whole one. */
+  readonly newRun: () => Run
+  readonly limits?: Partial<RunLimits> | undefined
+  /** Where replies are remembered, and whose they are. Default: nowhere. */
+  readonly cache?: { readonly replies: ReplyCache; readonly workspace: string } | undefined
+  /** Told what the operator may want to know of how the model is asked. Default: nobody is. */
+  readonly onNote?: ((note: string) => void) | undefined
+  readonly signal: AbortSignal
+}
+
+/** A part and the run that it belongs to. */
+export interface RunPart extends Part {
+  readonly run: Run
+}
+
+/**
+ * The parts of one run. The next part is only asked for when the one before is on its way, so a slow reader gets larger ones.
+ * Throws what the model throws, `reply_not_json` and `reply_schema_failed` for json prompts, `item_too_long`,
+ * `reasoning_too_long`, and `context_overflow` where splitting the text did not help.
+ */
+export async function* ask(options: AskOptions): AsyncGenerator<RunPart, void> {
+  const { prompt, llm, signal } = options
+  const { form, otherwise, note } = await chooseForm(prompt, llm, signal)
+  if (note) options.onNote?.(note)
+  const known = otherwise && refused.has(`${llm.circuit}\n${prompt.id}`)
+  try {
+    yield* askIn(known ? otherwise : form, options)
+  } catch (thrown) {
+    // Only a first call throws this: nothing has left yet.
+    if (!otherwise || known || !isOutputRefusal(thrown)) throw thrown
+    options.onNote?.(`The server does not take the schema of ${prompt.id}. Its model is asked for lines.`)
+    yield* askIn(otherwise, options)
+    refused.add(`${llm.circuit}\n${prompt.id}`)
+  }
+}
+
+/** The prompts that servers refused to constrain, by the server's circuit. */
+const refused = new Set<string>()
+
+async function* askIn(form: ItemsForm, options: AskOptions): AsyncGenerator<RunPart, void> {
+  const { cache, prompt, llm, terms, signal } = options
+  if (!cache) {
+    yield* live(form, options, undefined)
+    return
+  }
+  const request = form.constrain(requestOf(prompt, terms))
+  const { replies, workspace } = cache
+  const record = await openRecord({ cache: replies, workspace, prompt, llm, request, signal })
+  try {
+    const parts = record.isOver ? await replayed(form, options, record) : undefined
+    if (parts) {
+      await record.leave()
+      yield* parts
+    } else yield* live(form, options, record)
+  } finally {
+    await record.leave()
+  }
+}
+
+/** A run that asks the model, from where an interrupted one was remembered to have come. */
+async function* live(
+  form: ItemsForm,
+  options: AskOptions,
+  record: RunRecord | undefined,
+): AsyncGenerator<RunPart, void> {
+  const { prompt, streaming } = options
+  const run = options.newRun()
+  const calls = callsOf(
+    options,
+    record && {
+      recorded: record.found?.calls ?? [],
+      remember: (done) => record.remember(run, done),
+    },
+  )
+  const cuts: number[] = []
+  const parts = partsOf(hear(form, options, calls), { kind: prompt.responseType, streaming })
+  try {
+    for await (const { part, weight } of parts) {
+      cuts.push(weight)
+      if (part.end && calls.whole) await record?.complete(run, calls.whole, { cuts, streaming })
+      yield { run, ...part }
+    }
+  } finally {
+    calls.close()
+  }
+}
+
+/** The parts of the run that was remembered, or undefined where it would go on differently now. */
+async function replayed(
+  form: ItemsForm,
+  options: AskOptions,
+  { found }: RunRecord,
+): Promise<Iterable<RunPart> | undefined> {
+  const { run, calls: recorded, cut } = found!
+  const calls = callsOf(options, { recorded, replayOnly: true })
+  const heard: Heard[] = []
+  try {
+    for await (const piece of hear(form, options, calls)) heard.push(piece)
+  } catch {
+    options.signal.throwIfAborted()
+    return undefined
+  }
+  const { streaming, prompt } = options
+  const cuts = cut?.streaming === streaming ? cut.cuts : undefined
+  const parts = cutParts(heard, { kind: prompt.responseType, cuts })
+  return parts.map((part) => ({ run, ...part }))
+}
+
+function callsOf({ llm, limits, signal }: AskOptions, more: Partial<CallsOptions> | undefined): Calls {
+  const { maxCalls = defaultLimits.maxCalls, budget } = limits ?? {}
+  return createCalls({ llm, signal, maxCalls, budget, ...more })
+}
+
+function hear(form: ItemsForm, options: AskOptions, calls: Calls): AsyncGenerator<Heard, void> {
+  const { prompt, terms, limits, signal } = options
+  const request = (about: Terms) => form.constrain(requestOf(prompt, about))
+  const asking: Asking = {
+    prompt,
+    terms,
+    form,
+    request,
+    calls,
+    limits: { ...defaultLimits, ...limits },
+    signal,
+  }
+  switch (prompt.responseType) {
+    case 'text':
+      return hearText(asking)
+    case 'json':
+      return hearJson(asking)
+    case 'jsonl':
+      return hearJsonl(asking)
+    default:
+      return prompt.responseType satisfies never
+  }
+}
+
+/** The first request of a run. Throws `prompt_render_failed`. */
+export function requestOf(prompt: Prompt, terms: Terms): CompletionRequest {
+  const { system, user } = prompt.render(terms)
+  return {
+    messages: [
+      ...(system === '' ? [] : [{ role: 'system', content: system } as const]),
+      { role: 'user', content: user },
+    ],
+    sampling: prompt.sampling,
+    origin: { promptId: prompt.id, terms, schema: prompt.jsonSchema },
+  }
+}

@@ -1,0 +1,59 @@
+// The filters and tests of templates: those of nunjucks that are pure and read no attribute by name, some with JSON's way of showing values.
+
+import nunjucks from 'nunjucks'
+import { isTrue, show } from './value.ts'
+
+type Filter = (value: unknown, ...args: readonly unknown[]) => unknown
+
+const environment = new nunjucks.Environment([], { autoescape: false })
+const { filters, tests } = environment as unknown as {
+  readonly filters: Readonly<Record<string, Filter>>
+  readonly tests: Readonly<Record<string, Filter>>
+}
+
+/** No filter takes a number beyond this: `indent(1e9)` would fill the memory. */
+const largestArgument = 10_000
+
+const borrowed = (
+  'abs batch capitalize center dictsort dump e escape first float indent int last length lower ' +
+  'replace reverse round safe slice title trim truncate upper urlencode wordcount'
+).split(' ')
+
+const own: Readonly<Record<string, Filter>> = {
+  default: orDefault,
+  d: orDefault,
+  join: (value, separator = '') => joinable(value).map(show).join(show(separator)),
+  sort: (value, reverse = false, caseSensitive = false) =>
+    filters['sort']!.call({ env: environment }, value, reverse, caseSensitive),
+  string: show,
+}
+
+/** `undefined` is passed to `default` only. */
+function orDefault(value: unknown, fallback: unknown = '', forFalse: unknown = false): unknown {
+  return value === undefined || (isTrue(forFalse) && !isTrue(value)) ? fallback : value
+}
+
+function joinable(value: unknown): readonly unknown[] {
+  if (value === null) return []
+  if (Array.isArray(value)) return value
+  throw new Error('it takes a list')
+}
+
+export const filterNames: ReadonlySet<string> = new Set([...borrowed, ...Object.keys(own)].sort())
+
+/** `x is defined` and the like. `callable`, `escaped` and the HTML ones make no sense on JSON values but do no harm. */
+export const testNames: ReadonlySet<string> = new Set(Object.keys(tests))
+
+/** The value that the filter makes. Throws an Error with a short reason. */
+export function applyFilter(name: string, [value, ...args]: readonly unknown[]): unknown {
+  if (args.some((arg) => typeof arg === 'number' && Math.abs(arg) > largestArgument))
+    throw new Error(`its argument is over ${largestArgument}`)
+  const filter = own[name] ?? filters[name]!
+  const result = filter.call({ env: environment }, value, ...args)
+  // nunjucks marks strings as safe with an object
+  return result instanceof String ? result.toString() : result
+}
+
+export function applyTest(name: string, [value, ...args]: readonly unknown[]): boolean {
+  return tests[name]!.call({ env: environment }, value, ...args) === true
+}

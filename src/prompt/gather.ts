@@ -1,0 +1,95 @@
+// Joins what comes while the reader is busy: the first piece goes at once, and whatever arrives while it is on its way forms
+// the next one. The source is read ahead by a bounded amount, so that a slow reader slows the model and not the memory.
+
+/** Characters that may wait for the reader. */
+const maxAhead = 1024 * 1024
+
+/**
+ * Batches of `source`'s pieces, never empty. `size` says how many characters a piece counts for; a batch holds at most
+ * `maxBatch` of them unless one piece alone is larger. What `source` throws is thrown after what came before it was read.
+ */
+export async function* gather<T>(
+  source: AsyncIterable<T>,
+  size: (piece: T) => number,
+  maxBatch: number,
+): AsyncGenerator<T[], void> {
+  const waiting: T[] = []
+  let ahead = 0
+  let ended = false
+  let failure: unknown
+  let wake = () => {}
+  const iterator = source[Symbol.asyncIterator]()
+
+  const changed = () => new Promise<void>((resolve) => (wake = resolve))
+  let freed = () => {}
+
+  const pump = (async () => {
+    try {
+      for (;;) {
+        const next = await iterator.next()
+        if (next.done) break
+        waiting.push(next.value)
+        ahead += size(next.value)
+        wake()
+        if (ahead > maxAhead) await new Promise<void>((resolve) => (freed = resolve))
+      }
+    } catch (error) {
+      failure = error
+    }
+    ended = true
+    wake()
+  })()
+
+  try {
+    for (;;) {
+      if (waiting.length === 0 && !ended) await changed()
+      if (waiting.length === 0) {
+        if (failure !== undefined) throw failure
+        if (ended) return
+        continue
+      }
+      const batch = takeBatch(waiting, size, maxBatch)
+      for (const piece of batch) ahead -= size(piece)
+      if (ahead <= maxAhead) freed()
+      yield batch
+    }
+  } finally {
+    ended = true
+    freed()
+    // A generator's return waits for the read that is under way; the caller's signal cuts that short.
+    void Promise.resolve(iterator.return?.()).catch(() => undefined)
+    void pump
+  }
+}
+
+/** Batches of `source`'s pieces as few as `maxBatch` allows, however fast they come. */
+export async function* collect<T>(
+  source: AsyncIterable<T>,
+  size: (piece: T) => number,
+  maxBatch: number,
+): AsyncGenerator<T[], void> {
+  let batch: T[] = []
+  let length = 0
+  for await (const piece of source) {
+    if (batch.length > 0 && length + size(piece) > maxBatch) {
+      yield batch
+      batch = []
+      length = 0
+    }
+    batch.push(piece)
+    length += size(piece)
+  }
+  if (batch.length > 0) yield batch
+}
+
+/** Removes the next batch from the front of `waiting`. */
+function takeBatch<T>(waiting: T[], size: (piece: T) => number, maxBatch: number): T[] {
+  let count = 0
+  let length = 0
+  while (count < waiting.length) {
+    length += size(waiting[count]!)
+    if (count > 0 && length > maxBatch) break
+    count++
+  }
+  return waiting.splice(0, count)
+}

@@ -1,0 +1,75 @@
+// The reply to a json prompt: one checked value. An unusable reply is asked for once more; then that is the end of it.
+import { GraphmillError } from '../errors.ts'
+import { answerJson } from '../llm/answer-json.ts'
+import type { CompletionEvent, CompletionRequest, Llm } from '../llm/llm.ts'
+import type { Calls } from './calls.ts'
+import { type Asking, type Heard, maxPart, nothing } from './reply.ts'
+
+/** The largest value as JSON text, in characters: it must fit one message. */
+const maxValue = 2 * maxPart
+
+export async function* hearJson({
+  calls,
+  prompt,
+  request,
+  terms,
+  signal,
+}: Asking): AsyncGenerator<Heard, void> {
+  const answer = await answerJson({
+    ...request(terms),
+    llm: calledThrough(calls),
+    schema: prompt.jsonSchema,
+    mode: prompt.outputMode,
+    reask: 1,
+    maxCharacters: maxReply,
+    signal,
+  })
+  const json = JSON.stringify(answer.value)
+  if (json.length > maxValue)
+    throw new GraphmillError('reply_not_json', `The value is longer than ${maxValue} characters.`)
+  calls.keep()
+  const { finishReason, model, outputMode } = answer
+  const truncated = finishReason === 'length'
+  const known = {
+    finishReason,
+    model,
+    outputMode,
+    truncated,
+    incomplete: truncated ? 'truncated' : undefined,
+  }
+  yield { type: 'value', json }
+  yield {
+    type: 'end',
+    end: { ...nothing, ...known, accepted: 1, usage: calls.usage(), spent: calls.spent() },
+  }
+}
+
+/** A reply may say more than its value. */
+const maxReply = 4 * maxValue
+
+/** The run's model, each of its calls counted and remembered. */
+function calledThrough(calls: Calls): Llm {
+  async function* stream(request: CompletionRequest): AsyncGenerator<CompletionEvent> {
+    const call = await calls.open(request, calls.spent().length === 0 ? 'first' : 'reask')
+    let reasoned = false
+    let blank = true
+    for await (const event of call.events) {
+      if (event.type === 'delta') {
+        reasoned ||= event.kind === 'reasoning'
+        if (event.kind === 'content') {
+          call.hear(event.text)
+          blank &&= event.text.trim() === ''
+        }
+      } else {
+        if (event.finishReason === 'length' && blank && reasoned)
+          throw new GraphmillError(
+            'reasoning_too_long',
+            'The model spent its whole output limit thinking, and wrote nothing.',
+          )
+        call.end({ ...event, reasoned })
+      }
+      yield event
+    }
+  }
+  return { ...calls.llm, stream }
+}

@@ -1,0 +1,44 @@
+// The reply to a text prompt: what the model writes, as it writes it.
+import { GraphmillError } from '../errors.ts'
+import type { CallEnd } from './calls.ts'
+import { type Asking, type Heard, maxPart, nothing } from './reply.ts'
+
+export async function* hearText({ calls, request, terms }: Asking): AsyncGenerator<Heard, void> {
+  const call = await calls.open(request(terms), 'first')
+  let reasoned = false
+  let blank = true
+  let end: CallEnd | undefined
+  for await (const event of call.events) {
+    if (event.type === 'end') end = { ...event, reasoned }
+    else if (event.kind === 'reasoning') reasoned = true
+    else {
+      call.hear(event.text)
+      blank &&= event.text.trim() === ''
+      for (const text of slices(event.text)) yield { type: 'text', text }
+    }
+  }
+  if (!end) throw new GraphmillError('llm_response_invalid', 'The reply had no end.')
+  const { finishReason, model } = end
+  const truncated = finishReason === 'length'
+  if (truncated && blank && reasoned)
+    throw new GraphmillError(
+      'reasoning_too_long',
+      'The model spent its whole output limit thinking, and wrote nothing.',
+    )
+  call.end(end)
+  if (!blank && (truncated || finishReason === 'stop')) calls.keep()
+  const incomplete = truncated ? 'truncated' : finishReason === 'content_filter' ? 'refused' : undefined
+  const known = { finishReason, model, truncated, incomplete }
+  yield { type: 'end', end: { ...nothing, ...known, usage: calls.usage(), spent: calls.spent() } }
+}
+
+/** Pieces that fit a part; a surrogate pair stays whole. */
+function* slices(text: string): Generator<string> {
+  for (let at = 0; at < text.length; ) {
+    let end = Math.min(at + maxPart, text.length)
+    const code = text.charCodeAt(end - 1)
+    if (end < text.length && code >= 0xd800 && code < 0xdc00) end--
+    yield text.slice(at, end)
+    at = end
+  }
+}

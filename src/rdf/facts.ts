@@ -1,0 +1,121 @@
+// Facts become triples in the default graph, in TrustGraph's order, and entity contexts (texts for embeddings).
+// Every name follows one URI rule, `entityIri`, so that what one extractor says of an entity joins what another says.
+
+import type { Definition, EntityContext, Relationship, Topic } from '../messages/generated.ts'
+import { entityIri, safeIri } from './iri.ts'
+import { iri, literal, type Term, type Triple, triple } from './term.ts'
+import { rdf, rdfs, schema, skos } from './vocabulary.ts'
+
+/** What a fact says. */
+export interface FactTriples {
+  /** All triples, in the order in which they are published. */
+  readonly triples: readonly Triple[]
+  /** Those that provenance quotes: what was found in the text. For the first three kinds of fact labels are not among them. */
+  readonly stated: readonly Triple[]
+}
+
+/** An individual of a class of an ontology. */
+export interface OntologyEntity {
+  readonly entity: string
+  readonly typeIri: string
+}
+
+/** A relation between two individuals by a property of an ontology. */
+export interface OntologyRelationship {
+  readonly subject: string
+  readonly propertyIri: string
+  readonly object: string
+}
+
+/** A value of a datatype property of an ontology. */
+export interface OntologyAttribute {
+  readonly entity: string
+  readonly propertyIri: string
+  /** The lexical form. */
+  readonly value: string
+  /** The IRI of the datatype; null means xsd:string. */
+  readonly datatype: string | null
+}
+
+const type = iri(rdf.type)
+const label = iri(rdfs.label)
+const definition = iri(skos.definition)
+
+/** (E rdfs:label entity), (E skos:definition definition). */
+export function definitionTriples(fact: Definition): FactTriples {
+  return described(fact.entity, fact.definition)
+}
+
+/** (T rdfs:label topic), (T skos:definition definition). */
+export function topicTriples(fact: Topic): FactTriples {
+  return described(fact.topic, fact.definition)
+}
+
+/** (S P O), the labels of S and P, and of O where it is an entity; else O is a literal without datatype. */
+export function relationshipTriples(fact: Relationship): FactTriples {
+  const subject = named(fact.subject)
+  const predicate = named(fact.predicate)
+  const object = fact.objectEntity ? named(fact.object) : literal(fact.object)
+  const stated = triple(subject, predicate, object)
+  const triples = [stated, labelled(subject, fact.subject), labelled(predicate, fact.predicate)]
+  if (fact.objectEntity) triples.push(labelled(object, fact.object))
+  return { triples, stated: [stated] }
+}
+
+/** (E rdf:type class), (E rdfs:label entity). */
+export function ontologyEntityTriples(fact: OntologyEntity): FactTriples {
+  const entity = named(fact.entity)
+  return content([triple(entity, type, iri(safeIri(fact.typeIri))), labelled(entity, fact.entity)])
+}
+
+/** (S property O). */
+export function ontologyRelationshipTriples(fact: OntologyRelationship): FactTriples {
+  return content([triple(named(fact.subject), iri(safeIri(fact.propertyIri)), named(fact.object))])
+}
+
+/** (E property "value"^^datatype). */
+export function ontologyAttributeTriples(fact: OntologyAttribute): FactTriples {
+  const datatype = fact.datatype === null ? null : safeIri(fact.datatype)
+  const value = literal(fact.value, { datatype })
+  return content([triple(named(fact.entity), iri(safeIri(fact.propertyIri)), value)])
+}
+
+/** Two contexts: the entity's name, and its definition. */
+export function definitionContexts(fact: Definition, chunkId: string): EntityContext[] {
+  const entity = named(fact.entity)
+  return [context(entity, fact.entity, chunkId), context(entity, fact.definition, chunkId)]
+}
+
+/** One context: `Label: <name>`. */
+export function ontologyEntityContexts(fact: OntologyEntity, chunkId: string): EntityContext[] {
+  return [context(named(fact.entity), `Label: ${fact.entity}`, chunkId)]
+}
+
+/** The value, where the property describes the entity (skos:definition, schema:description); else none. */
+export function ontologyAttributeContexts(fact: OntologyAttribute, chunkId: string): EntityContext[] {
+  const describes = fact.propertyIri === skos.definition || fact.propertyIri === schema.description
+  return describes ? [context(named(fact.entity), fact.value, chunkId)] : []
+}
+
+function described(name: string, text: string): FactTriples {
+  const entity = named(name)
+  const stated = triple(entity, definition, literal(text))
+  return { triples: [labelled(entity, name), stated], stated: [stated] }
+}
+
+/** As TrustGraph's ontology extractor: provenance quotes all of it. */
+function content(triples: readonly Triple[]): FactTriples {
+  return { triples, stated: triples }
+}
+
+function named(name: string): Term {
+  return iri(entityIri(name))
+}
+
+function labelled(entity: Term, name: string): Triple {
+  return triple(entity, label, literal(name))
+}
+
+function context(entity: Term, text: string, chunkId: string): EntityContext {
+  return { entity, context: text.toWellFormed(), chunkId }
+}

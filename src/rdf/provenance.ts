@@ -1,0 +1,160 @@
+// Where triples come from, in PROV-O and TrustGraph's terms, all in the graph `urn:graph:source`.
+// URIs hash what they stand for, times are given: saying the same again adds no triple.
+
+import { v5 } from 'uuid'
+import type { Run } from '../messages/generated.ts'
+import { chunkIri, documentIri, isAbsolute, ontologyIri, quote, safeIri } from './iri.ts'
+import { iri, literal, quoted, type Term, type Triple, triple } from './term.ts'
+import { dc, prov, rdf, rdfs, sourceGraph, tg } from './vocabulary.ts'
+
+/** Who found facts, where and when. */
+export interface Extraction {
+  readonly chunkId: string
+  /** The unit of work, such as `extract-definitions`: the component that provenance names. */
+  readonly unit: string
+  readonly run: Run
+  /** The version of the component. */
+  readonly version: string
+  /** The model as the server names it. */
+  readonly model?: string | null
+  /** The ids of the ontologies that the facts were checked against. Default none. */
+  readonly ontologies?: readonly string[]
+}
+
+export interface DocumentSource {
+  readonly documentId: string
+  /** For people; empty if none. */
+  readonly title: string
+  /** Where it came from, an IRI or a path; empty if nowhere. */
+  readonly uri: string
+  readonly mediaType: string
+}
+
+export interface ChunkSource {
+  readonly documentId: string
+  readonly chunkId: string
+  /** The index of the part of the document, from 0. */
+  readonly part: number
+  /** The index of the chunk in its part, from 0. */
+  readonly index: number
+  /** Where the chunk begins in the document, in UTF-16 code units. */
+  readonly offset: number
+  /** Its length in UTF-16 code units. */
+  readonly length: number
+  /** The page on which it begins, from 1; null where the document has no pages. Default null. */
+  readonly page?: number | null
+  /** The chunk size and overlap that were asked for, in characters. */
+  readonly size: number
+  readonly overlap: number
+  /** The component that cut it, such as `chunk-text`, and its version. */
+  readonly component: string
+  readonly version: string
+  /** When the cutting began, in milliseconds since 1970; the same on every repeat. */
+  readonly startedAt: number
+}
+
+/**
+ * The subgraph of one run of one unit over one chunk: (SG tg:contains <<s p o>>) for each stated triple, then the twelve
+ * fixed triples, then tg:llmModel and tg:ontology where known. For a further part of the run the fixed ones are the same.
+ */
+export function subgraphProvenance(extraction: Extraction, stated: readonly Triple[]): Triple[] {
+  const { chunkId, unit, run } = extraction
+  const names = [chunkId, unit, run.id]
+  const subgraph = iri(`https://trustgraph.ai/subgraph/${contentUuid('subgraph', names)}`)
+  const chunk = iri(chunkIri(chunkId))
+  const activity: Activity = {
+    activity: activityTerm(names),
+    component: unit,
+    version: extraction.version,
+    used: chunk,
+    startedAt: run.startedAt,
+  }
+  const triples = [
+    ...stated.map((each) => say(subgraph, tg.contains, quoted(each))),
+    say(subgraph, rdf.type, iri(prov.Entity)),
+    say(subgraph, rdf.type, iri(tg.Subgraph)),
+    say(subgraph, prov.wasDerivedFrom, chunk),
+    say(subgraph, prov.wasGeneratedBy, activity.activity),
+    ...activityTriples(activity),
+  ]
+  if (extraction.model) triples.push(say(activity.activity, tg.llmModel, literal(extraction.model)))
+  for (const id of extraction.ontologies ?? [])
+    triples.push(say(activity.activity, tg.ontology, iri(ontologyIri(id))))
+  return triples
+}
+
+/** What a document is: its title, source and media type. */
+export function documentProvenance(source: DocumentSource): Triple[] {
+  const document = iri(documentIri(source.documentId))
+  const triples = [say(document, rdf.type, iri(prov.Entity)), say(document, rdf.type, iri(tg.Document))]
+  if (source.title) {
+    triples.push(
+      say(document, dc.title, literal(source.title)),
+      say(document, rdfs.label, literal(source.title)),
+    )
+  }
+  if (source.uri) {
+    const origin = isAbsolute(source.uri) ? iri(safeIri(source.uri)) : literal(source.uri)
+    triples.push(say(document, dc.source, origin))
+  }
+  if (source.mediaType) triples.push(say(document, tg.mimeType, literal(source.mediaType)))
+  return triples
+}
+
+/** Which piece of which document a chunk is, and what cut it. Numbers are literals without datatype, as TrustGraph's. */
+export function chunkProvenance(source: ChunkSource): Triple[] {
+  const chunk = iri(chunkIri(source.chunkId))
+  const document = iri(documentIri(source.documentId))
+  const activity = activityTerm([source.chunkId, source.component])
+  const { component, version, startedAt, part, index } = source
+  return [
+    say(chunk, rdf.type, iri(prov.Entity)),
+    say(chunk, rdf.type, iri(tg.Chunk)),
+    say(chunk, prov.wasDerivedFrom, document),
+    say(chunk, prov.wasGeneratedBy, activity),
+    ...activityTriples({ activity, component, version, startedAt, used: document }),
+    say(chunk, rdfs.label, literal(`Chunk ${part}/${index}`)),
+    say(chunk, tg.partIndex, literal(String(part))),
+    say(chunk, tg.chunkIndex, literal(String(index))),
+    say(chunk, tg.charOffset, literal(String(source.offset))),
+    say(chunk, tg.charLength, literal(String(source.length))),
+    ...(source.page == null ? [] : [say(chunk, tg.pageNumber, literal(String(source.page)))]),
+    say(activity, tg.chunkSize, literal(String(source.size))),
+    say(activity, tg.chunkOverlap, literal(String(source.overlap))),
+  ]
+}
+
+interface Activity {
+  readonly activity: Term
+  readonly component: string
+  readonly version: string
+  readonly used: Term
+  readonly startedAt: number
+}
+
+function activityTriples({ activity, component, version, used, startedAt }: Activity): Triple[] {
+  const agent = iri(`https://trustgraph.ai/agent/${quote(component)}`)
+  return [
+    say(activity, rdf.type, iri(prov.Activity)),
+    say(activity, rdfs.label, literal(`${component} extraction`)),
+    say(activity, prov.used, used),
+    say(activity, prov.wasAssociatedWith, agent),
+    say(activity, prov.startedAtTime, literal(new Date(startedAt).toISOString())),
+    say(activity, tg.componentVersion, literal(version)),
+    say(agent, rdf.type, iri(prov.Agent)),
+    say(agent, rdfs.label, literal(component)),
+  ]
+}
+
+function activityTerm(names: readonly string[]): Term {
+  return iri(`https://trustgraph.ai/activity/${contentUuid('activity', names)}`)
+}
+
+/** A name-based UUID (RFC 9562, version 5); the list is written as JSON, so that two lists never give one text. */
+function contentUuid(kind: string, names: readonly string[]): string {
+  return v5(JSON.stringify([kind, ...names]), v5.URL)
+}
+
+function say(s: Term, p: string, o: Term): Triple {
+  return triple(s, iri(p), o, sourceGraph)
+}

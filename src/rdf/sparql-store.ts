@@ -1,0 +1,188 @@
+// Where triples end: a store that speaks SPARQL 1.1 Update or the Graph Store Protocol over HTTP. Triples are a set there, so a
+// batch that is sent again adds nothing. Quoted triples are reified; a blank node is a new one in every batch.
+import { GraphmillError } from '../errors.ts'
+import { absoluteIri, bracketed, type IriNotation, tripleText } from './notation.ts'
+import { reify } from './reify.ts'
+import type { TripleStore } from './store.ts'
+import type { Triple } from './term.ts'
+
+/** How a store takes triples: as `INSERT DATA`, atomic per batch, or as a POST for each graph of a batch. */
+export const storeProtocols = ['update', 'graph-store'] as const
+
+export type StoreProtocol = (typeof storeProtocols)[number]
+
+export interface SparqlStoreOptions {
+  /** The endpoint, such as `http://host:3030/ds/update` or `http://host:3030/ds/data`; user and password may stand in it. */
+  readonly url: string
+  /** Default `update`. */
+  readonly protocol?: StoreProtocol
+  /** Sent as a bearer token. */
+  readonly token?: string | undefined
+  /** For one request. Default 60,000. */
+  readonly timeoutMs?: number
+}
+
+/** Triples of one request, and characters of it, at most. */
+const maxTriples = 5000
+const maxLength = 2 * 1024 * 1024
+
+/**
+ * Opens a store; nothing is sent before the first write, which begins with an empty one to see whether the store takes any.
+ * `write` throws `store_failed` when it is away, `store_refused` when it does not take what it is sent for a reason that the
+ * operator can mend, `message_invalid` for triples that no RDF can hold or that this store alone refuses.
+ *
+ * @throws `configuration_invalid` for an address that is none.
+ */
+export function openSparqlStore(options: SparqlStoreOptions): TripleStore {
+  const { url, authorization } = readAddress(options)
+  const { protocol = 'update', timeoutMs = 60_000 } = options
+  let isProven = false
+
+  async function send({ query, body }: StoreRequest, signal: AbortSignal | undefined): Promise<void> {
+    const target = new URL(url)
+    if (query) target.search = [target.search.slice(1), query].filter((part) => part !== '').join('&')
+    const limits = [AbortSignal.timeout(timeoutMs), ...(signal ? [signal] : [])]
+    let response: Response
+    let said: string
+    try {
+      response = await fetch(target, {
+        method: 'POST',
+        headers: { 'content-type': contentTypes[protocol], ...(authorization && { authorization }) },
+        body,
+        redirect: 'manual',
+        signal: AbortSignal.any(limits),
+      })
+      said = await response.text()
+    } catch (cause) {
+      signal?.throwIfAborted()
+      throw new GraphmillError('store_failed', `The store at ${target.host} does not answer.`, { cause })
+    }
+    if (!response.ok) throw refusal(response, said, { host: target.host, isProven })
+  }
+
+  return {
+    async write(triples, _, signal) {
+      const lists = parts(reify(triples), notations[protocol])
+      if (!isProven) {
+        for (const each of requests[protocol]([])) await send(each, signal)
+        isProven = true
+      }
+      for (const part of lists) for (const each of requests[protocol](part)) await send(each, signal)
+    },
+    async close() {},
+  }
+}
+
+function readAddress({ url, token }: SparqlStoreOptions): { url: URL; authorization: string | undefined } {
+  const address = URL.parse(url)
+  if (address === null || !/^https?:$/.test(address.protocol))
+    throw new GraphmillError(
+      'configuration_invalid',
+      'The address of the store must begin with http:// or https://.',
+    )
+  const [user, password] = [address.username, address.password].map(unquote)
+  address.username = ''
+  address.password = ''
+  const basic = `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
+  return { url: address, authorization: token ? `Bearer ${token}` : user || password ? basic : undefined }
+}
+
+function unquote(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch (cause) {
+    const message = 'In user and password of the address of the store a % must be written %25.'
+    throw new GraphmillError('configuration_invalid', message, { cause })
+  }
+}
+
+interface StoreRequest {
+  /** For the query of the address. */
+  readonly query?: string
+  readonly body: string
+}
+
+/** A triple as text, in its graph. */
+interface Line {
+  readonly graph: string | null
+  readonly text: string
+}
+
+const contentTypes: { readonly [P in StoreProtocol]: string } = {
+  update: 'application/sparql-update; charset=utf-8',
+  'graph-store': 'application/n-triples; charset=utf-8',
+}
+
+// SPARQL resolves IRIs, so that `e/a/../b` would join `e/b`: there `.` and `..` are written `%2E` and `%2E%2E`.
+const unresolved: IriNotation = (iri) =>
+  bracketed(iri.replace(/(?<=\/|^[^:/]*:)\.{1,2}(?=[/?#]|$)/g, (dots) => dots.replaceAll('.', '%2E')))
+
+const notations: { readonly [P in StoreProtocol]: IriNotation } = {
+  update: unresolved,
+  'graph-store': bracketed,
+}
+
+/** The requests for a batch; for an empty one a request that changes nothing. */
+const requests: { readonly [P in StoreProtocol]: (lines: readonly Line[]) => StoreRequest[] } = {
+  update(lines) {
+    const blocks = byGraph(lines).map(([graph, text]) =>
+      graph === null ? text : `GRAPH ${unresolved(graph)} {\n${text}}\n`,
+    )
+    return [{ body: `INSERT DATA {\n${blocks.map(guardEscapes).join('')}}` }]
+  },
+  'graph-store'(lines) {
+    const graphs: [string | null, string][] = lines.length === 0 ? [[null, '']] : byGraph(lines)
+    return graphs.map(([graph, body]) => ({
+      query: graph === null ? 'default' : `graph=${encodeURIComponent(graph)}`,
+      body,
+    }))
+  },
+}
+
+/** The triples as lines, in lists that make one request each. */
+function parts(triples: readonly Triple[], notation: IriNotation): Line[][] {
+  const lists: Line[][] = []
+  let length = 0
+  for (const each of triples) {
+    const line = { graph: each.g ? absoluteIri(each.g) : null, text: `${tripleText(each, notation)} .\n` }
+    const last = lists.at(-1)
+    if (last && last.length < maxTriples && length + line.text.length <= maxLength) last.push(line)
+    else {
+      lists.push([line])
+      length = 0
+    }
+    length += line.text.length
+  }
+  return lists
+}
+
+function byGraph(lines: readonly Line[]): [string | null, string][] {
+  const graphs = new Map<string | null, string>()
+  for (const { graph, text } of lines) graphs.set(graph, (graphs.get(graph) ?? '') + text)
+  return [...graphs]
+}
+
+// SPARQL reads `\uXXXX` before anything else, and stores differ in whether `\\u0022` holds one. With the `u` itself as an escape
+// all of them read a backslash and a `u`.
+function guardEscapes(text: string): string {
+  return text.replace(/\\(?:\\([uU])?|.)/g, (whole, letter: string | undefined) =>
+    letter ? `\\\\\\u00${letter === 'u' ? '75' : '55'}` : whole,
+  )
+}
+
+/** What is the matter, by the status: the store, its operator, or what was sent. Until a store took a write, it is the address. */
+function refusal(
+  response: Response,
+  said: string,
+  { host, isProven }: { host: string; isProven: boolean },
+): GraphmillError {
+  const { status } = response
+  const words = said.replace(/\s+/g, ' ').trim().slice(0, 200)
+  const message = `The store at ${host} answered ${status}${words && `: ${words}`}`
+  if (status >= 500 || status === 408 || status === 425 || status === 429) {
+    const seconds = Number(response.headers.get('retry-after'))
+    return new GraphmillError('store_failed', message, seconds > 0 ? { retryAfterMs: seconds * 1000 } : {})
+  }
+  const isInput = isProven && (status === 400 || status === 413 || status === 422)
+  return new GraphmillError(isInput ? 'message_invalid' : 'store_refused', message)
+}

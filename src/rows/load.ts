@@ -1,0 +1,90 @@
+// Row schemas from files: one schema a file or a map of them, JSON or YAML. Loading gives all of them or none.
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { isObject } from '../items/value.ts'
+import { type Problem, problemsError } from '../prompt/problem.ts'
+import { type Path, parseSource, reporter, type Source } from '../prompt/source.ts'
+import { readTable } from './definition.ts'
+import { type RowSchema, rowSchema } from './row-schema.ts'
+
+/**
+ * The row schemas of `paths`, files or folders, in order.
+ *
+ * @throws GraphmillError `row_schema_invalid` with the first problem's place, all of them in `details.problems`
+ */
+export async function loadRowSchemas(paths: readonly string[]): Promise<readonly RowSchema[]> {
+  const { schemas, problems } = await checkRowSchemas(paths)
+  const [first, ...others] = problems
+  if (first !== undefined) throw problemsError([first, ...others])
+  return schemas
+}
+
+/** Everything that is wrong with the row schemas of `paths`, and those that are right. */
+export async function checkRowSchemas(
+  paths: readonly string[],
+): Promise<{ readonly problems: readonly Problem[]; readonly schemas: readonly RowSchema[] }> {
+  const problems: Problem[] = []
+  const found = new Map<string, { schema: RowSchema; file: string }>()
+  for (const path of paths)
+    for (const file of await schemaFiles(path, problems)) {
+      const source = await readSource(file, problems)
+      for (const { name, value, at } of source ? tablesOf(source, problems) : []) {
+        const report = reporter(source!, problems, code)
+        const table = readTable(name, value, { at, report })
+        if (table === undefined) continue
+        const other = found.get(table.name)
+        if (other) report(at, `there is another row schema "${table.name}" in ${other.file}`)
+        else found.set(table.name, { schema: rowSchema(table), file })
+      }
+    }
+  return { problems, schemas: [...found.values()].map(({ schema }) => schema) }
+}
+
+const code = 'row_schema_invalid'
+
+/** The file itself, or those of a folder in the order of their names. */
+async function schemaFiles(path: string, problems: Problem[]): Promise<string[]> {
+  try {
+    if (!(await stat(path)).isDirectory()) return [path]
+    const names = (await readdir(path)).filter((name) => /\.(ya?ml|json)$/i.test(name)).sort()
+    if (names.length === 0)
+      problems.push({ code, file: path, message: 'the folder holds no .yaml, .yml or .json file' })
+    return names.map((name) => join(path, name))
+  } catch (error) {
+    problems.push({ code, file: path, message: `cannot be read: ${(error as Error).message}` })
+    return []
+  }
+}
+
+async function readSource(file: string, problems: Problem[]): Promise<Source | undefined> {
+  try {
+    return parseSource((await readFile(file, 'utf8')).replace(/^\uFEFF/, ''), file, problems, code)
+  } catch (error) {
+    problems.push({ code, file, message: `cannot be read: ${(error as Error).message}` })
+    return undefined
+  }
+}
+
+interface Named {
+  /** The key of the map; undefined for a file of one schema. */
+  readonly name: string | undefined
+  readonly value: unknown
+  readonly at: Path
+}
+
+/** The schemas of a file. One with the key `fields` is a schema itself; values of a map may be JSON text, as in TrustGraph's configuration. */
+function tablesOf(source: Source, problems: Problem[]): Named[] {
+  const { value } = source
+  if (!isObject(value) || Object.hasOwn(value, 'fields')) return [{ name: undefined, value, at: [] }]
+  const entries = Object.entries(value)
+  if (entries.length === 0) reporter(source, problems, code)([], 'holds no row schema')
+  return entries.flatMap(([name, each]) => {
+    if (typeof each !== 'string') return [{ name, value: each, at: [name] }]
+    try {
+      return [{ name, value: JSON.parse(each) as unknown, at: [name] }]
+    } catch (error) {
+      reporter(source, problems, code)([name], `not JSON: ${(error as Error).message}`)
+      return []
+    }
+  })
+}

@@ -1,0 +1,87 @@
+// What a table is: a row schema, in TrustGraph's form, with the JSON Schema that is derived from it and compiled once.
+// A row is checked for all that the row schema says: types, required fields, sizes, allowed values, the primary key.
+import { compileSchema, type ItemSchema } from '../items/validate.ts'
+import { type FieldKind, fieldKinds } from './field-kind.ts'
+
+/** A column. */
+export interface RowField {
+  readonly name: string
+  /** As the file says it, such as `int` or `string`. */
+  readonly type: string
+  readonly kind: FieldKind
+  /** For texts the most characters, for integers the bytes (1 to 8); 0 is no limit, and so is any for other kinds. */
+  readonly size: number
+  /** Part of the primary key: never null, and no blank text. */
+  readonly primaryKey: boolean
+  readonly description: string
+  /** Never absent, never null. */
+  readonly required: boolean
+  /** The allowed values, of the field's kind; empty if all are. */
+  readonly enum: readonly (string | number | boolean)[]
+  readonly indexed: boolean
+}
+
+/** A table as its file describes it. */
+export interface RowTable {
+  readonly name: string
+  readonly description: string
+  readonly fields: readonly RowField[]
+}
+
+export interface RowSchema extends RowTable {
+  /** JSON Schema of one row. Fields that the table does not name are let pass. */
+  readonly jsonSchema: object
+  /** The same, compiled. */
+  readonly items: ItemSchema
+  /** What the prompt sees as `schema`: TrustGraph's form of it. */
+  readonly term: object
+}
+
+/** Derives and compiles the JSON Schema of a table. */
+export function rowSchema(table: RowTable): RowSchema {
+  const jsonSchema = deriveJsonSchema(table)
+  return { ...table, jsonSchema, items: compileSchema(jsonSchema), term: promptTerm(table) }
+}
+
+function deriveJsonSchema({ name, description, fields }: RowTable): object {
+  return {
+    title: name,
+    ...(description && { description }),
+    type: 'object',
+    required: fields.filter(isMandatory).map((field) => field.name),
+    properties: Object.fromEntries(fields.map((field) => [field.name, deriveField(field)])),
+  }
+}
+
+const isMandatory = ({ required, primaryKey }: RowField) => required || primaryKey
+
+function deriveField(field: RowField): object {
+  const { kind, size, description, primaryKey } = field
+  const { type, rules } = fieldKinds[kind]
+  const mandatory = isMandatory(field)
+  const allowed: unknown[] = mandatory ? [...field.enum] : [...field.enum, null]
+  return {
+    ...(description && { description }),
+    type: mandatory ? type : [type, 'null'],
+    ...rules(size),
+    ...(primaryKey && type === 'string' && { minLength: 1, pattern: '\\S' }),
+    ...(field.enum.length > 0 && { enum: allowed }),
+  }
+}
+
+function promptTerm({ name, description, fields }: RowTable): object {
+  return {
+    name,
+    description,
+    fields: fields.map((field) => ({
+      name: field.name,
+      type: field.type,
+      size: field.size,
+      primary: field.primaryKey,
+      description: field.description,
+      required: field.required,
+      indexed: field.indexed,
+      ...(field.enum.length > 0 && { enum_values: field.enum.map(String) }),
+    })),
+  }
+}

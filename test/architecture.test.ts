@@ -1,0 +1,59 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { pages } from '../scripts/pages.ts'
+
+/** The rooms of src, in the order in which they stand on each other: each imports only from those behind it. */
+const rooms = [
+  'cli',
+  'flow',
+  'documents',
+  'ontology',
+  'rows',
+  'rdf',
+  'prompt',
+  'llm',
+  'formats',
+  'items',
+  'messages',
+  'broker',
+  'observe',
+  'config',
+]
+
+test('every room imports only from rooms that it stands on', () => {
+  const found = readdirSync('src', { withFileTypes: true }).filter((entry) => entry.isDirectory())
+  expect(found.map(({ name }) => name).sort()).toEqual([...rooms].sort())
+  const wrong: string[] = []
+  for (const [at, room] of rooms.entries())
+    for (const file of readdirSync(`src/${room}`, { recursive: true, encoding: 'utf8' }))
+      if (file.endsWith('.ts'))
+        for (const [, from] of readFileSync(`src/${room}/${file}`, 'utf8').matchAll(
+          /from '(?:\.\.\/)+([a-z]+)\/[^']+'/g,
+        ))
+          if (rooms.includes(from!) && rooms.indexOf(from!) < at)
+            wrong.push(`${room}/${file} imports from ${from}`)
+  expect(wrong).toEqual([])
+})
+
+test('brokers know no message and processors know no broker', () => {
+  for (const file of readdirSync('processors')) {
+    const text = readFileSync(`processors/${file}`, 'utf8')
+    expect(/from '\.\.\/src\/broker\/(?!topics)/.test(text), file).toBe(false)
+  }
+})
+
+test('the pages of docs that are made from the code are not stale', () => {
+  for (const [name, page] of Object.entries(pages))
+    expect(readFileSync(`docs/${name}`, 'utf8'), 'run `npm run pages`').toBe(page())
+})
+
+test('the lock names what every package may need on any platform, so that npm ci never asks for more', () => {
+  const lock = JSON.parse(readFileSync('package-lock.json', 'utf8')) as {
+    packages: Record<string, { optionalDependencies?: Record<string, string> }>
+  }
+  const locked = new Set(Object.keys(lock.packages).map((path) => path.split('node_modules/').at(-1)))
+  const wanted = Object.values(lock.packages).flatMap((entry) =>
+    Object.keys(entry.optionalDependencies ?? {}),
+  )
+  expect(wanted.filter((name) => !locked.has(name))).toEqual([])
+})

@@ -1,0 +1,86 @@
+// Contract: making, listing and deleting topics, and how far a group is behind.
+import { expect, test } from 'vitest'
+import { distinct, expectCode, type Harness, hold, message, publishTexts } from './harness.ts'
+
+export function topics(harness: Harness): void {
+  test('makes the topics that are missing, and leaves those that exist as they are', async () => {
+    const [one, other] = [await harness.client(), await harness.client()]
+    const prefix = harness.fresh('made')
+    const [first, second] = [`${prefix}.a`, `${prefix}.b`]
+    await Promise.all([
+      one.ensureTopics([{ name: first, partitions: 3 }]),
+      other.ensureTopics([{ name: first, partitions: 3 }]),
+    ])
+    await one.publish(message(first, 'kept'))
+    await other.ensureTopics([
+      { name: first, partitions: 5 },
+      { name: second, partitions: 1 },
+    ])
+    expect(await one.listTopics(prefix)).toEqual([
+      { name: first, partitions: 3 },
+      { name: second, partitions: 1 },
+    ])
+    expect(await harness.readAll(other, first)).toHaveLength(1)
+  })
+
+  test('can be used at once after it was made', async () => {
+    const client = await harness.client()
+    for (let round = 0; round < 5; round++) {
+      const topic = await harness.topic(client)
+      await client.publish(message(topic, 'm'))
+      expect(await harness.readAll(client, topic)).toHaveLength(1)
+    }
+  })
+
+  test('lists topics by the beginning of their names, in order', async () => {
+    const client = await harness.client()
+    const prefix = harness.fresh('listed')
+    const names = ['c', 'a', 'b'].map((end) => `${prefix}.${end}`)
+    await client.ensureTopics(names.map((name) => ({ name, partitions: 2 })))
+    expect((await client.listTopics(`${prefix}.`)).map((topic) => topic.name)).toEqual([...names].sort())
+    expect((await client.listTopics(`${prefix}.b`)).map((topic) => topic.name)).toEqual([`${prefix}.b`])
+    expect(await client.listTopics(`${prefix}.nothing`)).toEqual([])
+  })
+
+  test('tells how far a group is behind, down to nothing', async () => {
+    const client = await harness.client()
+    const topic = await harness.topic(client, { partitions: 3 })
+    await publishTexts(client, topic, 30)
+    const member = harness.join(client, { topic }, hold)
+    await harness.eventually('all are in hand', () => distinct(member.texts).length === 30)
+    const before = await client.lag(member.group, topic)
+    const stored = (await harness.readAll(client, topic)).length // a repeated publish counts twice
+    expect(before.total).toBe(stored)
+    expect(before.partitions.reduce((sum, one) => sum + one.lag, 0)).toBe(stored)
+    expect(before.partitions.every((one) => one.topic === topic)).toBe(true)
+    for (const one of member.deliveries) await one.ack()
+    await harness.eventually(
+      'nothing is left',
+      async () => (await client.lag(member.group, topic)).total === 0,
+    )
+    expect((await client.lag(harness.fresh('group'), topic)).total).toBe(stored)
+  })
+
+  test('tells that an empty topic has no lag', async () => {
+    const client = await harness.client()
+    const topic = await harness.topic(client)
+    expect((await client.lag(harness.fresh('group'), topic)).total).toBe(0)
+  })
+
+  test('deletes topics, and does not mind those that are gone', async () => {
+    const [client, other] = [await harness.client(), await harness.client()]
+    const [kept, deleted] = [await harness.topic(client), await harness.topic(client)]
+    await publishTexts(client, deleted, 3)
+    await client.deleteTopics([deleted])
+    await harness.eventually('it is gone', async () => (await other.listTopics(deleted)).length === 0)
+    await harness.eventually('publish is refused', () =>
+      other.publish(message(deleted, 'm')).then(
+        () => false,
+        (error: unknown) => (error as { code?: string }).code === 'topic_missing',
+      ),
+    )
+    await client.deleteTopics([deleted])
+    await client.publish(message(kept, 'm'))
+    await expectCode('topic_missing', other.publish(message(deleted, 'm')))
+  })
+}

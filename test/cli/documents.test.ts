@@ -1,0 +1,46 @@
+// `graphmill extract` over documents of every kind: what can't be read is said, and the others go on.
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { encrypt, makePdf } from '../support/pdf.ts'
+import { startGraphmill } from '../support/processes.ts'
+
+let folder: string
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'graphmill-cli-documents-'))
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+test('a folder with good, locked, scanned, empty and foreign files gives the triples of the good ones', async () => {
+  const pdf = await makePdf(['A windmill is a machine that grinds grain.'])
+  const files: Record<string, string | Uint8Array> = {
+    'page.html': '<html><body><h1>Mills</h1><p>A watermill is a mill that uses water.</p></body></html>',
+    'paper.pdf': pdf,
+    'locked.pdf': encrypt(pdf),
+    'scan.pdf': await makePdf(['']),
+    'none.pdf': await makePdf([]),
+    'empty.txt': '',
+    'picture.png': Buffer.from('89504e470d0a1a0a00', 'hex'),
+  }
+  for (const [name, content] of Object.entries(files)) await writeFile(join(folder, name), content)
+  const child = startGraphmill([
+    'extract',
+    folder,
+    join(folder, 'picture.png'),
+    '--llm',
+    'offline',
+    '--no-cache',
+  ])
+  expect((await child.ended).code).toBe(4)
+  for (const mill of ['windmill', 'watermill']) expect(child.stdout().toLowerCase()).toContain(mill)
+  for (const [name, code] of [
+    ['locked.pdf', 'document_encrypted'],
+    ['scan.pdf', 'document_scanned'],
+    ['none.pdf', 'document_empty'],
+    ['empty.txt', 'document_empty'],
+    ['picture.png', 'document_unsupported'],
+  ])
+    expect(child.stderr()).toMatch(new RegExp(`${name}: .*\\[${code}\\]`))
+  expect(child.stderr()).toMatch(/documents +2 read, 5 failed/)
+})

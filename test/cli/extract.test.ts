@@ -1,0 +1,194 @@
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Parser } from 'n3'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { graphmill } from '../support/command.ts'
+import { type LlmServer, startLlmServer } from '../support/llm-server.ts'
+
+let server: LlmServer
+let folder: string
+beforeAll(async () => {
+  server = await startLlmServer()
+})
+afterAll(() => server.close())
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'graphmill-'))
+})
+afterEach(() => {
+  rmSync(folder, { recursive: true, force: true })
+  server.set({ rules: undefined })
+})
+
+const file = (
+  name: string,
+  content: string | Uint8Array = 'The mill stands by the river. The miller grinds grain.',
+) => {
+  const path = join(folder, name)
+  writeFileSync(path, content)
+  return path
+}
+const env = () => ({ OPENAI_BASE_URL: server.url, GRAPHMILL_MODEL: 'test-model' })
+const extract = (args: readonly string[], stdin?: string | Uint8Array) =>
+  graphmill(['extract', ...args], { env: env(), ...(stdin !== undefined && { stdin }) })
+const quads = (text: string) => new Parser({ format: 'N-Quads' }).parse(text)
+
+describe('extract', () => {
+  test('writes N-Quads that a parser reads, says where the text goes, and sums up', async () => {
+    const { code, stdout, stderr } = await extract([file('mill.txt')])
+    expect(stderr.split('\n')[0]).toBe(`graphmill: the text goes to openai test-model at ${server.url}`)
+    expect(stderr).toMatch(/^3\/3 units of 1 chunks 100%, \d+ facts$/m)
+    expect(stderr).toMatch(/chunks +1 \(3 units done\)/)
+    expect(stderr).toMatch(/facts +\d+ definitions/)
+    expect(quads(stdout).length).toBeGreaterThan(3)
+    expect(code).toBe(0)
+  })
+
+  test('reads standard input, folders and patterns, and writes a file', async () => {
+    file('a.txt')
+    file('b.md')
+    file('c.bin')
+    const out = join(folder, 'out.nq')
+    const [dir, pattern, input] = await Promise.all([
+      extract([folder, '--out', out]),
+      extract([join(folder, '*.md')]),
+      extract(['-'], 'The mill stands by the river.'),
+    ])
+    expect(dir).toMatchObject({ code: 0, stdout: '' })
+    expect(dir.stderr).toMatch(/documents +2 read/)
+    expect(pattern.stderr).toMatch(/documents +1 read/)
+    expect(quads(input.stdout).length).toBeGreaterThan(0)
+  })
+
+  test('says what it is when no model is configured', async () => {
+    const { code, stdout, stderr } = await graphmill([
+      'extract',
+      file('mill.txt', 'A mill is a machine that grinds grain.'),
+    ])
+    expect(stderr.split('\n')[0]).toMatch(/offline/)
+    expect(stdout).toMatch(/a machine that grinds grain/)
+    expect(code).toBe(0)
+  })
+
+  test('exits 3 when a reply stayed cut off, with what it held', async () => {
+    const line = '{"entity":"mill","definition":"a machine"}\n'
+    server.set({
+      rules: [
+        {
+          match: 'definition',
+          in: 'all',
+          reply: { text: `${line}{"entity":"riv`, finishReason: 'length' } as never,
+        },
+      ],
+    })
+    const { code, stdout, stderr } = await extract([file('mill.txt'), '--extractors', 'definitions'])
+    expect(stderr).toMatch(/truncated/)
+    expect(stdout).toMatch(/a machine/)
+    expect(code).toBe(3)
+  })
+
+  test('counts rejected items and exits 0, or 3 when asked to be strict', async () => {
+    server.set({ rules: [{ reply: '{"entity":"mill","definition":"a machine"}\n{"entity":"river"}\n' }] })
+    const args = [file('mill.txt'), '--extractors', 'definitions']
+    const { code, stderr } = await extract(args)
+    expect(stderr).toMatch(/rejected +1 schema/)
+    expect(code).toBe(0)
+    expect((await extract([...args, '--strict-exit'])).code).toBe(3)
+  })
+
+  test('exits 3 when a model has only prose to say, and names it', async () => {
+    server.set({ rules: [{ reply: 'There is nothing much to say about mills.' }] })
+    const { code, stderr } = await extract([file('mill.txt'), '--extractors', 'definitions'])
+    expect(stderr).toMatch(/incomplete +1 no_items/)
+    expect(code).toBe(3)
+  })
+
+  test('takes an honest empty for done', async () => {
+    server.set({ rules: [{ reply: '' }] })
+    expect((await extract([file('mill.txt'), '--extractors', 'definitions'])).code).toBe(0)
+  })
+})
+
+describe('bad documents are clear errors, and the others go on', () => {
+  test('an empty file, one that is not UTF-8, and one that is not there', async () => {
+    const args = [
+      file('empty.txt', ''),
+      file('latin1.txt', Buffer.from('caf\xe9 au lait', 'latin1')),
+      join(folder, 'missing.txt'),
+      file('good.txt'),
+    ]
+    const { code, stdout, stderr } = await extract(args)
+    expect(stderr).toMatch(/empty\.txt.*\[document_empty\]/)
+    expect(stderr).toMatch(/latin1\.txt: not UTF-8 near byte.*\[document_not_utf8\]/)
+    expect(stderr).toMatch(/missing\.txt: there is no such file.*\[document_unreadable\]/)
+    expect(stderr).toMatch(/documents +1 read, 3 failed/)
+    expect(quads(stdout).length).toBeGreaterThan(3)
+    expect(code).toBe(4)
+  })
+
+  test('a folder with one file that cannot be read', async () => {
+    file('good.txt')
+    symlinkSync(join(folder, 'nowhere'), join(folder, 'dangling.txt'))
+    const { code, stderr } = await extract([folder])
+    expect(stderr).toMatch(/dangling\.txt.*\[document_unreadable\]/)
+    expect(stderr).toMatch(/documents +1 read, 1 failed/)
+    expect(code).toBe(4)
+  })
+
+  test('one line of 5 MB is cut into chunks like any other', async () => {
+    server.set({ rules: [{ reply: '' }] })
+    const { code, stderr } = await extract([
+      file('line.txt', 'mill river '.repeat(476_626)),
+      '--extractors',
+      'topics',
+      '--chunk-size',
+      '50000',
+    ])
+    expect(stderr).toMatch(/chunks +1\d\d \(1\d\d units done\)/)
+    expect(code).toBe(0)
+  })
+})
+
+describe('check and parse', () => {
+  test('check finds no problem in the prompts that ship', async () => {
+    const { code, stdout } = await graphmill(['check'])
+    expect(stdout).toMatch(/extract-definitions/)
+    expect(code).toBe(0)
+  })
+
+  test('check names the file and what is wrong, and exits 1', async () => {
+    const bad = file(
+      'bad.yaml',
+      'prompt: "{{ text.constructor }}"\nresponse-type: jsonl\nschema: {type: 7}\n',
+    )
+    const { code, stderr } = await graphmill(['check', '--prompts', bad])
+    expect(stderr).toMatch(/bad\.yaml.*constructor/s)
+    expect(code).toBe(1)
+  })
+
+  test('parse prints one JSON object with what it made of a reply', async () => {
+    const { code, stdout } = await graphmill(['parse'], { stdin: 'Sure!\n{"a":1}\n{"b":' })
+    expect(JSON.parse(stdout)).toEqual({
+      items: [{ a: 1 }],
+      rejected: [],
+      repaired: [],
+      ignored: 1,
+      truncated: true,
+    })
+    expect(code).toBe(0)
+  })
+})
+
+test('Ctrl-C in the middle prints what was done and ends soon', async () => {
+  server.set({ tokensPerSecond: 5 })
+  const { code, stderr } = await graphmill(['extract', file('mill.txt')], {
+    env: env(),
+    onStderr: (text, kill) => {
+      if (text.includes('the text goes to'))
+        void server.until(({ concurrent }) => concurrent > 0).then(() => kill('SIGINT'))
+    },
+  })
+  server.set({ tokensPerSecond: undefined })
+  expect(stderr).toMatch(/stopped before the end/)
+  expect(code).toBe(1)
+})

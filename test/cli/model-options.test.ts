@@ -1,0 +1,82 @@
+// The options of the model, as far as the server sees them.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { graphmill } from '../support/command.ts'
+import { startLlmServer } from '../support/llm-server.ts'
+import { startOllamaServer } from '../support/ollama-server.ts'
+
+let folder: string
+let document: string
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'graphmill-model-'))
+  document = join(folder, 'mill.txt')
+  writeFileSync(document, 'The mill stands by the river. The miller grinds grain.')
+})
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const extract = (env: Readonly<Record<string, string>>, ...args: string[]) =>
+  graphmill(['extract', document, ...args], { env, cwd: folder })
+
+test('Ollama: its only model, asked with a context length of 8192 or of --num-ctx', async () => {
+  const ollama = await startOllamaServer({ text: '{"topic":"mills","definition":"machines"}\n' })
+  const env = { OLLAMA_HOST: ollama.host }
+  const plain = await extract(env, '--extractors', 'topics')
+  const longer = await extract(env, '--extractors', 'topics', '--num-ctx', '16384')
+  const asked = ollama.requests.filter(({ path }) => path === '/api/chat').map(({ body }) => body)
+  await ollama.close()
+  expect(plain.stderr).toContain(`the text goes to ollama test-model:latest at ${ollama.url}`)
+  expect(asked).toMatchObject([
+    { model: 'test-model:latest', options: { num_ctx: 8192 } },
+    { model: 'test-model:latest', options: { num_ctx: 16384 } },
+  ])
+  expect([plain.code, longer.code]).toEqual([0, 0])
+})
+
+test('--llm chooses where two servers are configured', async () => {
+  const [openai, ollama] = [await startLlmServer(), await startOllamaServer()]
+  const env = { OPENAI_BASE_URL: openai.url, OLLAMA_HOST: ollama.host }
+  const { stderr } = await extract(env, '--llm', 'openai', '--extractors', 'topics')
+  expect(stderr).toContain(`the text goes to openai test-model at ${openai.url}`)
+  expect([openai.counts.calls, ollama.requests.length]).toEqual([1, 0])
+  await Promise.all([openai.close(), ollama.close()])
+})
+
+test('--output-mode says how a model is asked for JSON', async () => {
+  const server = await startLlmServer({ rules: [{ reply: '{"items":[]}' }] })
+  const env = { OPENAI_BASE_URL: server.url }
+  const json = await extract(env, '--extractors', 'topics', '--output-mode', 'openai_oo')
+  const lines = await extract(env, '--extractors', 'topics', '--output-mode', 'fallback', '--no-cache')
+  const wrong = await extract(env, '--output-mode', 'sideways')
+  const asked = server.requests.filter(({ path }) => path.endsWith('/completions'))
+  await server.close()
+  expect([json.code, lines.code]).toEqual([0, 0])
+  expect(asked.map(({ body }) => (body as Record<string, unknown>)['response_format'])).toEqual([
+    { type: 'json_object' },
+    undefined,
+  ])
+  expect(wrong.code).not.toBe(0)
+  expect(wrong.stderr).toContain('ollama_oo')
+})
+
+test('--requests-per-minute spaces the calls', async () => {
+  const server = await startLlmServer()
+  const { code } = await extract({ OPENAI_BASE_URL: server.url }, '--requests-per-minute', '60')
+  const times = server.requests.filter(({ path }) => path.endsWith('/completions')).map(({ at }) => at)
+  await server.close()
+  expect(code).toBe(0)
+  expect(times).toHaveLength(3)
+  expect(times[2]! - times[0]!).toBeGreaterThan(1900)
+})
+
+test('--tokens-per-minute spaces them by what they cost', async () => {
+  const server = await startLlmServer({ rules: [{ reply: '' }] })
+  // A prompt is about a thousand tokens, so that a second one is due some seconds after the first.
+  const args = ['--extractors', 'topics,definitions', '--tokens-per-minute', '20000']
+  const { code } = await extract({ OPENAI_BASE_URL: server.url }, ...args)
+  const times = server.requests.filter(({ path }) => path.endsWith('/completions')).map(({ at }) => at)
+  await server.close()
+  expect(code).toBe(0)
+  expect(times[1]! - times[0]!).toBeGreaterThan(300)
+})

@@ -1,0 +1,68 @@
+import { execFile } from 'node:child_process'
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { delimiter, dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+
+const run = promisify(execFile)
+let folder: string
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'graphmill-pack-'))
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+/** A Node on the path of this machine that is too old for graphmill. */
+async function oldNode(): Promise<string | undefined> {
+  for (const place of (process.env['PATH'] ?? '').split(delimiter)) {
+    const version = await run(join(place, 'node'), ['--version']).catch(() => undefined)
+    const [major = 99, minor = 0] = version?.stdout.slice(1).split('.').map(Number) ?? []
+    if (major < 22 || (major === 22 && minor < 18)) return join(place, 'node')
+  }
+  return undefined
+}
+
+/** Whether some folder above holds the package `node`, which an old Node would be replaced by. */
+function packageNodeInReach(path: string): boolean {
+  try {
+    createRequire(join(path, 'x.js')).resolve('node/package.json')
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** The environment of this test with its own Node first on the path. */
+const env = { ...process.env, PATH: `${dirname(process.execPath)}${delimiter}${process.env['PATH']}` }
+
+test('the packed program runs where it is installed, from nothing but its package', async (context) => {
+  await run('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], { env })
+  const [tarball] = readdirSync(folder)
+  writeFileSync(join(folder, 'package.json'), '{"name":"somebody","private":true}')
+  writeFileSync(join(folder, 'mill.txt'), 'A mill is a machine that grinds grain.')
+  await run(
+    'npm',
+    ['install', '--no-audit', '--no-fund', '--omit=dev', '--omit=optional', join(folder, tarball!)],
+    { cwd: folder, env },
+  )
+  const { stdout, stderr } = await run(join(folder, 'node_modules/.bin/graphmill'), ['extract', 'mill.txt'], {
+    cwd: folder,
+    env,
+  })
+  expect(stdout).toContain('a machine that grinds grain')
+  expect(stderr).toMatch(/chunks +1/)
+  const library = "import('graphmill').then((api) => console.log(typeof api.defineProcessor))"
+  expect((await run(process.execPath, ['-e', library], { cwd: folder, env })).stdout.trim()).toBe('function')
+
+  const old = packageNodeInReach(folder) ? undefined : await oldNode()
+  if (old === undefined)
+    return context.annotate(
+      'no Node below 22.18 on the path, or a newer one above this folder: what an old one says was not looked at',
+    )
+  const refused = await run(old, [join(folder, 'node_modules/graphmill/bin/graphmill.js'), '--help'], {
+    cwd: folder,
+  }).catch((error) => error)
+  expect(refused.stderr).toMatch(/graphmill needs Node 22\.18 or newer/)
+  expect(refused.code).toBe(1)
+}, 180_000)

@@ -1,0 +1,333 @@
+// One execution of the whole flow over a document of 200 chunks on some broker: mills in this process and graphmill
+// processes of their own, in topics of its own, with a model that answers every chunk by its hash.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { pino } from 'pino'
+import { v7 } from 'uuid'
+import { processors as all } from '../../processors/index.ts'
+import type { Broker } from '../../src/broker/broker.ts'
+import { createMemoryCluster } from '../../src/broker/memory.ts'
+import { createCircuits } from '../../src/flow/circuits.ts'
+import {
+  type InputPort,
+  inputGroup,
+  inputTopic,
+  type OutputPort,
+  type PayloadOf,
+  payloadOf,
+} from '../../src/flow/ports.ts'
+import type { AnyProcessor } from '../../src/flow/processor.ts'
+import { untilAvailable } from '../../src/flow/retry.ts'
+import { type Mill, run } from '../../src/flow/run.ts'
+import { loadDocument } from '../../src/flow/source.ts'
+import { systemClock as clock, uuids as ids } from '../../src/flow/system.ts'
+import { createTally, type DocumentStatus } from '../../src/flow/tally.ts'
+import { createOpenAi } from '../../src/llm/openai.ts'
+import { createCodec } from '../../src/messages/codec.ts'
+import type { Header, Message, TypedPayload } from '../../src/messages/envelope.ts'
+import { loadSchemas } from '../../src/messages/registry.ts'
+import { createMetrics, type FlowMetrics } from '../../src/observe/metrics.ts'
+import { openFolderStore } from '../../src/rdf/store.ts'
+import { bookOf, chunkSize, readGraph } from '../support/graph.ts'
+import { type GraphmillProcess, startGraphmill } from '../support/processes.ts'
+
+export const chunks = 200
+export const units = 3 * chunks
+/** The units of the flow. */
+const extractors = ['extract-definitions', 'extract-relationships', 'extract-topics']
+const settings = { extractors, chunkSize, chunkOverlap: 100 }
+const scope = { workspace: 'default', flow: 'default' }
+/** How often states of the broker, which tells nobody, are looked at. */
+const lookMs = 200
+
+export interface Site {
+  /** For `graphmill run`. */
+  readonly brokerUrl: string
+  /** A broker object of its own for each mill: closing one harms no other. */
+  readonly connect: () => Promise<Broker>
+}
+
+export interface Work {
+  taken: number
+  /** Those that were taken from a handler, because their partition went to another member. */
+  lost: number
+}
+
+export interface MillOptions {
+  /** Default: all. */
+  readonly only?: readonly string[]
+  /** Default: all but these. */
+  readonly without?: readonly string[]
+  /** Processors that take the place of those with their names. */
+  readonly instead?: readonly AnyProcessor[]
+}
+
+export interface RunningMill {
+  readonly mill: Mill
+  readonly metrics: FlowMetrics
+  /** What its handlers have had in hand, by processor. */
+  readonly work: ReadonlyMap<string, Work>
+  /** As SIGTERM does it: finishes what is in hand for at most `graceMs` (default 60 s), and leaves. */
+  stop(graceMs?: number): Promise<void>
+}
+
+export interface Execution {
+  readonly space: string
+  /** The test's own client. */
+  readonly broker: Broker
+  startMill(options?: MillOptions): Promise<RunningMill>
+  /** Resolves when it is running. */
+  startProcess(names: readonly string[], flags?: readonly string[]): Promise<GraphmillProcess>
+  /** Loads a document of so many chunks. Default 200. */
+  load(paragraphs?: number): Promise<void>
+  /** Publishes a message as a client would, about no document unless its header says so; resolves to its id. */
+  send<P extends OutputPort & InputPort>(
+    port: P,
+    payload: PayloadOf<P>,
+    header?: Partial<Header>,
+  ): Promise<string>
+  /** Resolves when `condition` holds for the document, by its progress. */
+  until(condition: (status: DocumentStatus) => boolean): Promise<DocumentStatus>
+  /** Resolves when no group has anything left to read, from the document to the triples. */
+  settled(): Promise<void>
+  /** The same; resolves to the document's status. */
+  finished(): Promise<DocumentStatus>
+  /** The id of the document that was loaded last. */
+  documentId(): string
+  /** The triples of the default graph so far. */
+  graph(): Promise<Set<string>>
+  /** All messages that a topic holds now. */
+  messages(topic: string): Promise<Message[]>
+  topic(port: InputPort, processor?: string): string
+  close(): Promise<void>
+}
+
+export interface ExecutionOptions {
+  readonly space: string
+  readonly llmUrl: string
+}
+
+export async function openExecution(
+  { brokerUrl, connect }: Site,
+  { space, llmUrl }: ExecutionOptions,
+): Promise<Execution> {
+  const folder = await mkdtemp(join(tmpdir(), `graphmill-${space}-`))
+  const out = join(folder, 'triples')
+  const broker = await connect()
+  const codec = createCodec(loadSchemas())
+  const tally = createTally()
+  const over = new AbortController()
+  const looks = new Set<() => void>()
+  const mills = new Set<RunningMill>()
+  const processes = new Set<GraphmillProcess>()
+  const topic = (port: InputPort, processor = '') => inputTopic(port, { space, ...scope }, processor)
+  const log = pino({ level: process.env['FAULTS_LOG'] ?? 'silent' })
+  const llm = createOpenAi({ baseUrl: llmUrl, apiKey: 'none', model: 'test-model' })
+  let documentId = ''
+  let following: Promise<void> | undefined
+
+  async function follow(): Promise<void> {
+    const range = { topic: topic('progress'), from: 'earliest', until: 'never' } as const
+    for await (const entry of broker.read(range, over.signal)) {
+      tally.add(codec.decode(entry.value, entry.headers) as Message<'Progress'>)
+      for (const look of looks) look()
+    }
+  }
+
+  const execution: Execution = {
+    space,
+    broker,
+    topic,
+    async startMill({ only, without = [], instead = [] } = {}) {
+      const processors = all
+        .filter(({ name }) => (only ? only.includes(name) : !without.includes(name)))
+        .filter(({ name }) => !name.startsWith('extract-') || extractors.includes(name))
+        .map((one) => instead.find(({ name }) => name === one.name) ?? one)
+      const own = await connect()
+      const store = openFolderStore(out, { format: 'nquads' })
+      const metrics = createMetrics()
+      const work = new Map(processors.map(({ name }) => [name, { taken: 0, lost: 0 }]))
+      const flows = [{ ...scope, settings }]
+      const watched = processors.map((processor) => watch(processor, work.get(processor.name)!))
+      const mill = await run(
+        { broker: own, processors: watched, flows, llm, log, store, space, metrics },
+        new AbortController().signal,
+      )
+      const running: RunningMill = {
+        mill,
+        metrics,
+        work,
+        async stop(graceMs = 60_000) {
+          if (!mills.delete(running)) return
+          await mill.stop(graceMs)
+          await mill.done
+          await own.close()
+          await store.close()
+        },
+      }
+      mills.add(running)
+      return running
+    },
+    async startProcess(names, more = []) {
+      // Every call is to reach the model, whatever other executions have heard of it.
+      const place = ['--no-cache', '--broker', brokerUrl, '--space', space, '--out', out, '--http', 'off']
+      const model = ['--llm', 'openai', '--model', 'test-model', '--chunk-size', `${chunkSize}`]
+      const started = startGraphmill(['run', ...names, ...place, ...model, ...more], {
+        OPENAI_BASE_URL: llmUrl,
+        OPENAI_API_KEY: 'none',
+      })
+      processes.add(started)
+      await started.says('"running"')
+      return started
+    },
+    async load(paragraphs = chunks) {
+      const text = bookOf(paragraphs)
+      const source = {
+        title: 'The valley',
+        uri: 'urn:test:valley',
+        mediaType: 'text/plain',
+        async *text() {
+          yield text
+        },
+      }
+      const circuits = createCircuits(Date.now)
+      const place = {
+        broker,
+        codec,
+        circuits,
+        clock,
+        ids,
+        space,
+        scope,
+        collection: 'default',
+        source: 'test',
+      }
+      documentId = (await loadDocument(source, place, over.signal)).documentId
+      following ??= follow()
+      following.catch(() => {})
+    },
+    async send(port, payload, own = {}) {
+      const id = v7()
+      const header = { ...blank, ...scope, source: 'test', time: Date.now(), correlationId: id, ...own }
+      const typed = { type: payloadOf[port], payload } as TypedPayload
+      await broker.publish(codec.encode(header, typed, { topic: topic(port), salt: '', id: () => id }))
+      return id
+    },
+    until(condition) {
+      return new Promise((resolve, reject) => {
+        const look = () => {
+          const status = tally.status(documentId)
+          if (!status || !condition(status)) return
+          looks.delete(look)
+          resolve(status)
+        }
+        looks.add(look)
+        look()
+        following?.catch(reject)
+      })
+    },
+    async settled() {
+      const names = (await broker.listTopics(`${space}.`)).map(({ name }) => name)
+      for (const { port, processor } of inputLines()) {
+        const group = inputGroup(port, { space, ...scope }, processor)
+        const name = topic(port, processor)
+        // A loop that is kept busy on purpose makes our own questions time out, too.
+        const lag = () =>
+          untilAvailable(() => broker.lag(group, name), { signal: over.signal, onFailure() {} })
+        while (names.includes(name) && (await lag()).total > 0) await delay(lookMs)
+      }
+    },
+    async finished() {
+      await execution.settled()
+      // What was said on progress before now, and perhaps not heard yet.
+      const said = createTally()
+      for (const message of await execution.messages(topic('progress')))
+        said.add(message as Message<'Progress'>)
+      return said.status(documentId)!
+    },
+    documentId: () => documentId,
+    graph: () => readGraph(out),
+    async messages(name) {
+      const found: Message[] = []
+      for await (const entry of broker.read({ topic: name, from: 'earliest', until: 'end' }, over.signal))
+        found.push(codec.decode(entry.value, entry.headers))
+      return found
+    },
+    async close() {
+      over.abort()
+      await Promise.all([...processes].map((each) => each.end('SIGKILL')))
+      await Promise.all([...mills].map((each) => each.stop(0)))
+      await following?.catch(() => {})
+      await broker.close()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+  return execution
+}
+
+/** The processor, with its work counted. */
+function watch(processor: AnyProcessor, work: Work): AnyProcessor {
+  return {
+    ...processor,
+    async *handle(message, context) {
+      work.taken++
+      const lose = () => work.lost++
+      context.signal.addEventListener('abort', lose)
+      try {
+        yield* processor.handle(message, context)
+      } finally {
+        context.signal.removeEventListener('abort', lose)
+      }
+    },
+  }
+}
+
+/** What the envelope of a message says that is about nothing. */
+const blank = {
+  collection: 'default',
+  documentId: '',
+  chunkId: '',
+  causationId: '',
+  replyTo: null,
+  deadline: null,
+  traceparent: null,
+}
+
+/** Every input of every processor, in the order in which the work passes. */
+export function inputLines(): { port: InputPort; processor: string }[] {
+  return [
+    { port: 'document', processor: 'chunk-text' },
+    ...extractors.map((processor) => ({ port: 'chunk' as const, processor })),
+    { port: 'prompt', processor: 'prompt' },
+    ...extractors.map((processor) => ({ port: 'prompt-reply' as const, processor })),
+    ...(['definitions', 'relationships', 'topics'] as const).map((port) => ({
+      port,
+      processor: 'emit-triples',
+    })),
+    { port: 'triples', processor: 'store-triples' },
+  ]
+}
+
+/** What an execution gives that nothing disturbs. */
+export interface Outcome {
+  readonly graph: ReadonlySet<string>
+  readonly facts: Readonly<Record<string, number>>
+}
+
+/** The execution that nothing disturbs, on the memory broker. */
+export async function undisturbed(llmUrl: string): Promise<Outcome> {
+  const cluster = createMemoryCluster()
+  const site = { brokerUrl: 'memory://', connect: async () => cluster.connect() }
+  const execution = await openExecution(site, { space: 'undisturbed', llmUrl })
+  try {
+    await execution.startMill()
+    await execution.load()
+    await execution.until(({ state }) => state === 'done')
+    const { totals } = await execution.finished()
+    return { graph: await execution.graph(), facts: { ...totals.facts } }
+  } finally {
+    await execution.close()
+  }
+}

@@ -1,0 +1,290 @@
+// The ledger on the memory broker: one status a document, whatever is repeated, restarted or moved.
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { ledger } from '../../processors/ledger.ts'
+import { createMemoryCluster } from '../../src/broker/memory.ts'
+import { isNewer } from '../../src/flow/status-shelf.ts'
+import { createTally } from '../../src/flow/tally.ts'
+import type { Message } from '../../src/messages/envelope.ts'
+import type { ProgressInit, Status } from '../../src/messages/generated.ts'
+import { startFlow, type TestFlow } from '../support/flow.ts'
+
+const group = 'gm.ledger.progress.default.default'
+const progressTopic = 'gm.flow.progress.default.default'
+const units = ['one', 'two']
+const flows: TestFlow[] = []
+
+// Only the timers that pace the statuses: the brokers go on.
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }))
+afterEach(async () => {
+  vi.useRealTimers()
+  for (const flow of flows.splice(0)) await flow.stop()
+})
+
+const start = async (cluster = createMemoryCluster(), more = {}) => {
+  const flow = await startFlow([ledger], { cluster, ...more })
+  flows.push(flow)
+  return flow
+}
+
+interface Told {
+  readonly payload: ProgressInit
+  readonly chunkId: string
+  readonly causationId: string
+}
+
+let causes = 0
+const entry = (payload: ProgressInit, chunk?: number, causationId = `cause-${++causes}`): Told => ({
+  payload,
+  chunkId: chunk === undefined ? '' : `/0/${chunk}`,
+  causationId,
+})
+const begun = (chunks: number) => [
+  entry({ kind: 'document', parts: 1, title: 'mills.txt' }),
+  entry({ kind: 'part', part: 0, chunks, units }),
+]
+const reply = (unit: string, chunk: number, more: ProgressInit | object = {}) =>
+  entry(
+    {
+      kind: 'reply',
+      unit,
+      run: { id: `${unit}-${chunk}`, startedAt: 1 },
+      last: true,
+      facts: { definitions: 2 },
+      ...more,
+    },
+    chunk,
+  )
+const allOf = (chunks: number) =>
+  Array.from({ length: chunks }, (_, chunk) => units.map((unit) => reply(unit, chunk))).flat()
+
+const tell = async (flow: TestFlow, entries: readonly Told[], documentId = 'urn:d') => {
+  for (const { payload, chunkId, causationId } of entries)
+    await flow.send('progress', payload, {
+      documentId,
+      chunkId: chunkId && `${documentId}${chunkId}`,
+      causationId,
+    })
+}
+
+const statuses = async (flow: TestFlow, documentId = 'urn:d'): Promise<Status[]> =>
+  ((await flow.all(flow.topic('status'))) as Message<'Status'>[])
+    .filter((message) => message.documentId === documentId)
+    .map(({ payload }) => payload)
+
+/** Every status of the document from now on: the topic keeps only the newest of each document. */
+const record = (flow: TestFlow): Status[] => {
+  const seen: Status[] = []
+  const read = async () => {
+    const range = { topic: flow.topic('status'), from: 'earliest', until: 'never' } as const
+    for await (const { value, headers } of flow.broker.read(range, new AbortController().signal)) {
+      const { documentId, payload } = flow.codec.decode(value, headers) as Message<'Status'>
+      if (documentId === 'urn:d') seen.push(payload)
+    }
+  }
+  void read()
+  return seen
+}
+
+/** The newest status. */
+const statusOf = async (flow: TestFlow, documentId = 'urn:d') => {
+  let newest: Status | undefined
+  for (const status of await statuses(flow, documentId)) if (isNewer(status, newest)) newest = status
+  return newest
+}
+
+/** Lets time pass until every entry is settled. */
+const settled = async (flow: TestFlow) => {
+  while ((await flow.broker.lag(group, progressTopic)).total > 0) {
+    await vi.advanceTimersByTimeAsync(100)
+    await new Promise(setImmediate)
+  }
+}
+
+/** Waits for a state without letting time pass. */
+const until = async (state: () => Promise<boolean>) => {
+  while (!(await state())) await new Promise(setImmediate)
+}
+
+describe('the status of a document', () => {
+  test('says what the tally says, and carries what it needs to go on', async () => {
+    const flow = await start()
+    const cut = reply('two', 1, {
+      incomplete: 'truncated',
+      model: 'm',
+      rejected: { schema: 1 },
+      usage: { promptTokens: 3, completionTokens: 4 },
+    })
+    await tell(flow, [...begun(2), ...allOf(2).slice(0, 3), cut])
+    await settled(flow)
+    expect(await statusOf(flow)).toMatchObject({
+      state: 'partial',
+      title: 'mills.txt',
+      chunks: 2,
+      expected: 4,
+      done: 3,
+      partial: 1,
+      truncated: 1,
+      facts: { definitions: 8 },
+      rejected: { schema: 1 },
+      tokens: { m: { promptTokens: 3, completionTokens: 4 } },
+    })
+    const tally = createTally()
+    tally.restore((await statusOf(flow))!.ledger)
+    expect(tally.status('urn:d')).toMatchObject({ units: { done: 3, partial: 1 } })
+  })
+
+  test('of no chunk at all is failed at once', async () => {
+    const flow = await start()
+    await tell(flow, begun(0))
+    await settled(flow)
+    expect(await statusOf(flow)).toMatchObject({ state: 'failed', error: { type: 'empty_document' } })
+  })
+
+  test('is done again when a dead message is replayed and answered', async () => {
+    const flow = await start()
+    const death = entry({ kind: 'dead', unit: 'one', topic: 'gm.flow.chunk.default.default' }, 0, 'c')
+    await tell(flow, [...begun(1), death, reply('two', 0)])
+    await settled(flow)
+    expect(await statusOf(flow)).toMatchObject({ state: 'partial', done: 1, dead: 1 })
+    await tell(flow, [entry({ kind: 'replayed' }, 0, 'c'), reply('one', 0)])
+    await settled(flow)
+    expect(await statusOf(flow)).toMatchObject({ state: 'done', done: 2, dead: 0 })
+  })
+
+  test('is that of other documents in nothing', async () => {
+    const flow = await start()
+    const ids = Array.from({ length: 20 }, (_, n) => `urn:d:${n}`)
+    await Promise.all(ids.map((id, n) => tell(flow, [...begun(n + 1), ...allOf(n + 1)], id)))
+    await settled(flow)
+    for (const [n, id] of ids.entries())
+      expect(await statusOf(flow, id)).toMatchObject({ state: 'done', chunks: n + 1, done: 2 * (n + 1) })
+  })
+})
+
+describe('statuses', () => {
+  test('are at most one a second, and entries stay unsettled until one includes them', async () => {
+    const flow = await start()
+    const seen = record(flow)
+    const [document, ...rest] = [...begun(50), ...allOf(50)]
+    await tell(flow, [document!])
+    await settled(flow)
+    const before = seen.length
+    await tell(flow, rest)
+    await vi.advanceTimersByTimeAsync(500)
+    expect(seen).toHaveLength(before)
+    expect((await flow.broker.lag(group, progressTopic)).total).toBe(101)
+    await vi.advanceTimersByTimeAsync(600)
+    await until(async () => (await flow.broker.lag(group, progressTopic)).total === 0)
+    expect(seen).toHaveLength(before + 1)
+    expect(seen.at(-1)).toMatchObject({ state: 'done', done: 100 })
+  })
+
+  test('go on where the clock went back', async () => {
+    let now = Date.parse('2026-11-21')
+    const flow = await start(undefined, { clock: { now: () => now } })
+    // Each of these books begins where the one before it ended, not where the clock says that it is newer.
+    for (const entries of [begun(2), allOf(2).slice(0, 2), allOf(2).slice(2)]) {
+      await tell(flow, entries)
+      await settled(flow)
+      now -= 24 * 60 * 60 * 1000
+    }
+    expect(await statusOf(flow)).toMatchObject({ state: 'done', done: 4 })
+    expect((await statuses(flow)).at(-1)).toEqual(await statusOf(flow))
+  })
+
+  test('come to the same when every entry is told three times over', async () => {
+    const flow = await start()
+    const life = [...begun(5), ...allOf(5)]
+    await tell(flow, [...life, ...life, ...[...life].reverse()])
+    await settled(flow)
+    expect(await statusOf(flow)).toMatchObject({ state: 'done', done: 10, facts: { definitions: 20 } })
+  })
+})
+
+describe('a replica', () => {
+  test('that is started anew goes on from the status, without the history', async () => {
+    const cluster = createMemoryCluster({ dropSettled: true })
+    const first = await start(cluster)
+    const life = [...begun(20), ...allOf(20)]
+    await tell(first, life.slice(0, 25))
+    await settled(first)
+    await flows.shift()!.stop()
+    const second = await start(cluster)
+    await tell(second, life.slice(25))
+    await settled(second)
+    expect(await statusOf(second)).toMatchObject({ state: 'done', done: 40, facts: { definitions: 80 } })
+  })
+
+  test('that is stopped in the middle of its wait loses nothing and counts nothing twice', async () => {
+    const cluster = createMemoryCluster()
+    const first = await start(cluster)
+    const life = [...begun(20), ...allOf(20)]
+    await tell(first, life.slice(0, 5))
+    await until(async () => (await statuses(first)).length === 1)
+    await tell(first, life.slice(5, 30))
+    await flows.shift()!.stop()
+    const second = await start(cluster)
+    await tell(second, life.slice(30))
+    await settled(second)
+    expect(await statusOf(second)).toMatchObject({ state: 'done', done: 40, facts: { definitions: 80 } })
+  })
+
+  test('takes over documents whose partition moves to it, as they are', async () => {
+    const cluster = createMemoryCluster()
+    const replicas = [await start(cluster), await start(cluster)]
+    const ids = Array.from({ length: 12 }, (_, n) => `urn:d:${n}`)
+    const lives = ids.map(() => [...begun(10), ...allOf(10)])
+    for (let at = 0; at < 22; at += 2) {
+      await Promise.all(ids.map((id, n) => tell(replicas[n % 2]!, lives[n]!.slice(at, at + 2), id)))
+      if (at % 4 === 0) cluster.faults.evict(group, { rewind: at % 8 })
+      await vi.advanceTimersByTimeAsync(300)
+      if (at === 10) replicas.push(await start(cluster))
+    }
+    await settled(replicas[0]!)
+    for (const id of ids)
+      expect(await statusOf(replicas[0]!, id)).toMatchObject({
+        state: 'done',
+        done: 20,
+        facts: { definitions: 40 },
+      })
+  })
+
+  test('writes again what the broker did not take', async () => {
+    const cluster = createMemoryCluster()
+    const flow = await start(cluster)
+    const mend = cluster.faults.failPublish((topic) => topic.includes('.status.'), { stored: true })
+    await tell(flow, [...begun(2), ...allOf(2)])
+    await vi.advanceTimersByTimeAsync(5000)
+    expect((await flow.broker.lag(group, progressTopic)).total).toBe(6)
+    mend()
+    await settled(flow)
+    expect(await statusOf(flow)).toMatchObject({ state: 'done', facts: { definitions: 8 } })
+  })
+})
+
+test('a status that an older one has overwritten is written again', async () => {
+  const flow = await start()
+  await tell(flow, begun(1))
+  await settled(flow)
+  const early = (await statusOf(flow))!
+  await tell(flow, allOf(1))
+  await settled(flow)
+  const seen = record(flow)
+  await flow.send('status', early, { chunkId: '' })
+  await tell(flow, begun(0), 'urn:other')
+  await settled(flow)
+  expect(seen.map(({ state }) => state)).toEqual(['done', 'running', 'done'])
+  expect((await statuses(flow)).at(-1)).toMatchObject({ state: 'done', done: 2 })
+})
+
+test('an entry that can not be read is dead once, and not the first of many', async () => {
+  const flow = await start()
+  await tell(flow, begun(1))
+  await settled(flow)
+  const [healthy] = (await statuses(flow)) as [Status]
+  const broken: Status = { ...healthy, epoch: healthy.epoch + 1, ledger: Buffer.from('not a state') }
+  await flow.send('status', broken, { chunkId: '' })
+  await tell(flow, [reply('one', 0)])
+  await settled(flow)
+  expect(await flow.all(`${progressTopic}.dead`)).toHaveLength(2)
+})

@@ -1,0 +1,37 @@
+// Sinks: a batch is written as one, and goes to the store of the mill that took it.
+import { expect, test } from 'vitest'
+import { storeTriples } from '../../processors/store-triples.ts'
+import { iri, type Triple, triple } from '../../src/rdf/term.ts'
+import { startFlow } from '../support/flow.ts'
+
+const count = 20
+
+function countingStore() {
+  const stored: Triple[] = []
+  const full = Promise.withResolvers<void>()
+  return {
+    stored,
+    full: full.promise,
+    async write(triples: readonly Triple[]) {
+      await new Promise(setImmediate)
+      stored.push(...triples)
+      if (stored.length === count) full.resolve()
+    },
+    async close() {},
+  }
+}
+
+test('two mills of one process each write to their own store', async () => {
+  const stores = [countingStore(), countingStore()]
+  const flows = await Promise.all(stores.map((store) => startFlow([storeTriples], { store })))
+  const of = (mill: number) => triple(iri(`urn:mill:${mill}`), iri('urn:p'), iri('urn:o'))
+  await Promise.all(
+    flows.flatMap(({ send }, mill) =>
+      Array.from({ length: count }, () => send('triples', { triples: [of(mill)] })),
+    ),
+  )
+  await Promise.all(stores.map(({ full }) => full))
+  for (const [mill, { stored }] of stores.entries())
+    expect(stored.map(({ s }) => s.iri)).toEqual(Array(count).fill(`urn:mill:${mill}`))
+  await Promise.all(flows.map((flow) => flow.stop()))
+})

@@ -1,0 +1,87 @@
+// Documents on their way into a flow: pages stay known down to the chunk, failures are said on progress.
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { chunkText } from '../../processors/chunk-text.ts'
+import { findDocuments } from '../../src/documents/read.ts'
+import { loadDocument, type SourceOptions } from '../../src/flow/source.ts'
+import { createTally } from '../../src/flow/tally.ts'
+import type { Message } from '../../src/messages/envelope.ts'
+import { scope, settings, startFlow, type TestFlow } from '../support/flow.ts'
+import { encrypt, makePdf } from '../support/pdf.ts'
+
+let folder: string
+let flow: TestFlow
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'graphmill-source-'))
+  flow = await startFlow([chunkText], {
+    flows: [{ ...scope, settings: { ...settings, chunkSize: 60, chunkOverlap: 0, provenance: 'subgraph' } }],
+  })
+})
+afterAll(async () => {
+  await flow.stop()
+  await rm(folder, { recursive: true, force: true })
+})
+
+const load = async (name: string, bytes: Uint8Array | string) => {
+  await writeFile(join(folder, name), bytes)
+  const [document] = await findDocuments(join(folder, name), new AbortController().signal)
+  const options: SourceOptions = {
+    broker: flow.broker,
+    codec: flow.codec,
+    circuits: flow.mill.circuits,
+    clock: { now: () => 1 },
+    ids: { next: () => crypto.randomUUID() },
+    space: 'gm',
+    scope,
+    collection: 'default',
+    source: 'test',
+  }
+  return loadDocument(document!, options, new AbortController().signal)
+}
+
+test('chunks of a PDF know their page, and their provenance says it', async () => {
+  const sentence = (page: number) => `Page ${page} says that a mill is a machine that grinds.`
+  await load('mills.pdf', await makePdf([sentence(1), '', sentence(3)]))
+  const found = (await flow.first(flow.topic('chunk'), 2)) as Message<'Chunk'>[]
+  const chunks = found.sort((one, other) => one.payload.index - other.payload.index)
+  expect(chunks.map(({ payload }) => [payload.text, payload.page])).toEqual([
+    [sentence(1), 1],
+    [sentence(3), 3],
+  ])
+  const told = (await flow.first(flow.topic('triples'), 3)) as Message<'Triples'>[]
+  const pages = told
+    .flatMap(({ payload }) => payload.triples)
+    .filter(({ p }) => p.iri === 'https://trustgraph.ai/ns/pageNumber')
+  expect(Object.fromEntries(pages.map(({ s, o }) => [s.iri, o.value]))).toEqual(
+    Object.fromEntries(chunks.map(({ chunkId, payload }) => [chunkId, String(payload.page)])),
+  )
+})
+
+test('a document that can not be read is failed, with its reason, and the next one is loaded', async () => {
+  await expect(load('locked.pdf', encrypt(await makePdf(['secret'])))).rejects.toMatchObject({
+    code: 'document_encrypted',
+  })
+  await expect(load('blank.html', '<html><p> </p></html>')).rejects.toMatchObject({ code: 'document_empty' })
+  await load('after.txt', 'A mill is a machine.')
+  const tally = createTally()
+  for (const entry of await flow.all(flow.topic('progress'))) tally.add(entry as Message<'Progress'>)
+  const states = Object.fromEntries(tally.documents().map(({ title, error }) => [title, error?.type]))
+  expect(states).toMatchObject({ 'locked.pdf': 'document_encrypted', 'blank.html': 'empty_document' })
+  expect(states['after.txt']).toBeUndefined()
+})
+
+test('a text of 200 MB takes no more memory than one of 20 MB, but for what the collector leaves for later', async () => {
+  const script = fileURLToPath(new URL('../support/load-memory.ts', import.meta.url))
+  const measure = async (megabytes: number) => {
+    const { stdout } = await promisify(execFile)(process.execPath, [script, String(megabytes)])
+    return JSON.parse(stdout) as { parts: number; peak: number }
+  }
+  const [short, long] = [await measure(20), await measure(200)]
+  expect(long.parts).toBeGreaterThan(9 * short.parts)
+  expect(long.peak - short.peak).toBeLessThan(120)
+})

@@ -1,0 +1,340 @@
+// The rules of the tolerant parser, a sentence each: what is an item, a repair, a rejection, ignored, truncated, empty.
+import { describe, expect, test } from 'vitest'
+import type { ItemsOptions } from '../../src/items/item.ts'
+import { createItemsParser } from '../../src/items/parser.ts'
+import { compileSchema, type ItemSchema } from '../../src/items/validate.ts'
+import { feed, itemSchema } from './replies.ts'
+
+const required = compileSchema(itemSchema)
+const a = '{"e":"a","d":"1"}'
+const b = '{"e":"b","d":"2"}'
+const c = '{"e":"c","d":"3"}'
+const A = { e: 'a', d: '1' }
+const B = { e: 'b', d: '2' }
+const C = { e: 'c', d: '3' }
+
+function parse(text: string, schema: ItemSchema | undefined = required, options: ItemsOptions = {}) {
+  const { events, end } = feed(createItemsParser(schema, options), [text])
+  return {
+    items: events.flatMap((event) => (event.type === 'item' ? [event.value] : [])),
+    repairs: events.flatMap((event) => (event.type === 'item' ? [event.repairs] : [])),
+    rejected: events.flatMap((event) =>
+      event.type === 'rejected' ? [[event.reason, event.line, event.text]] : [],
+    ),
+    lines: events.map((event) => event.line),
+    ...end,
+  }
+}
+const withoutSchema = (text: string) => {
+  const { events, end } = feed(createItemsParser(undefined), [text])
+  return { items: events.flatMap((event) => (event.type === 'item' ? [event.value] : [])), events, ...end }
+}
+
+describe('what is passed over', () => {
+  test.each([
+    ['a byte order mark', `\ufeff${a}`, 0],
+    ['CRLF', `${a}\r\n${b}\r\n`, 0],
+    ['a bullet', `- ${a}\n* ${b}\n• ${c}`, 3],
+    ['fences of any kind, the closer on the last line', `\`\`\`JSONL\n${a}\n${b}\`\`\``, 2],
+    ['two fenced blocks with prose between', `\`\`\`\n${a}\n\`\`\`\nand\n\`\`\`\n${b}\n\`\`\``, 5],
+    ['scalars', `"text"\n42\nnull\n[1, 2]\n${a}`, 4],
+    ['stop tokens', `<|im_start|>assistant\n${a}<|im_end|></s>`, 2],
+    ['tags and tables', `<items>\n| ${a} |\n</items>`, 3],
+    ['server-sent events', `data: ${a}\n\ndata: [DONE]`, 2],
+    ['stray closers', `${a}}\n${b}]`, 2],
+    ['a record in a comment', `// ${a}\n# ${a}\n/* ${a} */\n${b}`, 3],
+    ['braces that open no record', `Set {x} and { the } and {1: 2} and {{ y }}\n${a}`, 1],
+    ['an object with escaped quotes outside a string', '{\\"e\\":\\"a\\"}', 1],
+  ])('%s', (_, text, ignored) => {
+    const reply = parse(text)
+    expect(reply.ignored).toBe(ignored)
+    expect(reply.rejected).toStrictEqual([])
+    expect(reply.truncated).toBe(false)
+    expect(reply.repairs.flat()).toStrictEqual([])
+  })
+
+  test('a list mark with a number is no comment', () => {
+    expect(parse(`#1 ${a}\n#2. ${b}`).items).toStrictEqual([A, B])
+  })
+
+  test('commas, brackets and record separators are structure, not text', () => {
+    expect(parse(`\u001e[${a},\n${b}],\n`).ignored).toBe(0)
+  })
+
+  test.each([
+    ['with attributes', `<think mode="deep">${a}</think>${b}`],
+    ['in any case and spelling', `<Thinking>\n${a}\n</THINKING>\n${b}`],
+    ['before a fence', `<think>\n{ ${a}\n[\n</think>\n\`\`\`json\n${b}\n\`\`\``],
+  ])('thinking %s', (_, text) => {
+    expect(parse(text).items).toStrictEqual([B])
+  })
+
+  test('thinking that never ends hides all that follows, and the reply was cut', () => {
+    expect(parse(`${a}\n<think>\n${b}\n`)).toMatchObject({ items: [A], truncated: true, empty: false })
+  })
+
+  test('a lone </think> does not recall items already given', () => {
+    expect(parse(`${a}\n</think>\n${b}`).items).toStrictEqual([A, B])
+  })
+
+  test('thinking inside a record is content', () => {
+    expect(parse('{"e":"<think>","d":"</think>"}').items).toStrictEqual([{ e: '<think>', d: '</think>' }])
+  })
+})
+
+describe('where items are found', () => {
+  test('in arrays of arrays, on one line or many', () => {
+    expect(parse(`[[${a}],[\n${b}\n],${c}]`).items).toStrictEqual([A, B, C])
+  })
+
+  test('one pretty-printed item alone', () => {
+    const item = { e: 'a', d: { x: [1, { y: [2] }] } }
+    expect(parse(JSON.stringify(item, null, 4)).items).toStrictEqual([item])
+  })
+
+  test('with the line on which each begins', () => {
+    expect(parse(`\n${a}\n[\n\n${b},\n{\n"e":"c","d":"3"}]`).lines).toStrictEqual([2, 5, 6])
+    expect(parse(`{"items":[\n${a},\n${b}]}`).lines).toStrictEqual([2, 3])
+  })
+
+  test('in a string that parses to one object, decoded once', () => {
+    const once = JSON.stringify(a)
+    expect(parse(once)).toMatchObject({ items: [A], repairs: [['decoded']] })
+    expect(parse(`[${once}, ${b}]`)).toMatchObject({ items: [A, B], repairs: [['decoded'], []] })
+    expect(parse(JSON.stringify(`{"items":[${a},${b}]}`)).items).toStrictEqual([A, B])
+    expect(parse(JSON.stringify(once)).items).toStrictEqual([])
+    expect(parse(JSON.stringify(`${a}\n${b}`))).toMatchObject({ items: [], rejected: [], ignored: 1 })
+  })
+})
+
+describe('a wrapper', () => {
+  test('is an object that lacks a required key when an element of an array in it passes', () => {
+    expect(parse(`{"count":2,"items":[${a},${b}],"done":true}\n${c}`).items).toStrictEqual([A, B, C])
+    expect(parse(`{'items': [${a}, {e:"b",d:"2"}]}`).items).toStrictEqual([A, B])
+  })
+
+  test('is decided once: a key that comes later does not change it', () => {
+    expect(parse(`{"items":[${a}],"e":"x","d":"y"}`).items).toStrictEqual([A])
+  })
+
+  test('is no object that has every required key before the array', () => {
+    const item = { e: 'x', d: [A, B] }
+    expect(parse(JSON.stringify(item)).items).toStrictEqual([item])
+    expect(parse(JSON.stringify(item, null, 2)).items).toStrictEqual([item])
+    expect(parse(`{"e":"x","d":[\n${a},\n${b}\n]}\n${c}`).items).toStrictEqual([item, C])
+  })
+
+  test('holds its array at most three deep', () => {
+    expect(parse(`{"a":{"b":[${a}]}}`).items).toStrictEqual([A])
+    expect(parse(`{"a":{"b":{"c":[${a}]}}}`)).toMatchObject({
+      items: [],
+      rejected: [['schema', 1, expect.any(String)]],
+    })
+  })
+
+  test('gives up what fails in it as rejected', () => {
+    const reply = parse(`{"items":[{"x":1},${a},{"y":2}]}`)
+    expect(reply.items).toStrictEqual([A])
+    expect(reply.rejected).toStrictEqual([
+      ['schema', 1, '{"x":1}'],
+      ['schema', 1, '{"y":2}'],
+    ])
+  })
+
+  test('may be left open: lines that follow are items', () => {
+    expect(parse(`{"items":[${a}\n${b}\n${c}`)).toMatchObject({ items: [A, B, C], truncated: true })
+    expect(parse(`{"items":[${a}]\n${b}\n${c}`).items).toStrictEqual([A, B, C])
+  })
+
+  test('without a required key is decided at its end', () => {
+    const loose = compileSchema({
+      type: 'object',
+      properties: { x: { type: 'number' } },
+      additionalProperties: false,
+    })
+    expect(parse('{"items":[{"x":1},{"x":2}]}', loose).items).toStrictEqual([{ x: 1 }, { x: 2 }])
+    expect(parse('{"x":1}', loose).items).toStrictEqual([{ x: 1 }])
+  })
+
+  test('without any schema is an object whose only key holds an array of objects', () => {
+    expect(withoutSchema(`{"list":[${a},${b}]}`).items).toStrictEqual([A, B])
+    const two = { n: 1, list: [A] }
+    expect(withoutSchema(JSON.stringify(two)).items).toStrictEqual([two])
+    expect(withoutSchema('{"list":[1,{"x":2}]}').items).toStrictEqual([{ list: [1, { x: 2 }] }])
+  })
+
+  test('is expected where the reply is known to be one, and lines are taken all the same', () => {
+    const rooted = { root: '/items' } as const
+    expect(parse('{"items": [{"x":1},{"x":2}]}', compileSchema({}), rooted).items).toStrictEqual([
+      { x: 1 },
+      { x: 2 },
+    ])
+    expect(feed(createItemsParser(undefined, rooted), ['{"items":[{"x":', '1},{"y"']).events).toHaveLength(1)
+    expect(parse(`${a}\n${b}`, required, rooted).items).toStrictEqual([A, B])
+  })
+})
+
+describe('a new record on the next line', () => {
+  test('closes one that only lacks its brace, comment or not', () => {
+    expect(parse(`{"e":"a","d":"1"\n${b}`)).toMatchObject({ items: [A, B], repairs: [['closed'], []] })
+    expect(parse(`{"e":"a","d":12 // note\n\n${b}`).items).toStrictEqual([{ e: 'a', d: 12 }, B])
+    expect(parse(`[\n{"e":"a","d":"1"\n${b}\n]`).items).toStrictEqual([A, B])
+  })
+
+  test('never closes one at the end of the reply', () => {
+    expect(parse('{"e":"a","d":"1"\n')).toMatchObject({
+      items: [],
+      truncated: true,
+      tail: '{"e":"a","d":"1"\n',
+    })
+  })
+
+  test.each([
+    ['in a string', '{"e":"a","d":"1\n', '{"e":"a","d":"1'],
+    ['after a comma', '{"e":"a","d":"1",\n', '{"e":"a","d":"1",'],
+    ['where a value is due', '{"e":"a","d":\n', '{"e":"a","d":'],
+    ['in an array', '{"e":"a","d":["x"\n', '{"e":"a","d":["x"'],
+    ['in an array, after a comma', '{"e":"a","d":["x",\n', '{"e":"a","d":["x",'],
+    ['after a brace in prose', 'see {"this" for the list:\n', '{"this" for the list:'],
+    ['after what is no JSON', '{"e":"a":"d"\n', '{"e":"a":"d"'],
+  ])('breaks one that is open %s', (_, text, broken) => {
+    const reply = parse(`${text}${b}\n${c}\n`)
+    expect(reply.items).toStrictEqual([B, C])
+    expect(reply.rejected).toStrictEqual([['broken', 1, broken]])
+    expect(parse(`${text}${b}`).items).toStrictEqual([B])
+  })
+
+  test('does not break one that it does not pass beside', () => {
+    const item = { e: 'a', d: 'code:\n{"x":1}\nend' }
+    const raw = '{"e":"a","d":"code:\n{\\"x\\":1}\nend"}'
+    expect(parse(`${raw}\n${b}`)).toMatchObject({ items: [item, B], repairs: [['control'], []] })
+  })
+
+  test('after a record separator breaks an open one', () => {
+    expect(parse(`\u001e{"a":\u001e${b}\n`)).toMatchObject({ items: [B], rejected: [['broken', 1, '{"a":']] })
+  })
+})
+
+describe('what is rejected', () => {
+  test.each([
+    ['invalid_json', '{"e":"a","d":}'],
+    ['invalid_json', '{name: value}'],
+    ['invalid_json', '{"e":007,"d":1}'],
+    ['schema', '{"e":"a"}'],
+    ['schema', '{}'],
+    ['not_finite', '{"e":"a","d":NaN}'],
+    ['not_finite', '{"e":"a","d":[-Infinity]}'],
+    ['not_finite', '{"e":"a","d":-1e999}'],
+  ])('%s: %s', (reason, text) => {
+    expect(parse(`${text}\n${b}`)).toMatchObject({ items: [B], rejected: [[reason, 1, text]] })
+  })
+
+  test('what nests deeper than 64', () => {
+    const nested = (depth: number) => `{"e":"a","d":${'['.repeat(depth)}${']'.repeat(depth)}}`
+    expect(parse(nested(63)).items).toHaveLength(1)
+    expect(parse(`${nested(64)}\n${b}`)).toMatchObject({
+      items: [B],
+      rejected: [['too_deep', 1, expect.any(String)]],
+    })
+    expect(parse(nested(64).replace('"a"', "'a'")).items).toHaveLength(0)
+  })
+
+  test('what is larger than a MiB, but not the next', () => {
+    const sized = (length: number) => `{"e":"a","d":"${'x'.repeat(length - 16)}"}`
+    expect(sized(20)).toHaveLength(20)
+    expect(parse(sized(1_048_576)).items).toHaveLength(1)
+    expect(parse(`${sized(1_048_577)}\n${b}`)).toMatchObject({
+      items: [B],
+      rejected: [['too_large', 1, expect.any(String)]],
+    })
+  })
+
+  test('shows at most 200 characters and never half of one', () => {
+    const { rejected } = parse(`{"x":"${'y'.repeat(193)}😀${'y'.repeat(50)}"}`)
+    expect(rejected[0]?.[2]).toBe(`{"x":"${'y'.repeat(193)}`)
+  })
+})
+
+describe('values', () => {
+  test('an integer that a double would change is handed on as its digits, after it passed as a number', () => {
+    const numeric = compileSchema({ properties: { d: { type: 'integer' } }, required: ['d'] })
+    const reply = parse(
+      '{"d":12345678901234567890,"n":[-9007199254740993],"exact":9007199254740992}',
+      numeric,
+    )
+    expect(reply.items).toStrictEqual([
+      { d: '12345678901234567890', n: ['-9007199254740993'], exact: 2 ** 53 },
+    ])
+    expect(reply.repairs).toStrictEqual([['big_integer']])
+  })
+
+  test('a __proto__ key is dropped at any depth, however it is written, and changes no prototype', () => {
+    const reply = parse('{"e":"a","d":{"__proto__":{"x":1},"k":[{"\\u005f_proto__":2}]},"__proto__":1e999}')
+    expect(reply.items).toStrictEqual([{ e: 'a', d: { k: [{}] } }])
+    expect(reply.repairs).toStrictEqual([['proto']])
+    expect(Object.getPrototypeOf(reply.items[0])).toBe(Object.prototype)
+  })
+
+  test('a lone surrogate becomes U+FFFD, in keys too', () => {
+    const reply = parse('{"e":"\\ud83d","\\ude00":"x","d":["\\ud83d\\ude00"]}')
+    expect(reply.items).toStrictEqual([{ e: '\ufffd', '\ufffd': 'x', d: ['😀'] }])
+    expect(reply.repairs).toStrictEqual([['surrogate']])
+  })
+
+  test('of a key that comes twice the last holds', () => {
+    expect(parse('{"e":"x","e":"a","d":"1"}').items).toStrictEqual([A])
+  })
+})
+
+describe('the end of a reply', () => {
+  test.each([
+    '{"e":"b","d":"2"',
+    '{"e":"b","d":tru',
+    '{"e":"b","d":12',
+    '{"e":"b"',
+    '{',
+    '{"',
+    '[',
+    `[${b},`,
+    '{"items":[',
+    '"{\\"e\\":',
+  ])('is cut off in %j', (tail) => {
+    const reply = parse(`${a}\n${tail}`)
+    expect(reply.truncated).toBe(true)
+    expect(reply.items).toStrictEqual(tail.includes('},') ? [A, B] : [A])
+    expect(reply.rejected).toStrictEqual([])
+  })
+
+  test.each([
+    '',
+    ' \n\t',
+    '[]',
+    '{"items":[]}',
+    '{"entities": [ ]}',
+    '```json\n[]\n```',
+    '<think>nothing here</think>\n[]',
+  ])('is honestly empty: %j', (text) => {
+    expect(parse(text)).toMatchObject({ items: [], rejected: [], empty: true, truncated: false })
+  })
+
+  test.each(['I cannot help with that.', 'None', 'null', '{}', '[', '<think>', a, 'There are none: []'])(
+    'is not honestly empty: %j',
+    (text) => {
+      expect(parse(text).empty).toBe(false)
+    },
+  )
+
+  test('without a schema only "items" may hold nothing', () => {
+    expect(withoutSchema('{"items":[]}')).toMatchObject({ items: [], empty: true })
+    expect(withoutSchema('{"tags":[]}')).toMatchObject({ items: [{ tags: [] }], empty: false })
+  })
+})
+
+describe('the same items again', () => {
+  test('are kept and counted, whatever the order of their keys', () => {
+    const reply = parse(`${a}\n{"d": "1", "e": "a"}\n${b}\n${a}`)
+    expect(reply.items).toStrictEqual([A, A, B, A])
+    expect(reply.duplicates).toBe(2)
+    expect(parse('{"e":"a","d":"b"}\n{"e":"b","d":"a"}\n{"e":"1","d":1}\n{"e":1,"d":"1"}').duplicates).toBe(0)
+  })
+})

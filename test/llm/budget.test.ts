@@ -1,0 +1,81 @@
+import { describe, expect, it } from 'vitest'
+import { createBudget } from '../../src/llm/budget.ts'
+import { costOf, priceOf, readPrices } from '../../src/llm/prices.ts'
+
+const never = new AbortController().signal
+/** A prompt of about 100 tokens. */
+const request = { messages: [{ role: 'user' as const, content: 'x'.repeat(350) }] }
+const usage = { promptTokens: 100, completionTokens: 50, totalTokens: 150 }
+/** Such a call costs 200. */
+const price = { prompt: 1_000_000, completion: 2_000_000 }
+
+describe('a budget', () => {
+  it('admits calls as long as another one fits, and not one more', async () => {
+    const budget = createBudget({ maxCost: 1000, price })
+    let calls = 0
+    await expect(async () => {
+      for (;;) {
+        const admission = await budget.admit(request, never)
+        calls++
+        admission.settle(usage, 0)
+        admission.settle(usage, 0)
+      }
+    }).rejects.toMatchObject({ code: 'cost_limit_reached', retry: 'never' })
+    expect(calls).toBe(4)
+    expect(budget.spent).toBe(800)
+  })
+
+  it('is kept however many ask at once', async () => {
+    const budget = createBudget({ maxCost: 1000, price })
+    let calls = 0
+    const ask = async () => {
+      const admission = await budget.admit(request, never)
+      calls++
+      await new Promise(setImmediate)
+      admission.settle(usage, 0)
+    }
+    const asked = await Promise.allSettled(Array.from({ length: 50 }, ask))
+    expect(calls).toBe(4)
+    expect(asked.filter(({ status }) => status === 'rejected')).toHaveLength(46)
+    expect(budget.spent).toBeLessThanOrEqual(1000)
+  })
+
+  it('guesses what was not reported', async () => {
+    const budget = createBudget({ maxCost: 1000, price })
+    const unknown = { promptTokens: null, completionTokens: null, totalTokens: null }
+    ;(await budget.admit(request, never)).settle(unknown, 175)
+    expect(budget.spent).toBe(200)
+  })
+
+  it('lets who waits go when it is aborted', async () => {
+    const budget = createBudget({ maxCost: 1000, price })
+    await budget.admit(request, never)
+    const stop = new AbortController()
+    const waiting = budget.admit(request, stop.signal)
+    stop.abort(new Error('enough'))
+    await expect(waiting).rejects.toThrow('enough')
+  })
+})
+
+describe('prices', () => {
+  const prices = readPrices(['gpt-4o=2.5/10', 'llama3.1:8b = 0.1/0.2'])
+
+  it('are found by the name of a model, with or without its version', () => {
+    expect(priceOf('gpt-4o', prices)).toEqual({ prompt: 2.5, completion: 10 })
+    expect(priceOf('gpt-4o-2024-08-06', prices)).toEqual({ prompt: 2.5, completion: 10 })
+    expect(priceOf('llama3.1:8b', prices)).toEqual({ prompt: 0.1, completion: 0.2 })
+    expect(priceOf('gpt-4o-mini', prices)).toBeUndefined()
+    expect(priceOf('gpt-4o-mini-2024-07-18', prices)).toBeUndefined()
+  })
+
+  it('make a cost, or null where anything is unknown', () => {
+    const tokens = { promptTokens: 1_000_000, completionTokens: 500_000 }
+    expect(costOf(tokens, priceOf('gpt-4o', prices))).toBe(7.5)
+    expect(costOf(tokens, undefined)).toBeNull()
+    expect(costOf({ ...tokens, completionTokens: null }, priceOf('gpt-4o', prices))).toBeNull()
+  })
+
+  it.each(['gpt-4o', 'm=1', 'm=1/x', '=1/2', 'm=1/2/3'])('refuse %s', (text) => {
+    expect(() => readPrices([text])).toThrow(/MODEL=PROMPT\/COMPLETION/)
+  })
+})

@@ -1,0 +1,163 @@
+import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type CacheOptions, openCache } from '../../src/llm/cache.ts'
+import { type RunEntry, requestDigest, runKey } from '../../src/llm/cache-entry.ts'
+import type { CompletionRequest } from '../../src/llm/llm.ts'
+import { noLlm } from '../support/flow.ts'
+
+let dir: string
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'graphmill-cache-'))
+})
+afterEach(() => rm(dir, { recursive: true, force: true }))
+
+const usage = { promptTokens: 1, completionTokens: 2, totalTokens: 3 }
+function entry(id: string, text = 'a reply'): RunEntry {
+  const call = {
+    digest: 'd',
+    text,
+    finishReason: 'stop',
+    usage,
+    model: 'm',
+    reasoned: false,
+    overflow: false,
+  } as const
+  return { run: { id, startedAt: 1 }, calls: [call], form: 'f', cut: { streaming: true, cuts: [1, 2] } }
+}
+const open = (more: Partial<CacheOptions> = {}) => openCache({ dir: join(dir, 'replies'), ...more })
+const never = new AbortController().signal
+
+describe('the cache of replies', () => {
+  it('gives back what was put, to this process and the next', async () => {
+    const cache = open()
+    expect(await cache.get('key')).toBeUndefined()
+    await cache.put('key', entry('one'))
+    await cache.put('other', entry('two'))
+    expect(await cache.get('key')).toEqual(entry('one'))
+    expect(await open().get('other')).toEqual(entry('two'))
+    expect((await stat(join(dir, 'replies'))).mode & 0o077).toBe(0)
+  })
+
+  it('keeps the latest of an entry, and nothing of those before', async () => {
+    const cache = open()
+    for (let n = 0; n < 20; n++) await cache.put('key', entry(`run ${n}`, 'x'.repeat(1000)))
+    expect((await cache.get('key'))?.run.id).toBe('run 19')
+    expect(await cache.stats()).toMatchObject({ entries: 1 })
+    expect((await cache.stats()).bytes).toBeLessThan(2500)
+  })
+
+  it('forgets an entry after its time', async () => {
+    let now = Date.now()
+    const cache = open({ maxAgeMs: 1000, now: () => now })
+    await cache.put('key', entry('one'))
+    now += 2000
+    expect(await cache.get('key')).toBeUndefined()
+  })
+
+  it('forgets the oldest entries where there is too much', async () => {
+    const cache = open({ maxBytes: 20_000 })
+    for (let n = 0; n < 30; n++) await cache.put(`key ${n}`, entry(`run ${n}`, `${n}`.padEnd(2000)))
+    await cache.close()
+    const { bytes, entries } = await cache.stats()
+    expect(bytes).toBeLessThanOrEqual(20_000 + 3000)
+    expect(entries).toBeGreaterThan(4)
+    expect((await cache.get('key 29'))?.run.id).toBe('run 29')
+    expect(await cache.get('key 0')).toBeUndefined()
+  })
+
+  it('can be emptied', async () => {
+    const cache = open()
+    expect(await cache.stats()).toEqual({ entries: 0, bytes: 0, oldest: undefined })
+    await cache.put('key', entry('one'))
+    await cache.clear()
+    expect(await cache.get('key')).toBeUndefined()
+    await cache.put('key', entry('two'))
+    expect((await cache.get('key'))?.run.id).toBe('two')
+  })
+
+  it('forgets, and says so once, where the disk does not work', async () => {
+    await writeFile(join(dir, 'replies'), 'a file stands where the folder should be')
+    const failures: unknown[] = []
+    const cache = open({ onFailure: (error) => failures.push(error) })
+    await cache.put('key', entry('one'))
+    await cache.put('key', entry('two'))
+    expect(await cache.get('key')).toBeUndefined()
+    expect(failures).toHaveLength(1)
+  })
+})
+
+describe('a turn', () => {
+  it('is had by one at a time for a key, in order, and at once for another', async () => {
+    const cache = open()
+    const order: string[] = []
+    const first = await cache.turn('key', never)
+    const waiting = ['second', 'third'].map(async (name) => {
+      const leave = await cache.turn('key', never)
+      order.push(name)
+      leave()
+      leave()
+    })
+    const other = await cache.turn('other', never)
+    other()
+    expect(order).toEqual([])
+    first()
+    await Promise.all(waiting)
+    expect(order).toEqual(['second', 'third'])
+  })
+
+  it('is given up by who is aborted, and the others keep theirs', async () => {
+    const cache = open()
+    const leave = await cache.turn('key', never)
+    const impatient = new AbortController()
+    const given = cache.turn('key', impatient.signal)
+    const patient = cache.turn('key', never)
+    impatient.abort(new Error('enough'))
+    await expect(given).rejects.toThrow('enough')
+    let had = false
+    void patient.then(() => {
+      had = true
+    })
+    for (let n = 0; n < 20; n++) await Promise.resolve()
+    expect(had).toBe(false)
+    leave()
+    ;(await patient)()
+    ;(await cache.turn('key', never))()
+  })
+})
+
+describe('the key of a run', () => {
+  const request: CompletionRequest = {
+    messages: [{ role: 'user', content: 'hello' }],
+    sampling: { temperature: 0, maxTokens: 5 },
+    extras: { format: { type: 'object', properties: { a: {}, b: {} } } },
+    origin: { promptId: 'p', terms: {} },
+  }
+  const key = (more: Partial<CompletionRequest> = {}) => runKey('w', noLlm, { ...request, ...more })
+
+  it('is the same whatever the order of keys, and wherever the request comes from', () => {
+    expect(
+      key({ sampling: { maxTokens: 5, temperature: 0 }, origin: { promptId: 'q', terms: { x: 1 } } }),
+    ).toBe(key())
+    expect(requestDigest({ messages: request.messages })).toBe(
+      requestDigest({ messages: request.messages, sampling: {}, extras: {} }),
+    )
+  })
+
+  it('differs by workspace, server, model, messages, every parameter and the schema on the wire', () => {
+    const keys = [
+      key(),
+      runKey('v', noLlm, request),
+      runKey('w', { ...noLlm, destination: 'elsewhere' }, request),
+      runKey('w', { ...noLlm, model: 'other' }, request),
+      runKey('w', { ...noLlm, provider: 'ollama' }, request),
+      key({ messages: [{ role: 'user', content: 'hello!' }] }),
+      key({ messages: [{ role: 'system', content: 'hello' }] }),
+      key({ sampling: { temperature: 0 } }),
+      key({ extras: { format: { type: 'object' } } }),
+      key({ extras: {} }),
+    ]
+    expect(new Set(keys).size).toBe(keys.length)
+  })
+})

@@ -1,0 +1,204 @@
+// What every model behind a server does, whatever its wire: one table of behaviours, run over each of the clients.
+import { afterEach, describe, expect, it } from 'vitest'
+import type { CompletionEvent, CompletionRequest, Llm } from '../../src/llm/llm.ts'
+import { createOllama } from '../../src/llm/ollama.ts'
+import { createOpenAi } from '../../src/llm/openai.ts'
+import type { Reply } from '../support/llm-script.ts'
+import { startLlmServer } from '../support/llm-server.ts'
+import { line, startOllamaServer } from '../support/ollama-server.ts'
+
+/** What the server behind the client does. */
+type Behaviour =
+  | { readonly does: 'reply'; readonly text: string; readonly reasoning?: string }
+  /** Two deltas of four characters, then a cut connection, or silence. */
+  | { readonly does: 'cut' | 'stall' }
+  /** A reply that is far from over when its first delta arrives. */
+  | { readonly does: 'crawl' }
+  | { readonly does: 'have'; readonly models: readonly string[] }
+
+interface Bench {
+  readonly llm: Llm
+  /** Calls for a completion that arrived. */
+  calls(): number
+  /** Resolves when the client gave up a call. */
+  cancelled(): Promise<void>
+  close(): Promise<void>
+}
+
+const timeoutMs = 200
+
+async function openaiBench(behaviour: Behaviour): Promise<Bench> {
+  const server = await startLlmServer(
+    behaviour.does === 'have'
+      ? { models: behaviour.models }
+      : {
+          rules: [{ reply: openaiReply(behaviour) }],
+        },
+  )
+  return {
+    llm: createOpenAi({ baseUrl: server.url, model: 'test-model', timeoutMs }),
+    calls: () => server.counts.calls,
+    cancelled: () => server.until(({ cancelled }) => cancelled === 1),
+    close: () => server.close(),
+  }
+}
+
+function openaiReply(behaviour: Exclude<Behaviour, { does: 'have' }>): Reply {
+  switch (behaviour.does) {
+    case 'reply':
+      return { text: behaviour.text, ...(behaviour.reasoning ? { reasoning: behaviour.reasoning } : {}) }
+    case 'crawl':
+      return { text: 'word '.repeat(500), tokensPerSecond: 100 }
+    default:
+      return { text: 'abcdefghijkl', refuse: behaviour.does, refuseAfter: 2 }
+  }
+}
+
+const ollamaBench = (api: 'chat' | 'generate') => async (behaviour: Behaviour) => {
+  const say = (text: string) =>
+    line(api === 'chat' ? { message: { content: text }, done: false } : { response: text, done: false })
+  const server = await startOllamaServer(
+    behaviour.does === 'have'
+      ? { models: behaviour.models }
+      : behaviour.does === 'reply'
+        ? { text: behaviour.text, thinking: behaviour.reasoning ?? '' }
+        : {
+            answer: {
+              chunks: [say('abcd'), say('efgh')],
+              close: behaviour.does === 'cut' ? 'cut' : 'silence',
+            },
+          },
+  )
+  return {
+    llm: createOllama({ host: server.host, model: 'test-model', timeoutMs, api }),
+    calls: () => server.requests.filter(({ path }) => path === `/api/${api}`).length,
+    cancelled: () => server.untilCancelled(1),
+    close: () => server.close(),
+  }
+}
+
+const never = new AbortController().signal
+const question: CompletionRequest = { messages: [{ role: 'user', content: 'What is a mill?' }] }
+
+describe.each([
+  ['an OpenAI-compatible server', openaiBench],
+  ['/api/chat of Ollama', ollamaBench('chat')],
+  ['/api/generate of Ollama', ollamaBench('generate')],
+])('a model behind %s', (_, open) => {
+  let bench: Bench
+  afterEach(() => bench.close())
+
+  async function start(behaviour: Behaviour): Promise<Llm> {
+    bench = await open(behaviour)
+    return bench.llm
+  }
+
+  async function events(llm: Llm, request = question): Promise<CompletionEvent[]> {
+    const got: CompletionEvent[] = []
+    for await (const event of llm.stream(request, never)) got.push(event)
+    return got
+  }
+
+  it('gives deltas as they come, then one end', async () => {
+    const got = await events(await start({ does: 'reply', text: 'A machine.' }))
+    expect(got.slice(0, -1)).toEqual(
+      ['A ma', 'chin', 'e.'].map((text) => ({ type: 'delta', kind: 'content', text })),
+    )
+    expect(got.at(-1)).toMatchObject({
+      type: 'end',
+      finishReason: 'stop',
+      usage: { promptTokens: 4, completionTokens: 3, totalTokens: 7 },
+      model: 'test-model',
+    })
+  })
+
+  it('keeps reasoning apart, and before the content', async () => {
+    const got = await events(await start({ does: 'reply', text: '42', reasoning: 'Hm.' }))
+    expect(got.map((event) => (event.type === 'delta' ? [event.kind, event.text] : event.type))).toEqual([
+      ['reasoning', 'Hm.'],
+      ['content', '42'],
+      'end',
+    ])
+  })
+
+  it('ends with `length` where the limit cut it', async () => {
+    const llm = await start({ does: 'reply', text: 'a reply that is longer' })
+    const got = await events(llm, { ...question, sampling: { maxTokens: 2 } })
+    expect(got.map((event) => (event.type === 'delta' ? event.text : event.finishReason))).toEqual([
+      'a re',
+      'ply ',
+      'length',
+    ])
+  })
+
+  it.each(['cut', 'stall'] as const)(
+    'hands on what came before it broke off (%s), without an end',
+    async (does) => {
+      const llm = await start({ does })
+      const seen: CompletionEvent[] = []
+      const reading = (async () => {
+        for await (const event of llm.stream(question, never)) seen.push(event)
+      })()
+      await expect(reading).rejects.toMatchObject({
+        code: 'llm_unavailable',
+        circuit: llm.circuit,
+        details: { category: 'provider_unavailable' },
+      })
+      expect(seen.map((event) => event.type === 'delta' && event.text)).toEqual(['abcd', 'efgh'])
+      expect(bench.calls()).toBe(1)
+    },
+  )
+
+  it('throws the reason of an abort, and cancels the call', async () => {
+    const llm = await start({ does: 'crawl' })
+    const stopping = new AbortController()
+    const reason = new Error('enough')
+    const reading = (async () => {
+      for await (const event of llm.stream(question, stopping.signal)) if (event) stopping.abort(reason)
+    })()
+    await expect(reading).rejects.toBe(reason)
+    await bench.cancelled()
+    expect(bench.calls()).toBe(1)
+  })
+
+  it('makes no call for a signal that is aborted already', async () => {
+    const llm = await start({ does: 'reply', text: 'x' })
+    await expect(llm.stream(question, AbortSignal.abort())[Symbol.asyncIterator]().next()).rejects.toThrow()
+    expect(bench.calls()).toBe(0)
+  })
+
+  it('cancels the call when its reader has enough', async () => {
+    const llm = await start({ does: 'crawl' })
+    for await (const event of llm.stream(question, never)) if (event) break
+    await bench.cancelled()
+  })
+
+  it('is unknown where the server does not have it, in a call and before one', async () => {
+    const llm = await start({ does: 'have', models: ['other'] })
+    await expect(events(llm)).rejects.toMatchObject({ code: 'llm_model_unknown' })
+    await expect(llm.ready(never)).rejects.toMatchObject({
+      code: 'llm_model_unknown',
+      message: expect.stringContaining('other'),
+    })
+  })
+
+  it('is ready where the server has it', async () => {
+    const llm = await start({ does: 'have', models: ['other', 'test-model'] })
+    await llm.ready(never)
+    expect(bench.calls()).toBe(0)
+  })
+
+  it('is away with its server', async () => {
+    const llm = await start({ does: 'reply', text: 'x' })
+    await bench.close()
+    await expect(events(llm)).rejects.toMatchObject({ code: 'llm_unavailable' })
+    await expect(llm.ready(never)).rejects.toMatchObject({ code: 'llm_unavailable' })
+  })
+
+  it('gives the same events to calls that run side by side', async () => {
+    const llm = await start({ does: 'reply', text: 'the same for all' })
+    const [first, ...others] = await Promise.all(Array.from({ length: 8 }, () => events(llm)))
+    const texts = (got: CompletionEvent[]) => got.map((event) => (event.type === 'delta' ? event.text : ''))
+    for (const other of others) expect(texts(other)).toEqual(texts(first!))
+  })
+})

@@ -1,0 +1,204 @@
+import { readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { processors } from '../../processors/index.ts'
+import { GraphmillError } from '../../src/errors.ts'
+import { createCircuits } from '../../src/flow/circuits.ts'
+import { defineProcessor } from '../../src/flow/processor.ts'
+import { openCache } from '../../src/llm/cache.ts'
+import { createOpenAi } from '../../src/llm/openai.ts'
+import { createMetrics, type FlowMetrics } from '../../src/observe/metrics.ts'
+import { scope, settings, startFlow, type TestFlow } from '../support/flow.ts'
+import type { Answer } from '../support/llm-script.ts'
+import { startLlmServer } from '../support/llm-server.ts'
+
+let flow: TestFlow | undefined
+let folder: string
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'graphmill-metrics-'))
+})
+afterEach(async () => {
+  await flow?.stop()
+  flow = undefined
+  await rm(folder, { recursive: true, force: true })
+})
+
+/** The value of a metric, summed over what the labels leave open; undefined where nothing was counted. */
+async function metricOf(
+  { registry }: FlowMetrics,
+  name: string,
+  labels: Readonly<Record<string, string>> = {},
+): Promise<number | undefined> {
+  const base = name.replace(/_(count|sum)$/, '')
+  const metric = (await registry.getMetricsAsJSON()).find((each) => each.name === name || each.name === base)
+  const values = (metric?.values ?? []) as readonly {
+    readonly value: number
+    readonly metricName?: string
+    readonly labels: Readonly<Record<string, unknown>>
+  }[]
+  const found = values.filter(
+    (each) =>
+      (each.metricName ?? metric?.name) === name &&
+      Object.entries(labels).every(([label, value]) => each.labels[label] === value),
+  )
+  return found.length === 0 ? undefined : found.reduce((sum, { value }) => sum + value, 0)
+}
+
+const wanted = ['chunk-text', 'prompt', 'extract-definitions', 'emit-triples', 'store-triples']
+const document = (text: string) => ({
+  title: 't',
+  uri: '',
+  mediaType: 'text/plain',
+  part: 0,
+  offset: 0,
+  text,
+})
+const prompt = 'extract-definitions'
+const model = 'test-model'
+
+/** Extracts definitions from documents of one chunk, each with the model's answer to it. */
+async function extract(answers: readonly Answer[]): Promise<FlowMetrics> {
+  await using server = await startLlmServer({ rules: [{ reply: answers }] })
+  const metrics = createMetrics()
+  flow = await startFlow(
+    processors.filter(({ name }) => wanted.includes(name)),
+    {
+      metrics,
+      llm: createOpenAi({ baseUrl: server.url, model }),
+      replies: openCache({ dir: folder }),
+      limits: { maxContinuations: 0, maxCalls: 1 },
+      flows: [{ ...scope, settings: { ...settings, extractors: ['extract-definitions'] } }],
+    },
+  )
+  for (const [n] of answers.entries()) {
+    await flow.send('document', document(`The mill ${n} stands by the river.`), { documentId: `urn:d${n}` })
+    const labels = { extractor: 'extract-definitions' }
+    await expect.poll(() => metricOf(metrics, 'tg_extraction_duration_seconds_count', labels)).toBe(n + 1)
+  }
+  return metrics
+}
+
+const mill = '{"entity":"mill","definition":"a machine"}\n'
+
+describe('what is counted of an extraction', () => {
+  test('chunks, facts, triples, entities, calls and tokens', async () => {
+    const usage = { prompt_tokens: 100, completion_tokens: 20, total_tokens: 120 }
+    const metrics = await extract([{ text: mill, usage }])
+    const extractor = 'extract-definitions'
+    const value = (name: string, labels = {}) => metricOf(metrics, name, labels)
+    expect(await value('tg_chunk_size_count', { processor: 'chunk-text' })).toBe(1)
+    expect(await value('tg_chunk_size_sum')).toBe('The mill 0 stands by the river.'.length)
+    expect(await value('graphmill_facts_total', { extractor, kind: 'definitions' })).toBe(1)
+    await expect
+      .poll(() => value('tg_extraction_triple_total', { processor: 'emit-triples', extractor }))
+      .toBeGreaterThan(1)
+    await expect.poll(() => value('tg_extraction_entity_total', { extractor })).toBe(2)
+    expect(await value('graphmill_model_calls_total', { prompt, reason: 'first' })).toBe(1)
+    expect(await value('tg_metering_tokens_total', { direction: 'input' })).toBe(100)
+    expect(await value('tg_metering_tokens_total', { direction: 'output' })).toBe(20)
+    expect(await value('tg_text_completion_duration_seconds_count', { processor: 'prompt', model })).toBe(1)
+    expect(await value('graphmill_first_item_seconds_count', { prompt, model })).toBe(1)
+    expect(await value('tg_extraction_empty_total')).toBe(undefined)
+  })
+
+  test('rejected, repaired and repeated items, replies cut off, and replies without an item', async () => {
+    const metrics = await extract([
+      `${mill}${mill}{entity:"river","definition":"water"}\n{"entity":"weir"}\n`,
+      { text: `${mill}{"entity":"sai`, finish: 'length' },
+      '',
+    ])
+    const value = (name: string, labels = {}) => metricOf(metrics, name, labels)
+    expect(await value('graphmill_rejected_total', { prompt, reason: 'schema' })).toBe(1)
+    expect(await value('graphmill_repaired_total', { prompt })).toBe(1)
+    expect(await value('graphmill_repeated_total', { prompt })).toBe(1)
+    expect(await value('graphmill_truncated_total', { prompt })).toBe(1)
+    expect(await value('graphmill_incomplete_total', { prompt, reason: 'truncated' })).toBe(1)
+    expect(await value('tg_extraction_empty_total', { extractor: 'extract-definitions' })).toBe(1)
+  })
+
+  test('a remembered reply is a cache hit: no call, no tokens, no times of long ago', async () => {
+    const metrics = await extract([mill])
+    const value = (name: string, labels = {}) => metricOf(metrics, name, labels)
+    const tokens = await value('tg_metering_tokens_total')
+    await flow!.send('document', document('The mill 0 stands by the river.'), { documentId: 'urn:again' })
+    await expect.poll(() => value('graphmill_facts_total')).toBe(2)
+    expect(await value('graphmill_cache_hits_total', { prompt })).toBe(1)
+    expect(await value('graphmill_model_calls_total')).toBe(1)
+    expect(await value('tg_metering_tokens_total')).toBe(tokens)
+    expect(await value('graphmill_first_item_seconds_count')).toBe(1)
+    expect(await value('tg_extraction_duration_seconds_count')).toBe(1)
+  })
+})
+
+test('docs/metrics.md lists every metric', async () => {
+  const page = readFileSync('docs/metrics.md', 'utf8')
+  const told = [...page.matchAll(/^\| `(\w+)` \| (counter|gauge|histogram) \| ([^|]*)\|/gm)]
+  const listed = told.map(([, name, type, labels = '']) => `${name} ${type}: ${labels.trim()}`)
+  const known = createMetrics()
+    .registry.getMetricsAsArray()
+    .filter(({ name }) => !/^(process|nodejs)_/.test(name))
+    .map((metric) => {
+      const { name, labelNames = [] } = metric as { name: string; labelNames?: string[] }
+      return `${name} ${metric.constructor.name.toLowerCase()}: ${labelNames.join(', ')}`
+    })
+  expect(listed.sort()).toEqual(known.sort())
+})
+
+describe('what is counted of a consumer', () => {
+  const consumer = 'gm.flow.chunk.default.default'
+  const labels = { processor: 'worker', consumer }
+  const worker = (handle: () => void | Promise<void>) =>
+    defineProcessor({
+      name: 'worker',
+      inputs: ['chunk'],
+      outputs: ['rejected'],
+      // biome-ignore lint/correctness/useYield: it gives nothing out
+      async *handle() {
+        await handle()
+      },
+    })
+
+  test('its state, what it has in hand, and how far it is behind', async () => {
+    const metrics = createMetrics()
+    const gate = Promise.withResolvers<void>()
+    flow = await startFlow([worker(() => gate.promise)], { metrics })
+    await flow.send('chunk', { text: 'x' })
+    const value = (name: string, more = {}) => metricOf(metrics, name, { ...labels, ...more })
+    await expect.poll(() => value('graphmill_in_flight')).toBe(1)
+    expect(await value('graphmill_lag')).toBe(1)
+    expect(await value('tg_consumer_state', { tg_consumer_state: 'running' })).toBe(1)
+    gate.resolve()
+    await expect.poll(() => value('tg_consumer_processing_total', { status: 'ok' })).toBe(1)
+    expect(await value('graphmill_in_flight')).toBe(0)
+    await flow.stop()
+    flow = undefined
+    expect(await value('tg_consumer_state', { tg_consumer_state: 'running' })).toBe(0)
+    expect(await value('tg_consumer_state', { tg_consumer_state: 'stopped' })).toBe(1)
+    expect(await value('graphmill_lag')).toBe(undefined)
+  })
+
+  test('what the model puts off, as an error that is tried again', async () => {
+    const metrics = createMetrics()
+    let calls = 0
+    const limited = () => {
+      if (++calls === 1) throw new GraphmillError('llm_rate_limited', 'slowly', { retryAfterMs: 1 })
+    }
+    flow = await startFlow([worker(limited)], { metrics })
+    await flow.send('chunk', { text: 'x' })
+    const value = (name: string, more = {}) => metricOf(metrics, name, { ...labels, ...more })
+    await expect.poll(() => value('tg_consumer_processing_total', { status: 'ok' })).toBe(1)
+    expect(await value('tg_consumer_processing_total', { status: 'error' })).toBe(1)
+    expect(await value('tg_consumer_rate_limit_total')).toBe(1)
+  })
+
+  test('what is away', async () => {
+    const metrics = createMetrics()
+    const circuits = createCircuits(() => Date.now())
+    flow = await startFlow([worker(() => undefined)], { metrics, circuits })
+    expect(await metricOf(metrics, 'graphmill_circuit_open')).toBe(undefined)
+    circuits.failed('llm:openai x', 60_000)
+    expect(await metricOf(metrics, 'graphmill_circuit_open', { circuit: 'llm:openai x' })).toBe(1)
+  })
+})

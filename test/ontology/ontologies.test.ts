@@ -1,0 +1,94 @@
+import { writeFileSync } from 'node:fs'
+import { expect, onTestFinished, test } from 'vitest'
+import { type Ontologies, openOntologies } from '../../src/ontology/ontologies.ts'
+import { file, fixture, folder, turtle } from './support/files.ts'
+import { largeOntology } from './support/large.ts'
+
+async function open(path: string): Promise<Ontologies> {
+  const ontologies = await openOntologies({ paths: [path], budget: 2000 })
+  onTestFinished(() => ontologies.close())
+  return ontologies
+}
+
+const signal = () => AbortSignal.timeout(10_000)
+
+test('a thread answers what a chunk needs, what items are worth and what the ontology says', async () => {
+  const desk = (await open(fixture('mills.ttl'))).current()
+  expect(desk.summary).toMatchObject({ ids: ['mills'], classes: 8, relations: 5, attributes: 3, notes: [] })
+  expect((await desk.select('A mill.', signal())).classes).toHaveProperty('Mill')
+  const [good, bad] = await desk.check(
+    [{ type: 'entity', entity: 'A', entity_type: 'Mill' }, { type: 'entity' }],
+    signal(),
+  )
+  expect(good).toHaveProperty('to', 'ontology-entities')
+  expect(bad).toHaveProperty('refused', 'empty')
+  const triples = await desk.triples(0, signal())
+  expect(triples).toHaveLength(await desk.triples(3).then((rest) => rest.length + 3))
+  expect(await desk.triples(triples.length)).toEqual([])
+})
+
+test('what is broken is refused with its place, at the start and later, and what was loaded stays in force', async () => {
+  const path = file('e.ttl', turtle('e:A a owl:Class .'))
+  const ontologies = await open(path)
+  const { version } = ontologies.current().summary
+  writeFileSync(path, turtle('e:A a owl:Class'))
+  const refusal = {
+    code: 'ontology_invalid',
+    message: expect.stringContaining(`${path}:6: not Turtle`),
+    details: { problems: [{ file: path, line: 6 }] },
+  }
+  await expect(ontologies.reload()).rejects.toMatchObject(refusal)
+  await expect(openOntologies({ paths: [path], budget: 2000 })).rejects.toMatchObject(refusal)
+  expect(ontologies.current().summary.version).toBe(version)
+  expect((await ontologies.current().select('')).classes).toHaveProperty('A')
+})
+
+test('the last three versions stay loaded', async () => {
+  const path = file('e.ttl', turtle('e:A0 a owl:Class .'))
+  const ontologies = await open(path)
+  const versions = [ontologies.current().summary.version]
+  for (const number of [1, 2, 3]) {
+    writeFileSync(path, turtle(`e:A${number} a owl:Class .`))
+    versions.push((await ontologies.reload()).version)
+  }
+  expect(new Set(versions).size).toBe(4)
+  const keys = await Promise.all(
+    versions.slice(1).map(async (version) => Object.keys((await ontologies.at(version).select('')).classes)),
+  )
+  expect(keys).toEqual([['A1'], ['A2'], ['A3']])
+  expect(ontologies.current().summary.version).toBe(versions[3])
+  expect(() => ontologies.at(versions[0]!)).toThrowError(expect.objectContaining({ code: 'version_gone' }))
+})
+
+test('reading the same again takes no version’s place', async () => {
+  const path = file('e.ttl', turtle('e:A0 a owl:Class .'))
+  const ontologies = await open(path)
+  const first = ontologies.current().summary.version
+  for (const number of [1, 2, 2, 2]) {
+    writeFileSync(path, turtle(`e:A${number} a owl:Class . # ${Math.random()}`))
+    await ontologies.reload()
+  }
+  expect((await ontologies.at(first).select('')).classes).toHaveProperty('A0')
+})
+
+test('a question is left when it is no longer wanted, and all are when the thread ends', async () => {
+  const ontologies = await open(file('large.ttl', largeOntology(3000)))
+  const desk = ontologies.current()
+  const gone = new AbortController()
+  const asked = desk.select('oak bowl', gone.signal)
+  gone.abort(new Error('not wanted'))
+  await expect(asked).rejects.toThrow('not wanted')
+  const left = desk.select('oak bowl')
+  await Promise.all([expect(left).rejects.toMatchObject({ code: 'aborted' }), ontologies.close()])
+  await expect(desk.select('oak bowl')).rejects.toMatchObject({ code: 'aborted' })
+})
+
+test('loading a large ontology leaves this thread free', async () => {
+  const path = file('large.ttl', largeOntology(10_000), folder())
+  const busy = performance.eventLoopUtilization()
+  const started = performance.now()
+  await open(path)
+  const { active } = performance.eventLoopUtilization(busy)
+  // Of the time that loading took, this thread worked next to nothing.
+  expect(active).toBeLessThan(Math.max(100, (performance.now() - started) / 4))
+})

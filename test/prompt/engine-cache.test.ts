@@ -1,0 +1,228 @@
+// What a run leaves in the cache, and what the next attempt makes of it.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { GraphmillError } from '../../src/errors.ts'
+import { openCache, type ReplyCache } from '../../src/llm/cache.ts'
+import { type AskOptions, ask, type RunPart } from '../../src/prompt/engine.ts'
+import { askAll, itemOf, itemSchema, linesOf, testPrompt } from '../support/asking.ts'
+import { type Script, type ScriptedLlm, scriptedLlm } from '../support/scripted-llm.ts'
+
+let dir: string
+let replies: ReplyCache
+let cache: NonNullable<AskOptions['cache']>
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'graphmill-cache-'))
+  replies = openCache({ dir })
+  cache = { replies, workspace: 'w' }
+})
+afterEach(async () => {
+  await replies.close()
+  await rm(dir, { recursive: true, force: true })
+})
+
+/** As a later process would find it. */
+const reopened = () => ({ replies: openCache({ dir }), workspace: 'w' })
+const items = (count: number) => Array.from({ length: count }, (_, n) => itemOf(n))
+const without = (parts: readonly RunPart[]) =>
+  parts.map(({ end, ...part }) => {
+    if (!end) return part
+    const { usage: _usage, spent: _spent, ...rest } = end
+    return { ...part, end: rest }
+  })
+const away = new GraphmillError('llm_unavailable', 'away')
+const whole = { text: testPrompt({ responseType: 'text' }), json: testPrompt({ responseType: 'json' }) }
+
+/** Reads slowly, now and then, so that parts are cut at odd places. */
+async function askSlowly(llm: ScriptedLlm, more: Partial<AskOptions>): Promise<RunPart[]> {
+  const prompt = testPrompt({ jsonSchema: itemSchema })
+  const options = {
+    prompt,
+    terms: { text: 'a text' },
+    llm,
+    streaming: true,
+    newRun: () => ({ id: 'slow', startedAt: 7 }),
+  }
+  const parts: RunPart[] = []
+  for await (const part of ask({ ...options, signal: new AbortController().signal, ...more })) {
+    parts.push(part)
+    for (let turn = 0; turn < parts.length * 300; turn++) await Promise.resolve()
+  }
+  return parts
+}
+
+describe('a run that is over', () => {
+  it.each<[string, Partial<AskOptions>, Script]>([
+    ['jsonl', {}, [linesOf(60)]],
+    ['jsonl, not streamed', { streaming: false }, [linesOf(60)]],
+    ['text', { prompt: whole.text }, ['The mill on the river. '.repeat(40)]],
+    ['json', { prompt: whole.json }, ['{"a": [1, 2, 3]}']],
+    ['nothing, honestly', {}, ['[]']],
+    ['a continued reply', {}, [{ text: linesOf(30), finish: 'length' }, linesOf(30, 30)]],
+    ['a longer one', {}, [{ text: linesOf(1), cutAt: 10 }, linesOf(2)]],
+    ['one asked again', {}, [`${linesOf(3)}{"e": "x", "w": "y"}\n`, '{"e": "x", "d": "y"}']],
+    ['one asked again in vain', {}, [`${linesOf(3)}{"e": "x", "w": "y"}\n`, 'What?']],
+    ['one in a loop', {}, [linesOf(1).repeat(100)]],
+    ['one of white space', {}, [linesOf(2) + ' '.repeat(50_000)]],
+    ['one cut off for good', {}, [{ text: linesOf(3), finish: 'length' }]],
+  ])('is replayed as the same run, part by part, without a call: %s', async (_name, more, script) => {
+    const first = await askSlowly(scriptedLlm(script), { cache, ...more })
+    const again = scriptedLlm([
+      { text: '', error: new GraphmillError('llm_request_invalid', 'It was asked.') },
+    ])
+    const second = await askSlowly(again, {
+      cache: reopened(),
+      newRun: () => ({ id: 'new', startedAt: 8 }),
+      ...more,
+    })
+    expect(again.requests).toHaveLength(0)
+    expect(without(second)).toEqual(without(first))
+    expect(second.at(-1)!.end!.usage).toEqual(first.at(-1)!.end!.usage)
+    expect(second.at(-1)!.end!.spent.map(({ reason }) => reason)).toEqual(['cached'])
+  })
+
+  it('is replayed after a split of its text too', async () => {
+    const terms = { text: 'one. two. three. four.' }
+    const refuse = new GraphmillError('context_overflow', 'too long')
+    const first = await askSlowly(scriptedLlm([{ text: '', error: refuse }, linesOf(2), linesOf(2, 2)]), {
+      cache,
+      terms,
+    })
+    const again = scriptedLlm([{ text: '', error: away }])
+    expect(without(await askSlowly(again, { cache: reopened(), terms }))).toEqual(without(first))
+    expect(again.requests).toHaveLength(0)
+  })
+
+  it('is marked so before its last part leaves', async () => {
+    const reader = ask({
+      prompt: testPrompt({ jsonSchema: itemSchema }),
+      terms: { text: 'a text' },
+      llm: scriptedLlm([linesOf(1)]),
+      streaming: false,
+      newRun: () => ({ id: 'first', startedAt: 1 }),
+      cache,
+      signal: new AbortController().signal,
+    })
+    await reader.next()
+    const again = scriptedLlm([{ text: '', error: away }])
+    const { parts } = await askAll(again, { cache: reopened(), streaming: false })
+    expect(parts[0]).toMatchObject({ run: { id: 'first', startedAt: 1 }, accepted: 1 })
+    await reader.return()
+  })
+
+  it('serves a request that wants it streamed otherwise', async () => {
+    await askAll(scriptedLlm([linesOf(5)]), { cache, streaming: true })
+    const once = await askAll(scriptedLlm([]), { cache, streaming: false })
+    expect(once.parts).toHaveLength(1)
+    expect(once.items).toEqual(items(5))
+  })
+
+  it('adds next to nothing (two milliseconds at most, says the bench, on a machine that is not busy)', async () => {
+    const llm = scriptedLlm([{ pieces: [linesOf(30)] }])
+    const texts = Array.from({ length: 100 }, (_, n) => ({ text: `text ${n}` }))
+    for (const terms of texts) await askAll(llm, { cache, terms })
+    const timed = async (more: Partial<AskOptions>) => {
+      const begun = performance.now()
+      await askAll(llm, more)
+      return performance.now() - begun
+    }
+    const added: number[] = []
+    for (const terms of texts) added.push((await timed({ cache, terms })) - (await timed({ terms })))
+    expect(llm.requests).toHaveLength(200)
+    expect(added.sort((a, b) => a - b)[50]).toBeLessThan(10)
+  })
+
+  it('is asked for anew by another workspace, text or prompt parameter', async () => {
+    await askAll(scriptedLlm([linesOf(1)]), { cache })
+    const hot = testPrompt({ jsonSchema: itemSchema, sampling: { temperature: 1 } })
+    for (const more of [{ cache: { replies, workspace: 'v' } }, { terms: { text: 'b' } }, { prompt: hot }]) {
+      const llm = scriptedLlm([linesOf(2)])
+      expect((await askAll(llm, { cache, ...more })).items).toEqual(items(2))
+      expect(llm.requests).toHaveLength(1)
+    }
+  })
+
+  it('is read as a new run, without a call, when the schema has changed', async () => {
+    const first = await askAll(scriptedLlm([linesOf(2)]), { cache })
+    const loose = testPrompt({ jsonSchema: { type: 'object' } })
+    const llm = scriptedLlm([linesOf(9)])
+    const second = await askAll(llm, { cache, prompt: loose })
+    expect(second.items).toEqual(items(2))
+    expect(second.parts[0]!.run.id).not.toBe(first.parts[0]!.run.id)
+    expect(llm.requests).toHaveLength(0)
+  })
+
+  it('goes on where it may go further now', async () => {
+    const never = testPrompt({ jsonSchema: itemSchema, maxContinuations: 0 })
+    expect(
+      (await askAll(scriptedLlm([{ text: linesOf(3), finish: 'length' }]), { cache, prompt: never })).end
+        .truncated,
+    ).toBe(true)
+    const llm = scriptedLlm([linesOf(2, 3)])
+    const { items: found, end } = await askAll(llm, { cache })
+    expect(found).toEqual(items(5))
+    expect(llm.requests).toHaveLength(1)
+    expect(end.spent.map(({ reason }) => reason)).toEqual(['cached', 'continuation'])
+  })
+})
+
+describe('a run that was interrupted', () => {
+  it('is a new run that replays the calls that ended, and goes on from there', async () => {
+    const broken = scriptedLlm([
+      { text: linesOf(30), finish: 'length' },
+      { text: linesOf(5, 30), error: away },
+    ])
+    await expect(askAll(broken, { cache, newRun: () => ({ id: 'first', startedAt: 1 }) })).rejects.toBe(away)
+    const llm = scriptedLlm([linesOf(30, 30)])
+    const { parts, items: found } = await askAll(llm, {
+      cache: reopened(),
+      newRun: () => ({ id: 'second', startedAt: 2 }),
+    })
+    expect(found).toEqual(items(60))
+    expect(parts.every(({ run }) => run.id === 'second')).toBe(true)
+    expect(llm.requests).toHaveLength(1)
+    expect(llm.requests[0]!.messages).toEqual(broken.requests[1]!.messages)
+    const third = scriptedLlm([])
+    expect((await askAll(third, { cache: reopened() })).parts[0]!.run.id).toBe('second')
+  })
+
+  it('pays a call again that a crash cut short', async () => {
+    await expect(askAll(scriptedLlm([{ text: linesOf(5), error: away }]), { cache })).rejects.toBe(away)
+    const llm = scriptedLlm([linesOf(7)])
+    expect((await askAll(llm, { cache })).items).toEqual(items(7))
+    expect(llm.requests).toHaveLength(1)
+  })
+})
+
+describe('a reply that is worth nothing', () => {
+  it.each<[string, Script, Partial<AskOptions>]>([
+    ['prose', ['There is nothing.'], {}],
+    ['a refusal', ["I'm sorry, no."], {}],
+    ['a filtered one', [{ text: '', finish: 'content_filter' }], {}],
+    ['an empty text', [' '], { prompt: whole.text }],
+  ])('is not remembered: %s', async (_name, script, more) => {
+    await askAll(scriptedLlm(script), { cache, ...more })
+    const llm = scriptedLlm([more.prompt ? 'a text' : linesOf(1)])
+    expect((await askAll(llm, { cache, ...more })).end.incomplete).toBeUndefined()
+    expect(llm.requests).toHaveLength(1)
+  })
+})
+
+describe('equal requests in flight', () => {
+  it('share one call', async () => {
+    const llm = scriptedLlm([linesOf(10)])
+    const all = await Promise.all(Array.from({ length: 5 }, () => askAll(llm, { cache })))
+    expect(llm.requests).toHaveLength(1)
+    expect(new Set(all.map(({ parts }) => parts[0]!.run.id)).size).toBe(1)
+    for (const { items: found } of all) expect(found).toEqual(items(10))
+  })
+
+  it('take over from one that fails', async () => {
+    const llm = scriptedLlm([{ text: linesOf(1), error: away }, linesOf(2)])
+    const [first, second] = await Promise.allSettled([askAll(llm, { cache }), askAll(llm, { cache })])
+    expect(first).toMatchObject({ status: 'rejected', reason: away })
+    expect(second).toMatchObject({ status: 'fulfilled', value: { items: items(2) } })
+    expect(llm.requests).toHaveLength(2)
+  })
+})

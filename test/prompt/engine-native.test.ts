@@ -1,0 +1,193 @@
+// A jsonl prompt on a server that keeps replies to a schema.
+import { describe, expect, it } from 'vitest'
+import { GraphmillError } from '../../src/errors.ts'
+import type { AnswerMode } from '../../src/llm/answer-modes.ts'
+import type { CompletionRequest } from '../../src/llm/llm.ts'
+import { createOpenAi } from '../../src/llm/openai.ts'
+import { askAll, itemOf, itemSchema, testPrompt } from '../support/asking.ts'
+import { type ScriptedReply, scriptedLlm } from '../support/scripted-llm.ts'
+
+const items = (count: number, first = 0) => Array.from({ length: count }, (_, n) => itemOf(first + n))
+const wrapped = (count: number, first = 0) => JSON.stringify({ items: items(count, first) })
+const native = { constrains: true }
+const prompt = testPrompt({ jsonSchema: itemSchema })
+
+/** Goes on behind the last item that it is shown. */
+function continuing(count: number) {
+  return (request: CompletionRequest): ScriptedReply => {
+    const shown = request.messages.findLast(({ role }) => role === 'assistant')?.content
+    const last = shown && (JSON.parse(shown) as { items: { e: string }[] }).items.at(-1)
+    const from = last ? Number(last.e.split(' ')[1]) + 1 : 0
+    return { text: wrapped(count - from, from) }
+  }
+}
+
+describe('a constrained jsonl prompt', () => {
+  it('puts the schema of a list of items on the wire, and one sentence into the system message', async () => {
+    const llm = scriptedLlm([wrapped(3)], native)
+    const { items: found, end } = await askAll(llm, { prompt })
+    expect(found).toEqual(items(3))
+    expect(end).toMatchObject({ truncated: false, incomplete: undefined })
+    const [request] = llm.requests
+    expect(request!.extras?.['response_format']).toMatchObject({
+      type: 'json_schema',
+      json_schema: {
+        strict: true,
+        schema: {
+          type: 'object',
+          properties: {
+            items: { type: 'array', items: { required: ['e', 'd'], additionalProperties: false } },
+          },
+          required: ['items'],
+          additionalProperties: false,
+        },
+      },
+    })
+    expect(request!.messages[0]!.content).toMatch(/^Be exact\.\n\n.*"items"/)
+  })
+
+  it('puts it into format on Ollama', async () => {
+    const llm = scriptedLlm([wrapped(1)], { constrains: true, provider: 'ollama' })
+    await askAll(llm, { prompt })
+    expect(llm.requests[0]!.extras).toMatchObject({ format: { type: 'object', required: ['items'] } })
+  })
+
+  it('takes out the nulls of absent keys before it checks an item', async () => {
+    const jsonSchema = {
+      type: 'object',
+      properties: { e: { type: 'string' }, n: { type: 'integer' } },
+      required: ['e'],
+      additionalProperties: false,
+    }
+    const llm = scriptedLlm(['{"items":[{"e":"a","n":null},{"e":"b","n":2}]}'], native)
+    const { items: found, end } = await askAll(llm, { prompt: testPrompt({ jsonSchema }) })
+    expect(found).toEqual([{ e: 'a' }, { e: 'b', n: 2 }])
+    expect(end).toMatchObject({ rejected: 0, repaired: 0 })
+  })
+
+  it('lets items leave one by one', async () => {
+    const { parts } = await askAll(scriptedLlm([wrapped(20)], native), { prompt })
+    expect(parts.length).toBeGreaterThan(5)
+  })
+
+  it('is honest when it is empty', async () => {
+    const { end } = await askAll(scriptedLlm(['{"items": []}'], native), { prompt })
+    expect(end).toMatchObject({ accepted: 0, incomplete: undefined })
+  })
+
+  it('keeps, cut at every byte, all items that are complete, and is whole with a server that goes on properly', async () => {
+    const whole = wrapped(50)
+    const never = testPrompt({ jsonSchema: itemSchema, maxContinuations: 0 })
+    let at = whole.indexOf('[') + 1
+    const ends = items(50).map((item) => {
+      at += JSON.stringify(item).length + 1
+      return at - 1
+    })
+    for (let cut = ends[0]!; cut <= whole.length; cut += 7) {
+      const reply: ScriptedReply = { pieces: [whole.slice(0, cut)], finish: 'length' }
+      const complete = ends.filter((end) => end <= cut).length
+      expect((await askAll(scriptedLlm([reply], native), { prompt: never })).items).toEqual(items(complete))
+      const goOn = continuing(50)
+      const llm = scriptedLlm((request, call) => (call === 1 ? reply : goOn(request)), native)
+      const { items: found, end } = await askAll(llm, { prompt })
+      expect(found).toEqual(items(50))
+      expect(end.truncated).toBe(false)
+    }
+  })
+
+  it('is asked for again in its own form', async () => {
+    const llm = scriptedLlm(['{"items":[{"e":"mill","w":"x"}]}', '{"items":[{"e":"mill","d":"x"}]}'], native)
+    const { items: found } = await askAll(llm, { prompt })
+    expect(found).toEqual([{ e: 'mill', d: 'x' }])
+    expect(llm.requests[1]!.extras).toEqual(llm.requests[0]!.extras)
+  })
+})
+
+describe('the form of a jsonl prompt', () => {
+  it('is lines where the server is not known to keep to a schema, or is not to', async () => {
+    for (const llm of [scriptedLlm(['']), scriptedLlm([''], { constrains: true })]) {
+      const plain = testPrompt({ jsonSchema: itemSchema, outputMode: 'text-based' })
+      await askAll(llm, { prompt: llm.requests === undefined ? prompt : plain })
+      expect(llm.requests[0]!.extras).toBeUndefined()
+    }
+    const unsure = scriptedLlm([''])
+    await askAll(unsure, { prompt })
+    expect(unsure.requests[0]!.extras).toBeUndefined()
+  })
+
+  it('is what the prompt says', async () => {
+    for (const [outputMode, extras] of [
+      ['openai', { response_format: { type: 'json_schema' } }],
+      ['openai_oo', { response_format: { type: 'json_object' } }],
+      ['ollama', { format: { type: 'object' } }],
+      ['ollama_oo', { format: 'json' }],
+    ] as const) {
+      const llm = scriptedLlm([wrapped(2)])
+      const { items: found } = await askAll(llm, {
+        prompt: testPrompt({ jsonSchema: itemSchema, outputMode }),
+      })
+      expect(found).toEqual(items(2))
+      expect(llm.requests[0]!.extras).toMatchObject(extras)
+    }
+  })
+
+  it("is else what the model says, and told with the reply's end", async () => {
+    const said = async (outputMode: AnswerMode | undefined, own?: AnswerMode) => {
+      const scripted = scriptedLlm([outputMode === 'fallback' ? JSON.stringify(itemOf(0)) : wrapped(1)])
+      const llm = { ...scripted, ...(outputMode && { outputMode }) }
+      const asked = { ...prompt, ...(own && { outputMode: own }) }
+      const { end, items: found } = await askAll(llm, { prompt: asked })
+      expect(found).toEqual(items(1))
+      return [end.outputMode, Object.keys(scripted.requests[0]!.extras ?? {})]
+    }
+    expect(await said('native')).toEqual(['native', ['response_format']])
+    expect(await said('fallback')).toEqual(['text-based', []])
+    expect(await said('native', 'ollama_oo')).toEqual(['ollama_oo', ['format']])
+  })
+
+  it('falls back to lines, with a note, for a schema that cannot be put to a server', async () => {
+    const notes: string[] = []
+    const llm = scriptedLlm(['{"a": 1}\n'], native)
+    const open = testPrompt({ jsonSchema: { type: 'object', minProperties: 1 }, outputMode: 'openai' })
+    const { items: found } = await askAll(llm, { prompt: open, onNote: (note) => notes.push(note) })
+    expect(found).toEqual([{ a: 1 }])
+    expect(llm.requests[0]!.extras).toBeUndefined()
+    expect(notes).toHaveLength(1)
+  })
+
+  it('falls back to lines where the server refuses the schema, and remembers that', async () => {
+    const details = { status: 400, param: 'response_format', server: 'response_format is not supported' }
+    const error = new GraphmillError('llm_request_invalid', 'refused', { details })
+    const llm = scriptedLlm(
+      ({ extras }) => (extras ? { text: '', error } : { text: `${JSON.stringify(itemOf(0))}\n` }),
+      native,
+    )
+    const refusing = { ...llm, circuit: 'llm:refusing', requests: llm.requests }
+    const notes: string[] = []
+    const onNote = (note: string) => notes.push(note)
+    for (let n = 0; n < 2; n++) expect((await askAll(refusing, { prompt, onNote })).items).toEqual(items(1))
+    expect(llm.requests).toHaveLength(3)
+    expect(notes).toHaveLength(1)
+  })
+
+  it('is told by what llama.cpp and vLLM say of their models', async () => {
+    for (const [owner, expected] of [
+      ['llamacpp', true],
+      ['vllm', true],
+      ['library', false],
+      ['openai', false],
+    ] as const) {
+      let asked = 0
+      const fetch = async () => {
+        asked++
+        return Response.json({ object: 'list', data: [{ id: 'm', object: 'model', owned_by: owner }] })
+      }
+      const llm = createOpenAi({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', fetch: fetch as never })
+      const { signal } = new AbortController()
+      const answers = await Promise.all([llm.constrains!(signal), llm.constrains!(signal)])
+      expect(answers).toEqual([expected, expected])
+      expect(await llm.constrains!(signal)).toBe(expected)
+      expect(asked).toBe(1)
+    }
+  })
+})

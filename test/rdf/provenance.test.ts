@@ -1,0 +1,207 @@
+import { describe, expect, test } from 'vitest'
+import type { FactTriples } from '../../src/rdf/facts.ts'
+import { definitionContexts, definitionTriples, relationshipTriples } from '../../src/rdf/facts.ts'
+import {
+  chunkProvenance,
+  documentProvenance,
+  type Extraction,
+  subgraphProvenance,
+} from '../../src/rdf/provenance.ts'
+import type { Term, Triple } from '../../src/rdf/term.ts'
+import { keys } from './quads.ts'
+
+const extraction: Extraction = {
+  chunkId: 'notes/0/3',
+  unit: 'extract-definitions',
+  run: { id: '0198c0de-0000-7000-8000-000000000001', startedAt: Date.UTC(2026, 7, 5, 12, 30) },
+  version: '0.1.0',
+}
+const definition = definitionTriples({ entity: 'Ada', definition: 'A mathematician' })
+const relationship = relationshipTriples({
+  subject: 'Byron',
+  predicate: 'knew',
+  object: 'Babbage',
+  objectEntity: true,
+})
+const literal = relationshipTriples({
+  subject: 'Ada',
+  predicate: 'born',
+  object: '1815',
+  objectEntity: false,
+})
+
+describe('subgraph provenance', () => {
+  test('has TrustGraph’s triples, in its order, in urn:graph:source', () => {
+    const triples = subgraphProvenance(
+      { ...extraction, model: 'm1', ontologies: ['http://o.org/', 'mills'] },
+      definition.stated,
+    )
+    const subgraph = triples[0]?.s.iri ?? ''
+    const activity = triples[4]?.o.iri ?? ''
+    const agent = 'https://trustgraph.ai/agent/extract-definitions'
+    expect(subgraph).toMatch(
+      /^https:\/\/trustgraph\.ai\/subgraph\/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
+    )
+    expect(activity).toMatch(
+      /^https:\/\/trustgraph\.ai\/activity\/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
+    )
+    expect(triples[0]?.o).toMatchObject({ type: 't', triple: definition.triples[1] })
+    expect(triples.slice(1).map(said)).toEqual([
+      [subgraph, 'rdf:type', 'http://www.w3.org/ns/prov#Entity'],
+      [subgraph, 'rdf:type', 'https://trustgraph.ai/ns/Subgraph'],
+      [subgraph, 'prov:wasDerivedFrom', 'urn:graphmill:chunk:notes/0/3'],
+      [subgraph, 'prov:wasGeneratedBy', activity],
+      [activity, 'rdf:type', 'http://www.w3.org/ns/prov#Activity'],
+      [activity, 'rdfs:label', '"extract-definitions extraction"'],
+      [activity, 'prov:used', 'urn:graphmill:chunk:notes/0/3'],
+      [activity, 'prov:wasAssociatedWith', agent],
+      [activity, 'prov:startedAtTime', '"2026-08-05T12:30:00.000Z"'],
+      [activity, 'tg:componentVersion', '"0.1.0"'],
+      [agent, 'rdf:type', 'http://www.w3.org/ns/prov#Agent'],
+      [agent, 'rdfs:label', '"extract-definitions"'],
+      [activity, 'tg:llmModel', '"m1"'],
+      [activity, 'tg:ontology', 'http://o.org/'],
+      [activity, 'tg:ontology', 'urn:graphmill:ontology:mills'],
+    ])
+    expect(new Set(triples.map(({ g }) => g))).toEqual(new Set(['urn:graph:source']))
+  })
+
+  test.each([
+    ['one definition', [definition], 15],
+    ['one relationship between entities', [relationship], 17],
+    ['one relationship to a literal', [literal], 16],
+    ['a definition and a relationship', [definition, relationship], 20],
+  ])('%s comes to TrustGraph’s number of triples', (_, facts, count) => {
+    expect(keys(published(facts)).length).toBe(count)
+  })
+
+  test('one definition comes with two contexts', () => {
+    expect(definitionContexts({ entity: 'Ada', definition: 'A mathematician' }, 'notes/0/3')).toHaveLength(2)
+  })
+
+  test('a repeat adds nothing, and a further part of the run only what it states', () => {
+    const whole = published([definition, relationship])
+    const parts = [...published([definition]), ...published([relationship]), ...published([definition])]
+    expect(keys(parts)).toEqual(keys(whole))
+  })
+
+  test('another chunk, unit or run has another subgraph and another activity', () => {
+    const others: Extraction[] = [
+      extraction,
+      { ...extraction, chunkId: 'notes/0/4' },
+      { ...extraction, unit: 'extract-topics' },
+      { ...extraction, run: { ...extraction.run, id: 'another' } },
+    ]
+    const named = others.map((each) => subgraphProvenance(each, []))
+    expect(new Set(named.map((triples) => triples[0]?.s.iri)).size).toBe(others.length)
+    expect(new Set(named.map((triples) => triples[3]?.o.iri)).size).toBe(others.length)
+  })
+})
+
+describe('document and chunk provenance', () => {
+  test('says what the document is', () => {
+    const source = {
+      documentId: 'notes',
+      title: 'My notes',
+      uri: 'file:///my notes.txt',
+      mediaType: 'text/plain',
+    }
+    expect(documentProvenance(source).map(said)).toEqual([
+      ['urn:graphmill:document:notes', 'rdf:type', 'http://www.w3.org/ns/prov#Entity'],
+      ['urn:graphmill:document:notes', 'rdf:type', 'https://trustgraph.ai/ns/Document'],
+      ['urn:graphmill:document:notes', 'dc:title', '"My notes"'],
+      ['urn:graphmill:document:notes', 'rdfs:label', '"My notes"'],
+      ['urn:graphmill:document:notes', 'dc:source', 'file:///my%20notes.txt'],
+      ['urn:graphmill:document:notes', 'tg:mimeType', '"text/plain"'],
+    ])
+  })
+
+  test('leaves out what is not known of a document, and keeps a path as text', () => {
+    expect(documentProvenance({ documentId: 'd', title: '', uri: '', mediaType: '' })).toHaveLength(2)
+    const [, , source] = documentProvenance({ documentId: 'd', title: '', uri: './a.txt', mediaType: '' })
+    expect(source?.o).toMatchObject({ type: 'l', value: './a.txt' })
+  })
+
+  test('says where in the document the chunk stands, and what cut it', () => {
+    const triples = chunkProvenance({
+      documentId: 'notes',
+      chunkId: 'notes/1/3',
+      part: 1,
+      index: 3,
+      offset: 5700,
+      length: 1900,
+      size: 2000,
+      overlap: 100,
+      component: 'chunk-text',
+      version: '0.1.0',
+      startedAt: 0,
+    })
+    const chunk = 'urn:graphmill:chunk:notes/1/3'
+    const activity = triples[3]?.o.iri ?? ''
+    expect(triples.map(said)).toEqual([
+      [chunk, 'rdf:type', 'http://www.w3.org/ns/prov#Entity'],
+      [chunk, 'rdf:type', 'https://trustgraph.ai/ns/Chunk'],
+      [chunk, 'prov:wasDerivedFrom', 'urn:graphmill:document:notes'],
+      [chunk, 'prov:wasGeneratedBy', activity],
+      [activity, 'rdf:type', 'http://www.w3.org/ns/prov#Activity'],
+      [activity, 'rdfs:label', '"chunk-text extraction"'],
+      [activity, 'prov:used', 'urn:graphmill:document:notes'],
+      [activity, 'prov:wasAssociatedWith', 'https://trustgraph.ai/agent/chunk-text'],
+      [activity, 'prov:startedAtTime', '"1970-01-01T00:00:00.000Z"'],
+      [activity, 'tg:componentVersion', '"0.1.0"'],
+      ['https://trustgraph.ai/agent/chunk-text', 'rdf:type', 'http://www.w3.org/ns/prov#Agent'],
+      ['https://trustgraph.ai/agent/chunk-text', 'rdfs:label', '"chunk-text"'],
+      [chunk, 'rdfs:label', '"Chunk 1/3"'],
+      [chunk, 'tg:partIndex', '"1"'],
+      [chunk, 'tg:chunkIndex', '"3"'],
+      [chunk, 'tg:charOffset', '"5700"'],
+      [chunk, 'tg:charLength', '"1900"'],
+      [activity, 'tg:chunkSize', '"2000"'],
+      [activity, 'tg:chunkOverlap', '"100"'],
+    ])
+  })
+
+  test('the subgraph hangs on the chunk, and the chunk on the document', () => {
+    const chunk = {
+      ...extraction,
+      documentId: 'notes',
+      part: 0,
+      index: 3,
+      offset: 0,
+      length: 1,
+      size: 1,
+      overlap: 0,
+    }
+    const [, , derived] = chunkProvenance({ ...chunk, component: 'chunk-text', startedAt: 0 })
+    const parent = subgraphProvenance(extraction, []).find(({ p }) => p.iri?.endsWith('#wasDerivedFrom'))
+    const [document] = documentProvenance({ documentId: 'notes', title: '', uri: '', mediaType: '' })
+    expect(parent?.o).toEqual(derived?.s)
+    expect(derived?.o).toEqual(document?.s)
+  })
+})
+
+function published(facts: readonly FactTriples[]): Triple[] {
+  const stated = facts.flatMap((fact) => fact.stated)
+  return [...facts.flatMap((fact) => fact.triples), ...subgraphProvenance(extraction, stated)]
+}
+
+const prefixes = {
+  'http://www.w3.org/1999/02/22-rdf-syntax-ns#': 'rdf:',
+  'http://www.w3.org/2000/01/rdf-schema#': 'rdfs:',
+  'http://www.w3.org/ns/prov#': 'prov:',
+  'http://purl.org/dc/elements/1.1/': 'dc:',
+  'https://trustgraph.ai/ns/': 'tg:',
+}
+
+/** Subject, predicate with its prefix, object; literals in quotes, without datatype or language. */
+function said({ s, p, o }: Triple): [string | null, string, string | null] {
+  const predicate = Object.entries(prefixes).reduce(
+    (text, [long, short]) => text.replace(long, short),
+    p.iri ?? '',
+  )
+  return [s.iri, predicate, object(o)]
+}
+
+function object(term: Term): string | null {
+  return term.type === 'l' && !term.datatype && !term.language ? `"${term.value}"` : term.iri
+}

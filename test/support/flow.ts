@@ -1,0 +1,133 @@
+// A flow of some processors on the memory broker, for tests: send messages in, see what comes out.
+import { pino } from 'pino'
+import type { Broker } from '../../src/broker/broker.ts'
+import { createMemoryCluster, type MemoryCluster } from '../../src/broker/memory.ts'
+import { GraphmillError } from '../../src/errors.ts'
+import { type OutputPort, outputRoute, payloadOf, type ReplyPort } from '../../src/flow/ports.ts'
+import type { AnyProcessor, FlowSettings } from '../../src/flow/processor.ts'
+import { type Mill, type MillOptions, run } from '../../src/flow/run.ts'
+import { createGovernor } from '../../src/llm/governor.ts'
+import type { Llm } from '../../src/llm/llm.ts'
+import { type Codec, createCodec } from '../../src/messages/codec.ts'
+import type { Header, Message, TypedPayload } from '../../src/messages/envelope.ts'
+import { loadSchemas } from '../../src/messages/registry.ts'
+import { loadCatalogue } from '../../src/prompt/catalogue.ts'
+
+export const settings: FlowSettings = {
+  extractors: ['extract-definitions', 'extract-relationships', 'extract-topics'],
+  chunkSize: 2000,
+  chunkOverlap: 100,
+}
+
+export const scope = { workspace: 'default', flow: 'default' }
+
+/** A model that must not be asked. */
+export const noLlm: Llm = {
+  provider: 'openai',
+  model: 'none',
+  destination: 'nowhere',
+  circuit: 'llm:none',
+  stream() {
+    throw new GraphmillError('llm_not_configured', 'This test has no model.')
+  },
+  async ready() {},
+}
+
+export interface TestFlow {
+  readonly cluster: MemoryCluster
+  readonly broker: Broker
+  readonly codec: Codec
+  readonly mill: Mill
+  /** Publishes a message as a source would; resolves to its id. */
+  send(port: Exclude<OutputPort, ReplyPort>, payload: unknown, header?: Partial<Header>): Promise<string>
+  topic(port: Exclude<OutputPort, ReplyPort>): string
+  /** The next `count` messages of a topic, from its beginning. */
+  first(topic: string, count: number): Promise<Message[]>
+  /** All messages that a topic holds now. */
+  all(topic: string): Promise<Message[]>
+  stop(): Promise<void>
+}
+
+let sent = 0
+
+export async function startFlow(
+  processors: readonly AnyProcessor[],
+  more: Partial<MillOptions> & { cluster?: MemoryCluster } = {},
+): Promise<TestFlow> {
+  const { cluster = createMemoryCluster(), ...rest } = more
+  const broker = cluster.connect()
+  const codec = createCodec(loadSchemas())
+  const stop = new AbortController()
+  const options: MillOptions = {
+    broker,
+    processors,
+    codec,
+    flows: [{ ...scope, settings }],
+    llm: noLlm,
+    governor: createGovernor({}),
+    prompts: await loadCatalogue(),
+    store: { write: async () => undefined, close: async () => undefined },
+    log: pino({ level: 'silent' }),
+    clock: { now: () => Date.now() },
+    ids: { next: () => `id-${++sent}` },
+    ...rest,
+  }
+  const mill = await run(options, stop.signal)
+  const topic = (port: Exclude<OutputPort, ReplyPort>) => outputRoute(port, { space: 'gm', ...scope }).topic
+  const decode = (entry: { value: Uint8Array; headers: Readonly<Record<string, string>> }) =>
+    codec.decode(entry.value, entry.headers)
+  return {
+    cluster,
+    broker,
+    codec,
+    mill,
+    topic,
+    async send(port, payload, header = {}) {
+      const id = header.id ?? `sent-${++sent}`
+      const full = {
+        source: 'test',
+        time: Date.now(),
+        ...scope,
+        collection: 'default',
+        documentId: 'urn:d',
+        chunkId: 'urn:d/0/0',
+        correlationId: id,
+        causationId: '',
+        replyTo: null,
+        deadline: null,
+        traceparent: null,
+        ...header,
+      }
+      const typed = { type: payloadOf[port], payload } as TypedPayload
+      const route = outputRoute(port, { space: 'gm', ...scope })
+      const key = route.key === 'id' ? id : full[route.key]
+      await broker.publish(codec.encode(full, typed, { topic: route.topic, key, salt: '', id: () => id }))
+      return id
+    },
+    async first(name, count) {
+      const messages: Message[] = []
+      for await (const entry of broker.read(
+        { topic: name, from: 'earliest', until: 'never' },
+        AbortSignal.timeout(20_000),
+      )) {
+        messages.push(decode(entry))
+        if (messages.length === count) break
+      }
+      return messages
+    },
+    async all(name) {
+      const messages: Message[] = []
+      for await (const entry of broker.read(
+        { topic: name, from: 'earliest', until: 'end' },
+        AbortSignal.timeout(20_000),
+      ))
+        messages.push(decode(entry))
+      return messages
+    },
+    async stop() {
+      await mill.stop(0)
+      stop.abort()
+      await broker.close()
+    },
+  }
+}
