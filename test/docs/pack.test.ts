@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { delimiter, dirname, join } from 'node:path'
+import { delimiter, dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
@@ -33,19 +33,37 @@ function packageNodeInReach(path: string): boolean {
   }
 }
 
+/**
+ * A project that depends on the packed program alone, locked to the versions that graphmill was tested with: what a registry
+ * offers as newest on some day is not what this test is about.
+ */
+function writeProject(folder: string, tarball: string): void {
+  const read = (name: string) => JSON.parse(readFileSync(resolve(import.meta.dirname, '../..', name), 'utf8'))
+  const { dependencies, optionalDependencies, peerDependencies, peerDependenciesMeta, bin, version } =
+    read('package.json')
+  const locked = Object.entries<{ dev?: boolean }>(read('package-lock.json').packages)
+  const project = { name: 'somebody', private: true, dependencies: { graphmill: `file:${tarball}` } }
+  const packages = {
+    '': project,
+    'node_modules/graphmill': {
+      ...{ version, resolved: `file:${tarball}`, bin },
+      ...{ dependencies, optionalDependencies, peerDependencies, peerDependenciesMeta },
+    },
+    ...Object.fromEntries(locked.filter(([path, { dev }]) => path !== '' && !dev)),
+  }
+  writeFileSync(join(folder, 'package.json'), JSON.stringify(project))
+  writeFileSync(join(folder, 'package-lock.json'), JSON.stringify({ lockfileVersion: 3, packages }))
+}
+
 /** The environment of this test with its own Node first on the path. */
 const env = { ...process.env, PATH: `${dirname(process.execPath)}${delimiter}${process.env['PATH']}` }
 
 test('the packed program runs where it is installed, from nothing but its package', async (context) => {
   await run('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], { env })
   const [tarball] = readdirSync(folder)
-  writeFileSync(join(folder, 'package.json'), '{"name":"somebody","private":true}')
+  writeProject(folder, tarball!)
   writeFileSync(join(folder, 'mill.txt'), 'A mill is a machine that grinds grain.')
-  await run(
-    'npm',
-    ['install', '--no-audit', '--no-fund', '--omit=dev', '--omit=optional', join(folder, tarball!)],
-    { cwd: folder, env },
-  )
+  await run('npm', ['ci', '--no-audit', '--no-fund', '--omit=optional'], { cwd: folder, env })
   const { stdout, stderr } = await run(join(folder, 'node_modules/.bin/graphmill'), ['extract', 'mill.txt'], {
     cwd: folder,
     env,
