@@ -82,6 +82,7 @@ function requestOf({ system, prompt, responseFormat }: TextCompletionRequest, ll
       ...(system === '' ? [] : [{ role: 'system', content: system } as const]),
       { role: 'user', content: prompt },
     ],
+    ...(llm.sampling && { sampling: llm.sampling }),
     ...(format && { extras: llm.provider === 'ollama' ? ollamaFormat(format) : { response_format: format } }),
   }
 }

@@ -34,7 +34,7 @@ export function estimator(estimate: Estimate) {
       const terms = decodeTerms(payload.terms)
       const prompt = prompts.get(promptId)
       const { form } = await chooseForm(prompt, llm, signal)
-      const request = form.constrain(requestOf(prompt, terms))
+      const request = form.constrain(requestOf(prompt, terms, llm))
       const remembered = await replies?.get(runKey(scope.workspace, llm, request))
       estimate.requests++
       if (remembered?.form !== undefined) estimate.remembered++

@@ -50,6 +50,7 @@ export function addExtract(program: Command): void {
     'llm',
     'model',
     'llm-timeout',
+    'temperature',
     'num-ctx',
     'output-mode',
     'concurrency',

@@ -123,6 +123,12 @@ function readValue(entry: OptionEntry, place: string, value: unknown): unknown {
         throw wrong(`must be a whole number from ${entry.least ?? 1} on`)
       return count
     }
+    case 'number': {
+      const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
+      if (typeof number !== 'number' || !Number.isFinite(number) || number < 0)
+        throw wrong('must be a number from 0 on')
+      return number
+    }
     case 'flag': {
       if (value === true || value === 'true' || value === '1') return true
       if (value === false || value === 'false' || value === '0') return false

@@ -12,6 +12,7 @@ export const flowOptions = [
   'collection',
   'llm',
   'model',
+  'temperature',
   'prompts',
   'output-mode',
   'extractors',

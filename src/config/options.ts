@@ -1,7 +1,7 @@
 // Every option of graphmill in one table. An option is a flag, an environment variable (GRAPHMILL_ and its name in capitals)
 // and a key of the configuration file; flag goes before environment, then file, then default.
 interface Entry {
-  readonly type: 'text' | 'count' | 'flag' | 'list'
+  readonly type: 'text' | 'count' | 'number' | 'flag' | 'list'
   /** What stands behind the flag in the help. */
   readonly value?: string
   readonly help: string
@@ -62,6 +62,11 @@ export const optionTable = {
   llm: { type: 'text', value: 'PROVIDER', help: 'model provider', choices: ['openai', 'ollama', 'offline'] },
   model: { type: 'text', value: 'NAME', help: 'model; may be left out where the server has just one' },
   'llm-timeout': { type: 'count', value: 'SECONDS', help: 'longest time for one model call', default: 120 },
+  temperature: {
+    type: 'number',
+    value: 'NUMBER',
+    help: 'sampling temperature, where the prompt sets none of its own; not sent unless set',
+  },
   'num-ctx': {
     type: 'count',
     value: 'TOKENS',
@@ -225,7 +230,7 @@ export const optionTable = {
 export type OptionName = keyof typeof optionTable
 export type OptionEntry = Entry
 
-type ValueOf<E> = E extends { readonly type: 'count' }
+type ValueOf<E> = E extends { readonly type: 'count' | 'number' }
   ? number
   : E extends { readonly type: 'flag' }
     ? boolean

@@ -64,6 +64,8 @@ export interface Llm {
   readonly jsonType?: string
   /** How this model is asked for JSON where neither the call nor the prompt says so: `--output-mode`. */
   readonly outputMode?: AnswerMode
+  /** What its requests are sampled with where neither the call nor the prompt says so: `--temperature`. Default: nothing. */
+  readonly sampling?: Sampling
   /** The key of this model's circuit: `llm:<provider> <destination> <model>`. */
   readonly circuit: string
   /**

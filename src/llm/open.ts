@@ -18,8 +18,12 @@ export async function openLlm(
   signal: AbortSignal,
 ): Promise<Llm> {
   const llm = await openModel(config, fallback, signal)
-  const outputMode = config.options['output-mode']
-  return outputMode === undefined ? llm : { ...llm, outputMode }
+  const { 'output-mode': outputMode, temperature } = config.options
+  return {
+    ...llm,
+    ...(outputMode !== undefined && { outputMode }),
+    ...(temperature !== undefined && { sampling: { temperature } }),
+  }
 }
 
 async function openModel(config: Config, fallback: 'offline' | undefined, signal: AbortSignal): Promise<Llm> {

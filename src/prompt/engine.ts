@@ -68,7 +68,7 @@ async function* askIn(form: ItemsForm, options: AskOptions): AsyncGenerator<RunP
     yield* live(form, options, undefined)
     return
   }
-  const request = form.constrain(requestOf(prompt, terms))
+  const request = form.constrain(requestOf(prompt, terms, llm))
   const { replies, workspace } = cache
   const record = await openRecord({ cache: replies, workspace, prompt, llm, request, signal })
   try {
@@ -137,8 +137,8 @@ function callsOf({ llm, limits, signal }: AskOptions, more: Partial<CallsOptions
 }
 
 function hear(form: ItemsForm, options: AskOptions, calls: Calls): AsyncGenerator<Heard, void> {
-  const { prompt, terms, limits, signal } = options
-  const request = (about: Terms) => form.constrain(requestOf(prompt, about))
+  const { prompt, terms, llm, limits, signal } = options
+  const request = (about: Terms) => form.constrain(requestOf(prompt, about, llm))
   const asking: Asking = {
     prompt,
     terms,
@@ -161,14 +161,14 @@ function hear(form: ItemsForm, options: AskOptions, calls: Calls): AsyncGenerato
 }
 
 /** The first request of a run. Throws `prompt_render_failed`. */
-export function requestOf(prompt: Prompt, terms: Terms): CompletionRequest {
+export function requestOf(prompt: Prompt, terms: Terms, llm: Llm): CompletionRequest {
   const { system, user } = prompt.render(terms)
   return {
     messages: [
       ...(system === '' ? [] : [{ role: 'system', content: system } as const]),
       { role: 'user', content: user },
     ],
-    sampling: prompt.sampling,
+    sampling: { ...llm.sampling, ...prompt.sampling },
     origin: { promptId: prompt.id, terms, schema: prompt.jsonSchema },
   }
 }

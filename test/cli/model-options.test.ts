@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { graphmill } from '../support/command.ts'
 import { startLlmServer } from '../support/llm-server.ts'
 import { startOllamaServer } from '../support/ollama-server.ts'
@@ -32,6 +32,48 @@ test('Ollama: its only model, asked with a context length of 8192 or of --num-ct
     { model: 'test-model:latest', options: { num_ctx: 16384 } },
   ])
   expect([plain.code, longer.code]).toEqual([0, 0])
+})
+
+describe('--temperature', () => {
+  const topics = ['--extractors', 'topics']
+
+  test('is sent to an OpenAI-compatible server and to Ollama, 0 too, and not at all unless it is set', async () => {
+    const line = '{"topic":"mills","definition":"machines"}\n'
+    const [openai, ollama] = [await startLlmServer(), await startOllamaServer({ text: line })]
+    for (const env of [{ OPENAI_BASE_URL: openai.url }, { OLLAMA_HOST: ollama.host }] as const)
+      for (const set of [[], ['--temperature', '0'], ['--temperature', '0.7']])
+        expect((await extract({ ...env }, ...topics, ...set)).code).toBe(0)
+    const bodies = openai.requests
+      .filter(({ path }) => path.endsWith('/completions'))
+      .map(({ body }) => body!)
+    const options = ollama.requests
+      .filter(({ path }) => path === '/api/chat')
+      .map(({ body }) => body!.options!)
+    await Promise.all([openai.close(), ollama.close()])
+    for (const sent of [bodies, options]) {
+      expect(sent.map(({ temperature }) => temperature)).toEqual([undefined, 0, 0.7])
+      expect('temperature' in sent[0]!).toBe(false)
+    }
+  })
+
+  test("gives way to a prompt's own, and a reply at another temperature is not remembered", async () => {
+    const server = await startLlmServer()
+    const prompt = join(folder, 'extract-topics.yaml')
+    const own = 'response-type: jsonl\ntemperature: 0.2\nprompt: "Topics of {{text}}"\n'
+    writeFileSync(prompt, own)
+    const env = {
+      OPENAI_BASE_URL: server.url,
+      GRAPHMILL_CACHE_DIR: join(folder, 'cache'),
+      GRAPHMILL_NO_CACHE: '',
+    }
+    await extract(env, ...topics, '--temperature', '1', '--prompts', prompt)
+    for (const set of ['0', '1', '0', '1']) await extract(env, ...topics, '--temperature', set)
+    const sent = server.requests
+      .filter(({ path }) => path.endsWith('/completions'))
+      .map(({ body }) => body!['temperature'])
+    await server.close()
+    expect(sent).toEqual([0.2, 0, 1])
+  })
 })
 
 test('--llm chooses where two servers are configured', async () => {

@@ -24,6 +24,8 @@ function written({ type, choices, least = 1 }: OptionEntry): fc.Arbitrary<string
   switch (type) {
     case 'count':
       return fc.integer({ min: least, max: 1_000_000 })
+    case 'number':
+      return fc.constantFrom(0, 0.25, 1, 2)
     case 'flag':
       return fc.boolean()
     case 'list':
@@ -89,7 +91,8 @@ describe('every option', () => {
 
   test.each(names)('%s of a wrong type is refused with the file and the key', (name) => {
     const { type, secret } = entryOf(name)
-    const wrong = type === 'count' ? 'many' : type === 'flag' ? 'perhaps' : { a: 'secret' }
+    const wrong =
+      type === 'count' || type === 'number' ? 'many' : type === 'flag' ? 'perhaps' : { a: 'secret' }
     const message = fromFile(stringify({ [name]: wrong }))
     expect(message).toContain(`configuration_invalid: ${file}: ${name} must be`)
     if (secret) expect(message).not.toContain('object')
@@ -134,6 +137,8 @@ test('an error names the place where the value was given', () => {
   expect(refused({ concurrency: 'x' }, {})).toMatch(
     /: --concurrency must be a whole number from 1 on, not "x"/,
   )
+  expect(refused({ temperature: '-1' }, {})).toMatch(/: --temperature must be a number from 0 on, not "-1"/)
+  expect(refused({}, { GRAPHMILL_TEMPERATURE: 'Infinity' })).toMatch(/: GRAPHMILL_TEMPERATURE must be/)
   expect(refused({}, { GRAPHMILL_CONCURRENCY: '0' })).toMatch(/: GRAPHMILL_CONCURRENCY must be/)
 })
 

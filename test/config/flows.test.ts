@@ -59,6 +59,17 @@ describe('a flows file', () => {
     expect(flow!.origins['chunk-size']).toBe('flag')
   })
 
+  test('may give a flow a model and a temperature of its own', () => {
+    const flows = read('flows:\n  - {flow: a, llm: ollama, model: m, temperature: 0}\n  - {flow: b}\n')
+    expect(flows.map(({ options: { llm, model, temperature } }) => [llm, model, temperature])).toEqual([
+      ['ollama', 'm', 0],
+      [undefined, undefined, undefined],
+    ])
+    expect(refusal('flows: [{temperature: hot}]\n')).toMatch(
+      /^configuration_invalid: .*flow 1: temperature must be a number from 0 on, not "hot"\./,
+    )
+  })
+
   test('is refused with file, flow and a suggestion for an unknown key', () => {
     expect(refusal('flows:\n  - {workspace: a, chunk-sise: 9}\n')).toMatch(
       /^configuration_invalid: .*flows\.yaml: flow 1: .*chunk-sise.*Did you mean chunk-size\?/,

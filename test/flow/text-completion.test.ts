@@ -89,6 +89,16 @@ describe('a request for text', () => {
     ])
   })
 
+  test('is asked at the temperature of the flow, where it has one', async () => {
+    server = await startLlmServer({})
+    const llm = createOpenAi({ baseUrl: server.url, apiKey: 'k', model: 'm' })
+    flow = await startFlow([textCompletion], { llm: { ...llm, sampling: { temperature: 0.3 } } })
+    await flow.broker.ensureTopics([topicSpec(replyTo)])
+    await ask(flow, { prompt: 'Hello' })
+    await partsOf(flow)
+    expect(server.requests[0]!.body).toMatchObject({ temperature: 0.3 })
+  })
+
   test('sends no system message where there is none', async () => {
     const { server, flow } = await start({})
     await ask(flow, { prompt: 'Hello' })

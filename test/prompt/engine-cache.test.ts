@@ -143,6 +143,24 @@ describe('a run that is over', () => {
     }
   })
 
+  it("is asked for anew at another temperature of the model, unless the prompt's own goes before it", async () => {
+    const at = (temperature: number) => ({ ...scriptedLlm([linesOf(1)]), sampling: { temperature } })
+    const plain = scriptedLlm([linesOf(1)])
+    const models = [plain, at(0), at(1), at(0)]
+    for (const llm of models) await askAll(llm, { cache })
+    expect(models.map(({ requests }) => requests.map(({ sampling }) => sampling))).toEqual([
+      [{}],
+      [{ temperature: 0 }],
+      [{ temperature: 1 }],
+      [],
+    ])
+    const prompt = testPrompt({ jsonSchema: itemSchema, sampling: { temperature: 0.5, maxTokens: 9 } })
+    const [cold, hot] = [at(0), at(1)]
+    for (const llm of [cold, hot]) await askAll(llm, { cache, prompt })
+    expect(cold.requests.map(({ sampling }) => sampling)).toEqual([{ temperature: 0.5, maxTokens: 9 }])
+    expect(hot.requests).toHaveLength(0)
+  })
+
   it('is read as a new run, without a call, when the schema has changed', async () => {
     const first = await askAll(scriptedLlm([linesOf(2)]), { cache })
     const loose = testPrompt({ jsonSchema: { type: 'object' } })
