@@ -20,6 +20,8 @@ export interface AnswerJsonOptions extends Omit<CompletionRequest, 'messages'> {
    * without a schema nothing is asked for, and the JSON is looked for in the reply.
    */
   readonly mode?: AnswerMode | undefined
+  /** Whether to do without the server's own constraint, where no mode is named. Default: where the server has refused it. */
+  readonly unaided?: boolean | undefined
   /** How often a reply that cannot be used is answered. Default 1. */
   readonly reask?: number | undefined
   /** How a schema stands in the prompt. Default `example`. */

@@ -55,6 +55,6 @@ function fits(mode: ResolvedMode, llm: Llm, checked: CheckedSchema | undefined):
 }
 
 /** The mode that asks for the same without the server's help, in the same words' family. */
-function withoutServer(mode: ResolvedMode): ResolvedMode {
+export function withoutServer(mode: ResolvedMode): ResolvedMode {
   return mode === 'native' || mode === 'fallback' ? 'fallback' : 'text-based'
 }

@@ -30,8 +30,8 @@ export interface Run {
 export function newRun({ options, checked, strict, path }: RunOptions): Run {
   const { refusals, second } = path
   const usages: Usage[] = []
-  const wasRefused = checked && second && refusals.has(checked.schema)
-  let current = plan(wasRefused ? second : path.first)
+  const unaided = checked && second && (options.unaided ?? refusals.has(checked.schema))
+  let current = plan(unaided ? second : path.first)
 
   function plan(mode: ResolvedMode): AnswerPlan {
     return planAnswer({ ...options, schema: checked?.schema, mode, as: options.as ?? 'example', strict })

@@ -24,6 +24,8 @@ export interface RecordedCall {
 export interface RunEntry {
   readonly run: { readonly id: string; readonly startedAt: number }
   readonly calls: readonly RecordedCall[]
+  /** The calls do without the server's own constraint, which the run's key has: the server refused it, or could not keep to it. */
+  readonly unaided?: boolean
   /** Only of a run that is over: how its reply was read; a reply that is to be read differently makes another run. */
   readonly form?: string
   /** Only of a run that is over: how much each of its parts holds, in items or characters, and whether it was streamed. */

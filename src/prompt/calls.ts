@@ -4,7 +4,9 @@ import { GraphmillError } from '../errors.ts'
 import type { Budget } from '../llm/budget.ts'
 import { type CallReason, type RecordedCall, requestDigest } from '../llm/cache-entry.ts'
 import type { CompletionEvent, CompletionRequest, FinishReason, Llm, Usage } from '../llm/llm.ts'
+import { isOutputRefusal } from '../llm/output-refusal.ts'
 import type { Spent } from './reply.ts'
+import type { Remembered } from './run-record.ts'
 
 export interface CallsOptions {
   readonly llm: Llm
@@ -12,10 +14,12 @@ export interface CallsOptions {
   readonly signal: AbortSignal
   /** What earlier attempts at this run remembered. Default nothing. */
   readonly recorded?: readonly RecordedCall[]
+  /** Whether they do without the server's own constraint. Default: that is not known yet. */
+  readonly unaided?: boolean | undefined
   /** The model must not be asked: throws Diverged instead. */
   readonly replayOnly?: boolean
   /** Given all calls so far whenever they are worth remembering. Default: nothing is remembered. */
-  readonly remember?: (calls: readonly RecordedCall[]) => void
+  readonly remember?: (made: Remembered) => void
   /** Refuses calls that might cost too much. Default: no limit. */
   readonly budget?: Budget | undefined
 }
@@ -34,8 +38,8 @@ export interface Call {
   readonly events: AsyncIterable<CompletionEvent>
   hear(text: string): void
   end(end: CallEnd): void
-  /** The prompt did not fit the context: the call does not count. */
-  overflow(): void
+  /** It failed. A call whose prompt did not fit, or whose form the server does not take, does not count. */
+  fail(thrown: unknown): void
 }
 
 export interface Calls {
@@ -44,12 +48,14 @@ export interface Calls {
   readonly left: number
   /** The model that answered first. */
   readonly model: string
+  /** Whether the calls do without the server's own constraint; undefined: that is not known yet. */
+  unaided: boolean | undefined
   /** Waits for the budget, where there is one. Throws `cost_limit_reached`, and Diverged where the model must not be asked. */
   open(request: CompletionRequest, reason: CallReason): Promise<Call>
   /** The calls so far are worth remembering: the latest held an item, or was empty honestly. */
   keep(): void
   /** All calls, where they are worth remembering and not too much. */
-  readonly whole: readonly RecordedCall[] | undefined
+  readonly whole: Remembered | undefined
   spent(): Spent[]
   usage(): Usage
   /** The run is over, however it ended: what calls that broke off have cost is guessed. */
@@ -73,6 +79,11 @@ export function createCalls(options: CallsOptions): Calls {
   let replaying = recorded.length > 0 || options.replayOnly === true
   let remembered = 0
   let kept = false
+  let { unaided } = options
+
+  function soFar(): Remembered {
+    return { calls: [...done], ...(unaided && { unaided }) }
+  }
 
   function known(digest: string): RecordedCall | undefined {
     const next = recorded[done.length]
@@ -84,7 +95,13 @@ export function createCalls(options: CallsOptions): Calls {
   return {
     llm,
     get whole() {
-      return kept && remembered <= mostRemembered ? done : undefined
+      return kept && remembered <= mostRemembered ? soFar() : undefined
+    },
+    get unaided() {
+      return unaided
+    },
+    set unaided(is) {
+      unaided = is
     },
     get left() {
       return options.maxCalls - made
@@ -114,7 +131,9 @@ export function createCalls(options: CallsOptions): Calls {
           ends.push({ ...end, reason: old ? 'cached' : reason })
           done.push({ digest, text, ...end, overflow: false })
         },
-        overflow() {
+        fail(thrown) {
+          if (isOutputRefusal(thrown)) made--
+          if (!overflows(thrown)) return
           made--
           const { model } = llm
           const unread = { finishReason: 'error', usage: noUsage, model, reasoned: false } as const
@@ -124,7 +143,7 @@ export function createCalls(options: CallsOptions): Calls {
     },
     keep() {
       kept = true
-      if (!replaying && remembered <= mostRemembered) remember?.([...done])
+      if (!replaying && remembered <= mostRemembered) remember?.(soFar())
     },
     spent: () => addUp(ends),
     usage: () => ({
@@ -136,6 +155,10 @@ export function createCalls(options: CallsOptions): Calls {
       for (const settle of settles) settle(noUsage)
     },
   }
+}
+
+export function overflows(thrown: unknown): boolean {
+  return thrown instanceof GraphmillError && thrown.code === 'context_overflow'
 }
 
 async function* replay(call: RecordedCall): AsyncGenerator<CompletionEvent> {

@@ -5,7 +5,7 @@ import type { CompletionRequest, Llm } from '../llm/llm.ts'
 import { isOutputRefusal } from '../llm/output-refusal.ts'
 import { type Calls, type CallsOptions, createCalls } from './calls.ts'
 import type { Prompt } from './catalogue.ts'
-import { chooseForm, type ItemsForm } from './items-form.ts'
+import { type ChosenForm, chooseForm, type ItemsForm } from './items-form.ts'
 import { hearJson } from './json-reply.ts'
 import { hearJsonl } from './jsonl-reply.ts'
 import { cutParts, type Part, partsOf } from './parts.ts'
@@ -44,39 +44,23 @@ export interface RunPart extends Part {
  * `reasoning_too_long`, and `context_overflow` where splitting the text did not help.
  */
 export async function* ask(options: AskOptions): AsyncGenerator<RunPart, void> {
-  const { prompt, llm, signal } = options
-  const { form, otherwise, note } = await chooseForm(prompt, llm, signal)
-  if (note) options.onNote?.(note)
-  const known = otherwise && refused.has(`${llm.circuit}\n${prompt.id}`)
-  try {
-    yield* askIn(known ? otherwise : form, options)
-  } catch (thrown) {
-    // Only a first call throws this: nothing has left yet.
-    if (!otherwise || known || !isOutputRefusal(thrown)) throw thrown
-    options.onNote?.(`The server does not take the schema of ${prompt.id}. Its model is asked for lines.`)
-    yield* askIn(otherwise, options)
-    refused.add(`${llm.circuit}\n${prompt.id}`)
-  }
-}
-
-/** The prompts that servers refused to constrain, by the server's circuit. */
-const refused = new Set<string>()
-
-async function* askIn(form: ItemsForm, options: AskOptions): AsyncGenerator<RunPart, void> {
   const { cache, prompt, llm, terms, signal } = options
+  const chosen = await chooseForm(prompt, llm, signal)
+  if (chosen.note) options.onNote?.(chosen.note)
   if (!cache) {
-    yield* live(form, options, undefined)
+    yield* live(chosen, options, undefined)
     return
   }
-  const request = form.constrain(requestOf(prompt, terms, llm))
+  // What is wished for finds the run, also where the server refused it and was asked otherwise.
+  const request = chosen.form.constrain(requestOf(prompt, terms, llm))
   const { replies, workspace } = cache
   const record = await openRecord({ cache: replies, workspace, prompt, llm, request, signal })
   try {
-    const parts = record.isOver ? await replayed(form, options, record) : undefined
+    const parts = record.isOver ? await replayed(chosen, options, record) : undefined
     if (parts) {
       await record.leave()
       yield* parts
-    } else yield* live(form, options, record)
+    } else yield* live(chosen, options, record)
   } finally {
     await record.leave()
   }
@@ -84,7 +68,7 @@ async function* askIn(form: ItemsForm, options: AskOptions): AsyncGenerator<RunP
 
 /** A run that asks the model, from where an interrupted one was remembered to have come. */
 async function* live(
-  form: ItemsForm,
+  chosen: ChosenForm,
   options: AskOptions,
   record: RunRecord | undefined,
 ): AsyncGenerator<RunPart, void> {
@@ -93,12 +77,12 @@ async function* live(
   const calls = callsOf(
     options,
     record && {
-      recorded: record.found?.calls ?? [],
-      remember: (done) => record.remember(run, done),
+      ...recordedIn(record),
+      remember: (made) => record.remember(run, made),
     },
   )
   const cuts: number[] = []
-  const parts = partsOf(hear(form, options, calls), { kind: prompt.responseType, streaming })
+  const parts = partsOf(hear(chosen, options, calls), { kind: prompt.responseType, streaming })
   try {
     for await (const { part, weight } of parts) {
       cuts.push(weight)
@@ -112,15 +96,15 @@ async function* live(
 
 /** The parts of the run that was remembered, or undefined where it would go on differently now. */
 async function replayed(
-  form: ItemsForm,
+  chosen: ChosenForm,
   options: AskOptions,
-  { found }: RunRecord,
+  record: RunRecord,
 ): Promise<Iterable<RunPart> | undefined> {
-  const { run, calls: recorded, cut } = found!
-  const calls = callsOf(options, { recorded, replayOnly: true })
+  const { run, cut } = record.found!
+  const calls = callsOf(options, { ...recordedIn(record), replayOnly: true })
   const heard: Heard[] = []
   try {
-    for await (const piece of hear(form, options, calls)) heard.push(piece)
+    for await (const piece of hear(chosen, options, calls)) heard.push(piece)
   } catch {
     options.signal.throwIfAborted()
     return undefined
@@ -131,12 +115,40 @@ async function replayed(
   return parts.map((part) => ({ run, ...part }))
 }
 
+function recordedIn({ found }: RunRecord): Partial<CallsOptions> {
+  return found ? { recorded: found.calls, unaided: found.unaided ?? false } : {}
+}
+
+/** The prompts that servers refused to constrain, by the server's circuit. */
+const refusals = new Set<string>()
+
+/** All that is heard, in the form that was chosen, or where the server does not take that, in the other. */
+async function* hear(chosen: ChosenForm, options: AskOptions, calls: Calls): AsyncGenerator<Heard, void> {
+  const { form, otherwise } = chosen
+  const { prompt, llm } = options
+  const place = `${llm.circuit}\n${prompt.id}`
+  if (otherwise) calls.unaided ??= refusals.has(place)
+  if (!otherwise || !calls.unaided) {
+    try {
+      yield* hearIn(form, options, calls)
+      return
+    } catch (thrown) {
+      // Only a first call throws this: nothing has left yet.
+      if (!otherwise || !isOutputRefusal(thrown)) throw thrown
+      options.onNote?.(`The server does not take the schema of ${prompt.id}. Its model is asked for lines.`)
+      calls.unaided = true
+    }
+  }
+  yield* hearIn(otherwise, options, calls)
+  refusals.add(place)
+}
+
 function callsOf({ llm, limits, signal }: AskOptions, more: Partial<CallsOptions> | undefined): Calls {
   const { maxCalls = defaultLimits.maxCalls, budget } = limits ?? {}
   return createCalls({ llm, signal, maxCalls, budget, ...more })
 }
 
-function hear(form: ItemsForm, options: AskOptions, calls: Calls): AsyncGenerator<Heard, void> {
+function hearIn(form: ItemsForm, options: AskOptions, calls: Calls): AsyncGenerator<Heard, void> {
   const { prompt, terms, llm, limits, signal } = options
   const request = (about: Terms) => form.constrain(requestOf(prompt, about, llm))
   const asking: Asking = {

@@ -102,7 +102,7 @@ export async function* callForItems(
       }
     }
   } catch (thrown) {
-    if (overflows(thrown)) made.overflow()
+    made.fail(thrown)
     throw thrown
   }
   const last = parser.end()
@@ -122,10 +122,6 @@ export async function* callForItems(
     looping,
     opening,
   }
-}
-
-export function overflows(thrown: unknown): boolean {
-  return thrown instanceof GraphmillError && thrown.code === 'context_overflow'
 }
 
 /** The call, unless the limit cut it off before anything was complete: throws `item_too_long` or `reasoning_too_long` then. */

@@ -1,6 +1,7 @@
 // The reply to a json prompt: one checked value. An unusable reply is asked for once more; then that is the end of it.
 import { GraphmillError } from '../errors.ts'
 import { answerJson } from '../llm/answer-json.ts'
+import { withoutServer } from '../llm/answer-path.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm/llm.ts'
 import type { Calls } from './calls.ts'
 import { type Asking, type Heard, maxPart, nothing } from './reply.ts'
@@ -20,6 +21,7 @@ export async function* hearJson({
     llm: calledThrough(calls),
     schema: prompt.jsonSchema,
     mode: prompt.outputMode,
+    unaided: calls.unaided,
     reask: 1,
     maxCharacters: maxReply,
     signal,
@@ -27,6 +29,7 @@ export async function* hearJson({
   const json = JSON.stringify(answer.value)
   if (json.length > maxValue)
     throw new GraphmillError('reply_not_json', `The value is longer than ${maxValue} characters.`)
+  calls.unaided = withoutServer(answer.outputMode) === answer.outputMode
   calls.keep()
   const { finishReason, model, outputMode } = answer
   const truncated = finishReason === 'length'

@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { ReplyCache } from '../llm/cache.ts'
-import { type RecordedCall, type RunEntry, runKey } from '../llm/cache-entry.ts'
+import { type RunEntry, runKey } from '../llm/cache-entry.ts'
 import { flatJson } from '../llm/canonical.ts'
 import type { CompletionRequest, Llm } from '../llm/llm.ts'
 import type { Prompt } from './catalogue.ts'
@@ -13,6 +13,9 @@ export interface Run {
   /** Milliseconds since 1970 UTC. */
   readonly startedAt: number
 }
+
+/** The calls of a run, and how they were made. */
+export type Remembered = Pick<RunEntry, 'calls' | 'unaided'>
 
 export interface RunPlace {
   readonly cache: ReplyCache
@@ -29,9 +32,9 @@ export interface RunRecord {
   /** Whether `found` is the whole of a run, read as this one would be. */
   readonly isOver: boolean
   /** Remembers the calls of `run` so far. Never throws, and holds nobody up. */
-  remember(run: Run, calls: readonly RecordedCall[]): void
+  remember(run: Run, made: Remembered): void
   /** Remembers that `run` is over; resolves when that is stored. */
-  complete(run: Run, calls: readonly RecordedCall[], cut: RunEntry['cut']): Promise<void>
+  complete(run: Run, made: Remembered, cut: RunEntry['cut']): Promise<void>
   /** Lets the next equal request in, when all that is remembered is stored. May be called again. */
   leave(): Promise<void>
 }
@@ -60,11 +63,11 @@ export async function openRecord(place: RunPlace): Promise<RunRecord> {
   return {
     found,
     isOver: found?.form === form,
-    remember({ id, startedAt }, calls) {
-      void store({ run: { id, startedAt }, calls }, nextTurn)
+    remember({ id, startedAt }, made) {
+      void store({ run: { id, startedAt }, ...made }, nextTurn)
     },
-    complete: ({ id, startedAt }, calls, cut) =>
-      store({ run: { id, startedAt }, calls, form, ...(cut && { cut }) }, async () => undefined),
+    complete: ({ id, startedAt }, made, cut) =>
+      store({ run: { id, startedAt }, ...made, form, ...(cut && { cut }) }, async () => undefined),
     async leave() {
       await storing
       leave()

@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { GraphmillError } from '../../src/errors.ts'
 import { openCache, type ReplyCache } from '../../src/llm/cache.ts'
 import { type AskOptions, ask, type RunPart } from '../../src/prompt/engine.ts'
@@ -210,6 +210,102 @@ describe('a run that was interrupted', () => {
     const llm = scriptedLlm([linesOf(7)])
     expect((await askAll(llm, { cache })).items).toEqual(items(7))
     expect(llm.requests).toHaveLength(1)
+  })
+})
+
+describe('a server that does not take the form of reply', () => {
+  const details = { status: 400, param: 'response_format', server: 'response_format is not supported' }
+  const refusal = () => ({
+    text: '',
+    error: new GraphmillError('llm_request_invalid', 'refused', { details }),
+  })
+  const objectSchema = { type: 'object', required: ['n'], properties: { n: { type: 'integer' } } }
+  const kinds = [
+    ['json', testPrompt({ id: 'a', responseType: 'json', jsonSchema: objectSchema }), '{"n": 3}'],
+    ['jsonl', testPrompt({ id: 'b', jsonSchema: itemSchema }), linesOf(3)],
+  ] as const
+  /** Refuses what asks for a form, and says `reply` to the rest. */
+  const refusing = (reply: string, circuit: string) => {
+    const llm = scriptedLlm(({ extras }) => (extras?.['response_format'] ? refusal() : { text: reply }), {
+      constrains: true,
+    })
+    return Object.assign(llm, { circuit })
+  }
+  /** The engine as another process has it: it has seen nothing of any server. */
+  const restarted = async () => {
+    vi.resetModules()
+    return await import('../support/asking.ts')
+  }
+
+  it.each(kinds)('is not asked again by a later process: %s', async (kind, prompt, reply) => {
+    const llm = refusing(reply, `llm:refusing ${kind}`)
+    const texts = [{ text: 'where the refusal is met' }, { text: 'where it is known' }]
+    const before = []
+    for (const terms of texts) before.push(await askAll(llm, { cache, prompt, terms }))
+    expect(llm.requests).toHaveLength(3)
+    // Each alone, and the second one first: neither depends on what the process saw before.
+    for (const place of [1, 0]) {
+      const later = await restarted()
+      const again = refusing(reply, llm.circuit)
+      const { parts, items: found } = await later.askAll(again, {
+        cache: reopened(),
+        prompt,
+        terms: texts[place]!,
+      })
+      expect(again.requests).toHaveLength(0)
+      expect(found).toEqual(before[place]!.items)
+      expect(without(parts)).toEqual(without(before[place]!.parts))
+    }
+  })
+
+  it('is not asked again for what an interrupted run of lines has got', async () => {
+    const [, prompt] = kinds[1]
+    const llm = Object.assign(
+      scriptedLlm(
+        (_, call) =>
+          [refusal(), { text: linesOf(3), finish: 'length' as const }, { text: '', error: away }][call - 1]!,
+        { constrains: true },
+      ),
+      { circuit: 'llm:refusing for a while' },
+    )
+    await expect(askAll(llm, { cache, prompt })).rejects.toBe(away)
+    const later = await restarted()
+    const again = refusing(linesOf(2, 3), llm.circuit)
+    const { items: found } = await later.askAll(again, { cache: reopened(), prompt })
+    expect(found).toEqual(items(5))
+    expect(again.requests).toHaveLength(1)
+    expect(again.requests[0]!.messages).toEqual(llm.requests[2]!.messages)
+  })
+
+  it('is asked in its form for what is not remembered', async () => {
+    for (const [kind, prompt, reply] of kinds) {
+      const llm = refusing(reply, `llm:refused ${kind}`)
+      await askAll(llm, { cache, prompt })
+      const later = await restarted()
+      const native = kind === 'json' ? reply : JSON.stringify({ items: items(3) })
+      const mended = Object.assign(scriptedLlm([native], { constrains: true }), { circuit: llm.circuit })
+      const { end } = await later.askAll(mended, {
+        cache: reopened(),
+        prompt,
+        terms: { text: 'something else' },
+      })
+      expect(end.outputMode).toBe('native')
+      expect(mended.requests).toHaveLength(1)
+    }
+  })
+
+  it('leaves alone what was remembered before it stopped taking it', async () => {
+    for (const [kind, prompt, reply] of kinds) {
+      const circuit = `llm:refusing later ${kind}`
+      const native = kind === 'json' ? reply : JSON.stringify({ items: items(3) })
+      const taking = Object.assign(scriptedLlm([native], { constrains: true }), { circuit })
+      const first = await askAll(taking, { cache, prompt })
+      await askAll(refusing(reply, circuit), { cache, prompt, terms: { text: 'something else' } })
+      const again = refusing(reply, circuit)
+      const second = await askAll(again, { cache: reopened(), prompt })
+      expect(again.requests).toHaveLength(0)
+      expect(second.parts[0]!.run).toEqual(first.parts[0]!.run)
+    }
   })
 })
 
