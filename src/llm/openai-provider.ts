@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { invalid } from './call-check.ts'
 import { connect, createOpenAi, explain, type OpenAiOptions } from './openai.ts'
 import { newAssembly, readBody } from './openai-message.ts'
-import { type Fields, notACompletion, type OpenAiReply, readEvents } from './openai-reply.ts'
+import { type Fields, notACompletion, type OpenAiReply, readBatches } from './openai-reply.ts'
 import { checkedText, jsonBody } from './openai-text.ts'
 import { completionBody } from './openai-wire.ts'
 import { createRefusals, isUnsupportedBlock } from './output-refusal.ts'
@@ -52,7 +52,7 @@ export function createOpenAiProvider(options: OpenAiProviderOptions): Provider {
       const headers = { 'content-type': 'application/json' }
       const sent = client.post('/chat/completions', { body, headers, signal: upstream.signal })
       const response = checkedText(await sent.asResponse(), peer)
-      const reply = { response, model, peer, client, upstream, signal }
+      const reply = { response, model, peer, signal }
       const raw = how.stream ? await streamed(reply, how) : await jsonBody(reply)
       over = true
       return raw
@@ -81,10 +81,10 @@ async function streamed(reply: OpenAiReply, how: CallOptions): Promise<Fields> {
   const seen = { ...reply, onChunk: (chunk: Fields) => assembly.add(chunk) }
   const callId = randomUUID()
   let chunkIndex = 0
-  for await (const event of readEvents(seen)) {
-    if (event.type === 'delta')
-      how.onToken?.({ deltaKind: event.kind, delta: event.text, chunkIndex: chunkIndex++, callId })
-  }
+  for await (const batch of readBatches(seen))
+    for (const event of batch)
+      if (event.type === 'delta')
+        how.onToken?.({ deltaKind: event.kind, delta: event.text, chunkIndex: chunkIndex++, callId })
   reply.signal.throwIfAborted()
   return assembly.body()
 }

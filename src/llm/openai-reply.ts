@@ -1,7 +1,6 @@
 // Reads the reply of an OpenAI-compatible server: deltas as they come, then the end.
 // An event stream is over when it said why (finish_reason) or said [DONE]; anything less is a stream that broke off.
-import { APIError, type OpenAI } from 'openai'
-import { Stream } from 'openai/streaming'
+import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import type { GraphmillError } from '../errors.ts'
 import type { CompletionEvent, FinishReason, Usage } from './llm.ts'
 import { embeddedError, providerError } from './provider-error.ts'
@@ -12,10 +11,7 @@ export interface OpenAiReply {
   /** The model that was asked for. */
   readonly model: string
   readonly peer: Peer
-  readonly client: OpenAI
-  /** Cancels the request. */
-  readonly upstream: AbortController
-  /** The caller's. */
+  /** The caller's: aborting it ends the events without an end. */
   readonly signal: AbortSignal
   /** Sees every chunk before the events that it makes. */
   readonly onChunk?: (chunk: Fields) => void
@@ -24,38 +20,77 @@ export interface OpenAiReply {
 /** After the finish reason only usage is awaited, and not for long. */
 const patienceForUsageMs = 5_000
 
-/** Largest piece of a reply without a line end, in bytes. */
+const lineFeed = 10
+/** Largest piece of a reply without a line end, in bytes, and largest event, in characters. */
 export const lineLimit = 16 * 1024 * 1024
 
 export type Fields = Readonly<Record<string, unknown>>
 
-/** The events of an SSE reply. Memory is bounded by its largest event. */
-export async function* readEvents(reply: OpenAiReply): AsyncGenerator<CompletionEvent> {
-  const { response, peer, client, upstream } = reply
+/**
+ * The events of an SSE reply, those that came with one read of the network together; the last holds the end. Memory is
+ * bounded by the largest event.
+ */
+export async function* readBatches(reply: OpenAiReply): AsyncGenerator<CompletionEvent[]> {
+  const { response, peer } = reply
   const watch = newWatch()
   const end = newEnd(reply.model)
-  const bytes = ReadableStream.from(lines(watched(response, peer, watch), reply, watch))
-  const { headers } = response
-  const events = Stream.fromSSEResponse<Fields>(new Response(bytes, { headers }), upstream, client)
+  const said: EventSourceMessage[] = []
+  const parser = createParser({
+    maxBufferSize: lineLimit,
+    onEvent: (event) => said.push(event),
+    onError(error) {
+      if (error.type === 'max-buffer-size-exceeded') throw notACompletion(reply, watch.head)
+    },
+  })
+  const decoder = new TextDecoder()
+  let openLine = 0
+  let over = false
   try {
-    for await (const chunk of events) {
-      reply.onChunk?.(chunk)
-      yield* deltas(chunk, end)
+    for await (const part of watched(response, peer, watch)) {
+      openLine = part.lastIndexOf(lineFeed) < 0 ? openLine + part.length : 0
+      if (openLine > lineLimit) throw notACompletion(reply, watch.head)
+      parser.feed(decoder.decode(part, { stream: true }))
+      const batch: CompletionEvent[] = []
+      try {
+        for (const event of said.splice(0)) {
+          over = event.data === '[DONE]'
+          if (over) break
+          batch.push(...deltas(chunkOf(event, reply, watch), end))
+        }
+      } finally {
+        // What came before nonsense is not lost with it.
+        if (batch.length > 0) yield batch
+      }
+      if (over) break
       if (end.finish) watch.patienceMs = patienceForUsageMs
     }
   } catch (thrown) {
     // The answer is complete and paid for: what broke afterwards cost at most the usage.
-    if (!end.finish) throw explain(thrown, reply, watch)
+    if (!end.finish && !reply.signal.aborted) throw thrown
   }
   if (reply.signal.aborted) return
   // Without an end of the body it was [DONE] that ended the stream.
   if (!end.finish && watch.ended && end.begun) throw brokenOff(peer)
   if (!end.begun) throw watch.head.trim() === '' ? brokenOff(peer) : notACompletion(reply, watch.head)
-  yield endOf(end)
+  yield [endOf(end)]
+}
+
+/** The body of an event. Throws the error that it holds. */
+function chunkOf({ event, data }: EventSourceMessage, reply: OpenAiReply, watch: Watch): Fields {
+  const chunk = parsed(data)
+  if (chunk === undefined) throw notACompletion(reply, watch.head)
+  const error = isObject(chunk) ? (chunk['error'] ?? (event === 'error' ? chunk : undefined)) : undefined
+  if (error) {
+    const { destination, circuit, apiKey } = reply.peer
+    throw embeddedError(JSON.parse(hidden(JSON.stringify(error), apiKey)), destination, circuit)
+  }
+  const fields = isObject(chunk) ? chunk : {}
+  reply.onChunk?.(fields)
+  return fields
 }
 
 /** The events of a reply that came as one JSON body: some servers ignore `stream`. */
-export async function* readWhole(reply: OpenAiReply): AsyncGenerator<CompletionEvent> {
+export async function* readWhole(reply: OpenAiReply): AsyncGenerator<CompletionEvent[]> {
   const { response, peer } = reply
   const decoder = new TextDecoder()
   let text = ''
@@ -65,8 +100,7 @@ export async function* readWhole(reply: OpenAiReply): AsyncGenerator<CompletionE
   if (!body || !Array.isArray(body['choices']) || !isObject(body['choices'][0]))
     throw notACompletion(reply, text)
   const end = newEnd(reply.model)
-  yield* deltas(body, end)
-  yield endOf(end)
+  yield [...deltas(body, end), endOf(end)]
 }
 
 interface End {
@@ -145,33 +179,6 @@ function counter(value: unknown): number | null {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null
 }
 
-/** The bytes, unless a line grows beyond all measure. */
-async function* lines(
-  bytes: AsyncIterable<Uint8Array>,
-  reply: OpenAiReply,
-  watch: Watch,
-): AsyncGenerator<Uint8Array> {
-  let open = 0
-  for await (const part of bytes) {
-    const newline = part.lastIndexOf(10)
-    open = newline < 0 ? open + part.length : part.length - newline
-    if (open > lineLimit) throw notACompletion(reply, watch.head)
-    yield part
-  }
-}
-
-function explain(thrown: unknown, reply: OpenAiReply, watch: Watch): unknown {
-  if (thrown instanceof APIError) {
-    const { destination, circuit, apiKey } = reply.peer
-    const said: unknown = JSON.parse(hidden(JSON.stringify(thrown.error ?? thrown.message), apiKey))
-    return embeddedError(said, destination, circuit)
-  }
-  // An event that is no JSON: cut off if it was the last, nonsense otherwise.
-  if (thrown instanceof SyntaxError)
-    return watch.ended ? brokenOff(reply.peer) : notACompletion(reply, watch.head, thrown)
-  return thrown
-}
-
 function brokenOff(peer: Peer): GraphmillError {
   return providerError('llm_unavailable', `${peer.destination} broke off its reply.`, {
     circuit: peer.circuit,
@@ -199,9 +206,14 @@ export function notACompletion(
 }
 
 function objectOf(text: string): Fields | undefined {
+  const value = parsed(text)
+  return isObject(value) ? value : undefined
+}
+
+/** JSON, or undefined where it is none. */
+function parsed(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text)
-    return isObject(value) ? value : undefined
+    return JSON.parse(text)
   } catch {
     return undefined
   }

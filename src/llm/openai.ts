@@ -4,7 +4,7 @@ import { APIConnectionTimeoutError, APIError, OpenAI } from 'openai'
 import { GraphmillError } from '../errors.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from './llm.ts'
 import { chatBody, type Quirk, refusedParameter } from './openai-body.ts'
-import { readEvents, readWhole } from './openai-reply.ts'
+import { readBatches, readWhole } from './openai-reply.ts'
 import { providerError } from './provider-error.ts'
 import { type Fetch, type Peer, refusing, silence } from './transport.ts'
 import { unlessAborted } from './unless-aborted.ts'
@@ -58,11 +58,12 @@ export function createOpenAi(options: OpenAiOptions): Llm {
     try {
       const response = await send(request, upstream.signal)
       const isJson = /\bjson\b/.test(response.headers.get('content-type') ?? '')
-      const reply = { response, model, peer, client, upstream, signal }
-      for await (const event of isJson ? readWhole(reply) : readEvents(reply)) {
-        over = event.type === 'end'
-        yield event
-      }
+      const reply = { response, model, peer, signal }
+      for await (const batch of isJson ? readWhole(reply) : readBatches(reply))
+        for (const event of joined(batch)) {
+          over = event.type === 'end'
+          yield event
+        }
       signal.throwIfAborted()
     } catch (thrown) {
       signal.throwIfAborted()
@@ -103,6 +104,20 @@ export function createOpenAi(options: OpenAiOptions): Llm {
 
   const { destination, circuit } = peer
   return { provider: 'openai', model, destination, circuit, stream, ready, constrains }
+}
+
+/** Neighbouring deltas of one kind as one: what was read together is handed on together. */
+function* joined(batch: readonly CompletionEvent[]): Generator<CompletionEvent> {
+  let open: CompletionEvent | undefined
+  for (const event of batch) {
+    if (open?.type === 'delta' && event.type === 'delta' && event.kind === open.kind)
+      open = { ...open, text: open.text + event.text }
+    else {
+      if (open) yield open
+      open = event
+    }
+  }
+  if (open) yield open
 }
 
 /** The ids of the models that a server lists; empty where it has no list. */
