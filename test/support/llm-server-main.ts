@@ -11,5 +11,11 @@ const { values, positionals } = parseArgs({
 const script = positionals[0] === undefined ? {} : await readScript(positionals[0])
 const server = await startLlmServer(script, Number(values.port))
 process.stdout.write(`${server.port}\n`)
-process.once('SIGTERM', () => void server.close())
-if (values['with-parent']) process.stdin.resume().once('end', () => void server.close())
+process.once('SIGTERM', end)
+if (values['with-parent']) process.stdin.resume().once('end', end)
+
+/** An open stdin would keep the process. */
+function end(): void {
+  process.stdin.destroy()
+  void server.close()
+}
