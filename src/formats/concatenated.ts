@@ -6,7 +6,7 @@ import { rulesOf } from './format.ts'
 import { raising } from './raise.ts'
 import { type FormatParser, readBytes } from './source.ts'
 import { lineFeed } from './split.ts'
-import { TextScan } from './text-scan.ts'
+import { isCut, TextScan } from './text-scan.ts'
 import { decode, readValue, shown } from './value.ts'
 
 /**
@@ -70,18 +70,13 @@ function concatenatedParser(rules: FormatRules): FormatParser {
       const last = taken(new Uint8Array(0))
       const event = readValue(last, rules)
       if (event.type === 'record') yield { ...event, unterminated: true }
-      else if (event.type === 'rejected' && event.reason === 'invalid_json' && isCut(last.bytes, scan))
+      else if (
+        event.type === 'rejected' &&
+        event.reason === 'invalid_json' &&
+        isCut(last.bytes, rules.maxDepth)
+      )
         yield { ...shown(last.line, decode(last.bytes).text, 'The text is cut off.'), type: 'truncated' }
       else yield event
     },
   }
-}
-
-const words = ['true', 'false', 'null']
-const numberOpening = /^-?(\d+(\.\d*)?([eE][+-]?\d*)?)?$/
-
-/** Whether more bytes could have made a text of this. */
-function isCut(bytes: Uint8Array, scan: TextScan): boolean {
-  const { text } = decode(bytes)
-  return scan.state === 'open' || words.some((word) => word.startsWith(text)) || numberOpening.test(text)
 }

@@ -1,11 +1,11 @@
 // The line formats: ndjson 1.0.0 and JSON Lines. A line ends at \n and nowhere else (a \r before it is white space to JSON,
-// U+2028 is a character of a string), and a last line without \n is a record if it is complete, cut off if not.
+// U+2028 is a character of a string). A last line without \n is a record if it is complete, and cut off if more could have made it one.
 import type { ByteSource, FormatEvent, FormatOptions, FormatRules } from './format.ts'
 import { rulesOf } from './format.ts'
 import { raising } from './raise.ts'
 import { type FormatParser, readBytes } from './source.ts'
 import { createSplitter, lineFeed, type Segment } from './split.ts'
-import { isWhiteSpace } from './text-scan.ts'
+import { isCut, isWhiteSpace } from './text-scan.ts'
 import { decode, readValue, shown } from './value.ts'
 
 /**
@@ -36,7 +36,7 @@ function lineParser(rules: FormatRules): FormatParser {
   const splitter = createSplitter(lineFeed, rules.maxRecord)
 
   function* read(segment: Segment): Generator<FormatEvent> {
-    const { line, terminated } = segment
+    const { bytes, line, terminated } = segment
     if (isBlank(segment)) {
       if (rules.blankLines === 'reject' && terminated)
         yield { ...shown(line, '', 'The line is blank.'), type: 'rejected', reason: 'invalid_json' }
@@ -45,8 +45,8 @@ function lineParser(rules: FormatRules): FormatParser {
     const event = readValue(segment, rules)
     if (terminated) yield event
     else if (event.type === 'record') yield { ...event, unterminated: true }
-    else if (event.type === 'rejected' && event.reason === 'invalid_json')
-      yield { ...shown(line, decode(segment.bytes).text, 'The last line is cut off.'), type: 'truncated' }
+    else if (event.type === 'rejected' && event.reason === 'invalid_json' && isCut(bytes, rules.maxDepth))
+      yield { ...shown(line, decode(bytes).text, 'The last line is cut off.'), type: 'truncated' }
     else yield event
   }
 

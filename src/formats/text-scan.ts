@@ -107,3 +107,14 @@ export function staysOpen(bytes: Uint8Array, maxDepth: number): boolean {
   for (const byte of bytes) if (scan.step(byte) === 'after') scan.step(byte)
   return scan.state === 'open'
 }
+
+const words = ['true', 'false', 'null']
+const numberOpening = /^-?(\d+(\.\d*)?([eE][+-]?\d*)?)?$/
+
+/** Whether more bytes could have made one JSON text of these, at the end of an input. */
+export function isCut(bytes: Uint8Array, maxDepth: number): boolean {
+  if (staysOpen(bytes, maxDepth)) return true
+  // The end may stand in the middle of a character.
+  const begun = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes, { stream: true }).trimStart()
+  return words.some((word) => word.startsWith(begun)) || numberOpening.test(begun)
+}

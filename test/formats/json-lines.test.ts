@@ -31,6 +31,9 @@ describe.each([
     ],
     ['a last line that was cut off', '{"a":1}\n{"b', [value({ a: 1 }), 'truncated 2']],
     ['a last line cut inside a character', '"a"\n"caf<FF>', [value('a'), 'truncated 2']],
+    ['a last line cut inside a word', '1\n tru', [value(1), 'truncated 2']],
+    ['a last line that no more bytes could mend as an error', '1\n{}\r{}', [value(1), 'invalid_json 2']],
+    ['a last line that closes what it did not open as an error', '{"a":1}}', ['invalid_json 1']],
     ['a bad line as no reason to stop', 'x\n1\n', ['invalid_json 1', value(1)]],
     ['white space behind the last newline', '1\n ', [value(1)]],
     ['characters of two, three and four bytes', '"é€😀"\n', [value('é€😀')]],
@@ -72,6 +75,12 @@ describe.each([
       'invalid_json 1',
       'invalid_json 2',
       value(1),
+    ])
+  })
+
+  it('rejects a byte order mark when it is strict, though no newline follows', async () => {
+    expect(await inEverySplit((source) => read(source, { strict: true }), '<BOM>{}')).toEqual([
+      'invalid_json 1',
     ])
   })
 
