@@ -37,7 +37,11 @@ export function readVariables(
 }
 
 function readVariable(option: Option, variable: string, text: string): unknown {
-  if (option.isBoolean()) return text === 'true' || text === '1'
+  if (option.isBoolean()) {
+    if (text === 'true' || text === '1') return true
+    if (text === 'false' || text === '0') return false
+    throw new GraphmillError('usage', `${variable} must be true or false, not ${JSON.stringify(text)}.`)
+  }
   try {
     return option.parseArg ? option.parseArg(text, option.defaultValue) : text
   } catch (cause) {

@@ -65,3 +65,18 @@ describe('parse --format', () => {
     })
   })
 })
+
+test('an option may be an environment variable; one that is no value of it is wrong usage', async () => {
+  const run = (env: Record<string, string>) => graphmill(['parse'], { stdin: 'x\n', env })
+  const [text, strict, lenient, wrong] = await Promise.all([
+    run({ GRAPHMILL_RESPONSE_TYPE: 'text' }),
+    run({ GRAPHMILL_STRICT: '1' }),
+    run({ GRAPHMILL_STRICT: 'false' }),
+    run({ GRAPHMILL_STRICT: 'maybe' }),
+  ])
+  expect(JSON.parse(text.stdout).items).toEqual(['x\n'])
+  expect(JSON.parse(strict.stdout).rejected).toHaveLength(1)
+  expect(JSON.parse(lenient.stdout).rejected).toEqual([])
+  expect(wrong).toMatchObject({ code: 2, stdout: '' })
+  expect(wrong.stderr).toMatch(/GRAPHMILL_STRICT must be true or false, not "maybe"/)
+})
