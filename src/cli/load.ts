@@ -13,6 +13,7 @@ import { createCodec } from '../messages/codec.ts'
 import { loadSchemas } from '../messages/registry.ts'
 import { brokerOptions, openBroker, openRegistry } from './broker.ts'
 import { failureText } from './failure.ts'
+import { flowOf } from './flows.ts'
 import { addOptions, configOf } from './options.ts'
 
 export function addLoad(program: Command): void {
@@ -24,12 +25,15 @@ export function addLoad(program: Command): void {
       const failures = await load(files, command)
       if (failures > 0) process.exitCode = 4
     })
-  addOptions(command, [...brokerOptions, 'workspace', 'flow', 'collection'])
+  addOptions(command, [...brokerOptions, 'workspace', 'flow', 'flows', 'collection'])
 }
 
 async function load(files: readonly string[], command: Command): Promise<number> {
   const config = configOf(command)
-  const { space, workspace, flow, collection } = config.options
+  const { topics, options } = flowOf(config)
+  const { space, workspace, flow } = options
+  const isAsked = config.origins.collection === 'flag' || config.origins.collection === 'environment'
+  const { collection } = isAsked ? config.options : options
   const shutdown = onShutdown()
   const broker = await openBroker(config)
   const codec = createCodec(loadSchemas())
@@ -38,10 +42,10 @@ async function load(files: readonly string[], command: Command): Promise<number>
   let failures = 0
   let loaded = 0
   try {
-    const names = (['document', 'progress'] as const).map(
-      (port) => outputRoute(port, { space, ...scope }).topic,
+    const specs = (['document', 'progress'] as const).map((port) =>
+      topicSpec(outputRoute(port, { space, ...scope }).topic, topics[port]),
     )
-    await broker.ensureTopics(names.map((name) => topicSpec(name)))
+    await broker.ensureTopics(specs)
     await createSchemasTopic(broker, codec, space, openRegistry(config)).announce(shutdown.asked)
     for (const named of files) {
       let found: TextSource[] = []

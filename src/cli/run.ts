@@ -1,15 +1,17 @@
 // `graphmill run`: processors on a real broker, until told to stop. SIGTERM finishes what is in hand and exits 0.
+import { setTimeout as wait } from 'node:timers/promises'
 import { type Command, Option } from 'commander'
 import { processors as allProcessors } from '../../processors/index.ts'
 import type { Broker } from '../broker/broker.ts'
 import type { Config } from '../config/config.ts'
-import { readFlows } from '../config/flows.ts'
+import type { FlowConfig } from '../config/flows.ts'
 import { changes, contentOf } from '../config/watch.ts'
 import { coded, GraphmillError } from '../errors.ts'
 import { createCircuits } from '../flow/circuits.ts'
 import { createFlowSet, type PreparedFlow } from '../flow/flow-set.ts'
 import type { AnyProcessor } from '../flow/processor.ts'
-import { run } from '../flow/run.ts'
+import { operatorPauseMs, untilAvailable } from '../flow/retry.ts'
+import { run, topicsOf } from '../flow/run.ts'
 import { onShutdown } from '../flow/shutdown.ts'
 import { systemClock } from '../flow/system.ts'
 import { serveHttp } from '../observe/http.ts'
@@ -19,6 +21,7 @@ import type { TripleStore } from '../rdf/store.ts'
 import { version } from '../version.ts'
 import { announceModel, createAssembler, findProcessors } from './assembly.ts'
 import { awaitBroker, brokerOptions, openRegistry } from './broker.ts'
+import { flowsOf, nameOf, serving } from './flows.ts'
 import { ontologyOptions } from './ontologies.ts'
 import { addOptions, configOf } from './options.ts'
 import { replyOptions } from './replies.ts'
@@ -92,12 +95,18 @@ async function runUntilStopped(
   const registry = openRegistry(config)
   const startedAt = new Date(systemClock.now())
   let ready = false
+  /** The flows that are wanted now. */
+  let latest: readonly PreparedFlow[] = []
+  /** Why the latest change is not in force: it can't be served, or one of its flows could not be started yet. */
+  let refused: GraphmillError | undefined
+  let unstarted: GraphmillError | undefined
   let broker: Broker
   let store: TripleStore
   /** What was opened, to be closed in reverse. */
   const opened: { close(): Promise<void> }[] = []
 
   try {
+    const since = await contentOf(paths())
     const prepared = await prepare()
     const http = await openHttp()
     if (http) opened.push(http)
@@ -112,7 +121,7 @@ async function runUntilStopped(
       'running',
     )
     const stopped = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
-    await Promise.race([stopped, flows.failed, follow()])
+    await Promise.race([stopped, flows.failed, follow(since)])
     log.info({ drain: options.drain }, 'stopping')
     shutdown.now.addEventListener('abort', () => void flows.stop(0))
     await flows.stop(graceMs)
@@ -127,52 +136,88 @@ async function runUntilStopped(
 
   /** Every flow with its model and prompts, before anything is started. */
   async function prepare(): Promise<PreparedFlow[]> {
-    const configs = options.flows ? readFlows(options.flows, config) : [config]
-    return Promise.all(
-      configs.map(async (each): Promise<PreparedFlow> => {
-        const assembly = await assembler.assemble(each)
-        if (needsModel) say(announceModel(assembly.llm))
-        const [{ workspace, flow, settings }] = assembly.flows
-        // Of all extractors, a flow runs those that it names.
-        const chosen = processors.filter(
-          ({ name }) => !all || !name.startsWith('extract-') || settings.extractors.includes(name),
-        )
-        const fingerprint = JSON.stringify(each.options) + (await contentOf(watched(each)))
-        return {
-          name: `${workspace}/${flow}`,
-          fingerprint,
-          start: (until) =>
-            run(
-              {
-                ...assembly,
-                broker,
-                processors: chosen,
-                store,
-                ...(registry && { registry }),
-                metrics,
-                circuits,
-              },
-              until,
-            ),
-        }
-      }),
-    )
+    return Promise.all(flowsOf(config).map((flow) => prepareFlow(flow).catch(placed(flow))))
+  }
+
+  async function prepareFlow(flow: FlowConfig): Promise<PreparedFlow> {
+    // What is read after this is no older.
+    const content = await contentOf(watched(flow))
+    // Of all extractors, a flow runs those that it wants.
+    const chosen = all || options.flows ? serving(processors, flow) : processors
+    const assembly = await assembler.assemble(flow)
+    if (needsModel) say(announceModel(assembly.llm))
+    const flows = assembly.flows.map((each) => ({ ...each, topics: flow.topics }))
+    // Throws for names that no topic can have.
+    for (const each of flows) topicsOf(chosen, { ...each, space: options.space })
+    return {
+      name: nameOf(flow),
+      fingerprint: JSON.stringify([flow.options, flow.topics, content]),
+      start: (until) =>
+        run(
+          {
+            ...assembly,
+            flows,
+            broker,
+            processors: chosen,
+            store,
+            ...(registry && { registry }),
+            metrics,
+            circuits,
+          },
+          until,
+        ),
+    }
+  }
+
+  /** Errors of one flow of many say of which. */
+  function placed(flow: FlowConfig) {
+    return (thrown: unknown): never => {
+      const error = coded(thrown)
+      if (!options.flows) throw error
+      throw new GraphmillError(error.code, `${options.flows}: ${nameOf(flow)}: ${error.message}`, {
+        cause: error,
+      })
+    }
   }
 
   /** Takes up every change of the files until told to stop. */
-  async function follow(): Promise<void> {
-    const paths = () =>
-      options.flows
-        ? [options.flows, ...safely(() => readFlows(options.flows!, config)).flatMap(watched)]
-        : watched(config)
-    for await (const _ of changes(paths, watchMs, signal)) {
+  async function follow(since: string): Promise<void> {
+    for await (const _ of changes({ paths, since, everyMs: watchMs }, signal)) {
       try {
-        await flows.apply(await prepare(), graceMs)
-        metrics.configured(true)
+        void takeUp(await untilAvailable(prepare, { signal, onFailure: refuse }))
       } catch (thrown) {
-        metrics.configured(false)
-        log.error({ err: coded(thrown) }, 'the change is refused; what ran before goes on')
+        if (!signal.aborted) refuse(coded(thrown))
       }
+    }
+  }
+
+  // Not awaited: while one flow drains another change may come. A flow that could not be started is tried again.
+  async function takeUp(prepared: readonly PreparedFlow[]): Promise<void> {
+    latest = prepared
+    refused = undefined
+    while (latest === prepared && !signal.aborted) {
+      unstarted = await flows.apply(prepared, graceMs).then(() => undefined, coded)
+      metrics.configured(!refused && !unstarted)
+      if (!unstarted) return
+      log.error({ err: unstarted }, 'a flow could not be started, and is tried again; the others run')
+      await wait(operatorPauseMs, undefined, { signal }).catch(() => undefined)
+    }
+  }
+
+  function refuse(error: GraphmillError): void {
+    refused = error
+    metrics.configured(false)
+    log.error({ err: error }, 'the change is refused; what ran before goes on')
+  }
+
+  /** What is watched; a file that is broken is so itself. */
+  function paths(): string[] {
+    const { flows: file } = options
+    if (file === undefined) return watched(config)
+    try {
+      return [file, ...flowsOf(config).flatMap(watched)]
+    } catch {
+      return [file]
     }
   }
 
@@ -189,6 +234,7 @@ async function runUntilStopped(
         startedAt: startedAt.toISOString(),
         ready: ready && !signal.aborted,
         configurationCurrent: metrics.configurationCurrent,
+        configurationProblem: (refused ?? unstarted)?.message ?? null,
         flows: flows.names,
         away: circuits.open(),
         consumers: await metrics.consumers(),
@@ -203,14 +249,6 @@ const watched = ({ options }: Config): string[] => [
   ...options.ontologies,
   ...options.schemas,
 ]
-
-function safely(read: () => Config[]): Config[] {
-  try {
-    return read()
-  } catch {
-    return [] // the file that is broken is itself watched
-  }
-}
 
 const lines = new Set<string>()
 

@@ -3,15 +3,17 @@ import type { Command } from 'commander'
 import { processors } from '../../processors/index.ts'
 import type { Broker } from '../broker/broker.ts'
 import { schemasTopic, topicSpec } from '../broker/topics.ts'
-import type { Options } from '../config/options.ts'
+import type { Config } from '../config/config.ts'
+import type { OptionName } from '../config/options.ts'
 import { inputGroup, inputTopic } from '../flow/ports.ts'
 import { topicsOf } from '../flow/run.ts'
 import { brokerOptions, openBroker } from './broker.ts'
+import { flowsOf, serving } from './flows.ts'
 import { addOptions, configOf } from './options.ts'
 import { printTable } from './table.ts'
 
 export function addTopics(program: Command): void {
-  const topics = program.command('topics').description('create, describe and measure the topics of a flow')
+  const topics = program.command('topics').description('create, describe and measure the topics of flows')
   add(topics, 'create', 'make the topics that are missing', create)
   add(topics, 'describe', 'list the topics that there are', describe)
   add(topics, 'lag', 'how many messages each group has not settled', lag)
@@ -23,7 +25,7 @@ function add(
   parent: Command,
   name: string,
   description: string,
-  act: (broker: Broker, options: Options) => Promise<Rows>,
+  act: (broker: Broker, config: Config) => Promise<Rows>,
 ): void {
   const command = parent
     .command(name)
@@ -32,38 +34,56 @@ function add(
       const config = configOf(command)
       const broker = await openBroker(config)
       try {
-        printTable(await act(broker, config.options), config.options.json)
+        printTable(await act(broker, config), config.options.json)
       } finally {
         await broker.close()
       }
     })
-  addOptions(command, [...brokerOptions, 'workspace', 'flow', 'json'])
+  addOptions(command, [...brokerOptions, ...flowChoice, 'json'])
 }
 
-async function create(broker: Broker, { space, workspace, flow }: Options): Promise<Rows> {
-  const names = [...topicsOf(processors, { space, workspace, flow }), schemasTopic(space)]
+/** What says which flows there are, and which extractors each wants. */
+const flowChoice = [
+  'workspace',
+  'flow',
+  'flows',
+  'extractors',
+  'schemas',
+  'ontologies',
+] as const satisfies readonly OptionName[]
+
+/** The topics of all that `run --all` with the same options serves. */
+async function create(broker: Broker, config: Config): Promise<Rows> {
+  const { space } = config.options
+  const specs = flowsOf(config).flatMap((flow) => {
+    const { workspace, flow: name } = flow.options
+    return topicsOf(serving(processors, flow), { space, workspace, flow: name, topics: flow.topics })
+  })
+  specs.push(topicSpec(schemasTopic(space)))
   const before = new Set((await broker.listTopics(`${space}.`)).map(({ name }) => name))
-  const specs = names.map((name) => topicSpec(name))
   await broker.ensureTopics(specs)
+  const found = new Map((await broker.listTopics(`${space}.`)).map((topic) => [topic.name, topic]))
   return specs.map(({ name, partitions }) => ({
     topic: name,
-    partitions,
+    partitions: found.get(name)?.partitions ?? partitions,
     created: before.has(name) ? 'no' : 'yes',
   }))
 }
 
-async function describe(broker: Broker, { space }: Options): Promise<Rows> {
+async function describe(broker: Broker, { options: { space } }: Config): Promise<Rows> {
   return (await broker.listTopics(`${space}.`)).map(({ name, partitions }) => ({ topic: name, partitions }))
 }
 
-async function lag(broker: Broker, { space, workspace, flow }: Options): Promise<Rows> {
-  const place = { space, workspace, flow }
+async function lag(broker: Broker, config: Config): Promise<Rows> {
+  const { space } = config.options
   const existing = new Set((await broker.listTopics(`${space}.`)).map(({ name }) => name))
-  const lines = processors.flatMap((processor) =>
-    processor.inputs.map((port) => ({
-      topic: inputTopic(port, place, processor.name),
-      group: inputGroup(port, place, processor.name),
-    })),
+  const lines = flowsOf(config).flatMap(({ options: { workspace, flow } }) =>
+    processors.flatMap((processor) =>
+      processor.inputs.map((port) => ({
+        topic: inputTopic(port, { space, workspace, flow }, processor.name),
+        group: inputGroup(port, { space, workspace, flow }, processor.name),
+      })),
+    ),
   )
   const present = lines.filter(({ topic }) => existing.has(topic))
   return Promise.all(

@@ -112,8 +112,8 @@ function readFile(path: string): Readonly<Record<string, unknown>> {
   return content as Record<string, unknown>
 }
 
-/** `place` is where the value was given, as errors name it. */
-function readValue(entry: OptionEntry, place: string, value: unknown): unknown {
+/** `place` is where the value was given, as errors name it. Throws `configuration_invalid`. */
+export function readValue(entry: OptionEntry, place: string, value: unknown): unknown {
   const wrong = (what: string, hint = '') =>
     invalid(`${place} ${what}, not ${entry.secret ? 'what was given' : shown(value)}.${hint}`)
   switch (entry.type) {

@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs'
 import { parse } from 'yaml'
 import { GraphmillError } from '../errors.ts'
-import { type Config, overrideConfig, suggest } from './config.ts'
-import type { OptionName } from './options.ts'
+import { type Config, overrideConfig, readValue, suggest } from './config.ts'
+import { type OptionName, optionTable } from './options.ts'
 
-/** What a flow may set; everything else is the process's. */
+/** What a flow may set, besides `topics`; everything else is the process's. */
 export const flowOptions = [
   'workspace',
   'flow',
@@ -24,45 +24,122 @@ export const flowOptions = [
   'chunk-overlap',
 ] as const satisfies readonly OptionName[]
 
+/** How topics are made, by the name of the port they belong to, where that is not the usual. */
+export type TopicSettings = Readonly<
+  Record<string, { readonly partitions?: number; readonly retentionMs?: number }>
+>
+
+export interface FlowConfig extends Config {
+  readonly topics: TopicSettings
+}
+
+/** The ports whose topics a flow may say something of; a compacted one is kept for ever. */
+export type Ports = Readonly<Record<string, { readonly compacted: boolean }>>
+
 const namePattern = /^[a-z0-9_-]+$/
+const dayMs = 24 * 3600 * 1000
 
 /**
- * The configuration of each flow of a file: `flows: [{ workspace, flow, ...options }]`, on top of the process's own.
+ * The configuration of each flow of a file: `flows: [{ workspace, flow, topics, ...options }]`, on top of the process's own.
  * Throws `configuration_invalid`, naming file and flow, for unknown keys, and for two flows that would share topics.
  */
-export function readFlows(path: string, base: Config): Config[] {
+export function readFlows(path: string, base: Config, ports: Ports): FlowConfig[] {
   let content: unknown
   try {
     content = parse(readFileSync(path, 'utf8'), { maxAliasCount: 100 })
   } catch (cause) {
     throw invalid(`${path}: ${(cause as Error).message}`, cause)
   }
-  const flows = isObject(content) ? content['flows'] : undefined
-  if (!isObject(content) || !Array.isArray(flows)) throw invalid(`${path}: it must hold a list \`flows\`.`)
-  for (const key of Object.keys(content))
-    if (key !== 'flows') throw invalid(`${path}: there is no key ${key}.${suggest(key, ['flows'])}`)
+  if (!isObject(content)) throw invalid(`${path}: it must hold a list \`flows\`.`)
+  const stranger = Object.keys(content).find((key) => key !== 'flows')
+  if (stranger !== undefined)
+    throw invalid(`${path}: there is no key ${stranger}.${suggestOf(stranger, ['flows'])}`)
+  const { flows } = content
+  if (!Array.isArray(flows)) throw invalid(`${path}: it must hold a list \`flows\`.`)
   if (flows.length === 0) throw invalid(`${path}: it holds no flow.`)
-  const configs = flows.map((flow: unknown, at) => readFlow(flow, `${path}: flow ${at + 1}`, base))
-  const seen = new Set<string>()
-  for (const { options } of configs) {
-    const name = `${options.workspace}/${options.flow}`
-    if (seen.has(name)) throw invalid(`${path}: two flows are called ${name}, and would share their topics.`)
-    seen.add(name)
-  }
+  const configs = flows.map((flow: unknown, at) =>
+    readFlow(flow, { place: `${path}: flow ${at + 1}`, base, ports }),
+  )
+  refuseShared(path, configs)
   return configs
 }
 
-function readFlow(flow: unknown, place: string, base: Config): Config {
+interface Reading {
+  readonly place: string
+  readonly base: Config
+  readonly ports: Ports
+}
+
+function readFlow(flow: unknown, { place, base, ports }: Reading): FlowConfig {
   if (!isObject(flow)) throw invalid(`${place}: it must be an object with workspace and flow.`)
-  for (const key of Object.keys(flow))
-    if (!(flowOptions as readonly string[]).includes(key))
-      throw invalid(`${place}: a flow has no key ${key}.${suggest(key, flowOptions)}`)
-  const config = overrideConfig(base, flow, place)
+  const { topics, ...options } = flow
+  for (const key of Object.keys(options)) refuseUnknown(key, place)
+  const config = overrideConfig(base, options, place)
   for (const name of ['workspace', 'flow'] as const)
     if (!namePattern.test(config.options[name]))
       throw invalid(`${place}: ${name} may hold a-z, 0-9, _ and - only.`)
-  return config
+  return { ...config, topics: readTopics(topics ?? {}, `${place}: topics`, ports) }
 }
+
+function refuseUnknown(key: string, place: string): void {
+  const known: readonly string[] = flowOptions
+  if (known.includes(key)) return
+  if (Object.hasOwn(optionTable, key))
+    throw invalid(`${place}: a flow has no key ${key}: it is one of the whole process, --${key}.`)
+  throw invalid(`${place}: a flow has no key ${key}.${suggestOf(key, [...known, 'topics'])}`)
+}
+
+function readTopics(topics: unknown, place: string, ports: Ports): TopicSettings {
+  if (!isObject(topics)) throw invalid(`${place} must be an object, such as {chunk: {partitions: 24}}.`)
+  const entries = Object.entries(topics).map(([port, settings]) => {
+    if (!Object.hasOwn(ports, port))
+      throw invalid(`${place}: there is no topic ${port}.${suggestOf(port, Object.keys(ports))}`)
+    return [port, readTopic(settings, `${place}: ${port}`, ports[port]!)] as const
+  })
+  return Object.fromEntries(entries)
+}
+
+function readTopic(settings: unknown, place: string, { compacted }: Ports[string]): TopicSettings[string] {
+  if (!isObject(settings)) throw invalid(`${place} must be an object, such as {partitions: 24}.`)
+  const known = ['partitions', 'retention-days']
+  for (const key of Object.keys(settings))
+    if (!known.includes(key)) throw invalid(`${place}: a topic has no key ${key}.${suggestOf(key, known)}`)
+  const count = (key: string) =>
+    settings[key] === undefined
+      ? undefined
+      : (readValue({ type: 'count', help: '' }, `${place}: ${key}`, settings[key]) as number)
+  const [partitions, days] = [count('partitions'), count('retention-days')]
+  if (compacted && days !== undefined)
+    throw invalid(`${place}: retention-days: it keeps the latest of every document for ever.`)
+  return {
+    ...(partitions !== undefined && { partitions }),
+    ...(days !== undefined && { retentionMs: days * dayMs }),
+  }
+}
+
+function refuseShared(path: string, configs: readonly FlowConfig[]): void {
+  const byName = new Map<string, { readonly name: string; readonly number: number }>()
+  for (const [at, { options }] of configs.entries()) {
+    const name = `${options.workspace}/${options.flow}`
+    // Kafka refuses a topic whose name differs from another's in . and _ only.
+    const onBroker = options.broker?.startsWith('pulsar') ? name : name.replace('/', '_')
+    const other = byName.get(onBroker)
+    const flows = `flows ${other?.number} and ${at + 1}`
+    if (other?.name === name)
+      throw invalid(
+        `${path}: ${flows} are both called ${name}, and would share their topics. Give one of them another workspace or flow.`,
+      )
+    if (other)
+      throw invalid(
+        `${path}: ${flows}, ${other.name} and ${name}, would share their topics: to Kafka . and _ in a name are one. Use - instead of _.`,
+      )
+    byName.set(onBroker, { name, number: at + 1 })
+  }
+}
+
+/** The known name that may be meant, else all of them. */
+const suggestOf = (name: string, known: readonly string[]) =>
+  suggest(name, known) || ` There ${known.length === 1 ? 'is' : 'are'}: ${known.join(', ')}.`
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

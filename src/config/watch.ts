@@ -23,13 +23,20 @@ async function addPath(path: string, digest: ReturnType<typeof createHash>): Pro
   }
 }
 
-/** Yields whenever the content of `paths()` has changed, until `signal` aborts. */
+export interface Watching {
+  /** Files and folders; asked for again at every look. */
+  readonly paths: () => readonly string[]
+  /** What `contentOf` named before the content was used. */
+  readonly since: string
+  readonly everyMs: number
+}
+
+/** Yields whenever the content has changed, until `signal` aborts. */
 export async function* changes(
-  paths: () => readonly string[],
-  everyMs: number,
+  { paths, since, everyMs }: Watching,
   signal: AbortSignal,
 ): AsyncGenerator<void, void> {
-  let before = await contentOf(paths())
+  let before = since
   while (!signal.aborted) {
     await wait(everyMs, undefined, { signal }).catch(() => undefined)
     if (signal.aborted) return

@@ -1,5 +1,5 @@
 // Ports: the names by which processors speak of topics. A port has one payload type, one topic per flow and one kind of key.
-import { groupName, parseTopic, topicName, topicRoles } from '../broker/topics.ts'
+import { groupName, parseTopic, type TopicOverrides, topicName, topicRoles } from '../broker/topics.ts'
 import { GraphmillError } from '../errors.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { PayloadInits } from '../messages/generated.ts'
@@ -40,6 +40,9 @@ export type ReplyPort = 'reply' | 'text-reply'
 
 export const isReply = (port: OutputPort): port is ReplyPort => port === 'reply' || port === 'text-reply'
 
+/** How the topics of a flow are made where that is not the usual, by port. */
+export type TopicSettings = Readonly<Partial<Record<InputPort, TopicOverrides>>>
+
 /** The messages of a port. */
 export type MessageOf<P extends InputPort> = Message<InputPorts[P]>
 
@@ -68,6 +71,12 @@ export const payloadOf: { readonly [P in OutputPort]: OutputPorts[P] } = {
   reply: 'PromptResponse',
   'text-reply': 'TextCompletionResponse',
 }
+
+/** Every port that has a topic of its own in a flow, or one for each of its readers: `prompt-reply`. */
+export const inputPorts: readonly InputPort[] = [
+  ...(Object.keys(payloadOf) as OutputPort[]).filter((port) => !isReply(port)),
+  'prompt-reply',
+]
 
 /** Where a port's messages go: a topic, and the envelope's field that keys them (`id` for requests). */
 export interface Route {

@@ -1,6 +1,6 @@
 // A mill: a broker, processors and flows, wired and started. The command `run`, `extract` and users of the library start here.
 import type { Logger } from 'pino'
-import type { Broker } from '../broker/broker.ts'
+import type { Broker, TopicSpec } from '../broker/broker.ts'
 import { topicSpec } from '../broker/topics.ts'
 import type { GraphmillError } from '../errors.ts'
 import type { ReplyCache } from '../llm/cache.ts'
@@ -16,7 +16,14 @@ import type { RunLimits } from '../prompt/reply.ts'
 import type { TripleStore } from '../rdf/store.ts'
 import { type Circuits, createCircuits } from './circuits.ts'
 import { gateLlm } from './gate.ts'
-import { type InputPort, inputTopic, isReply, type OutputPort, outputRoute } from './ports.ts'
+import {
+  type InputPort,
+  inputTopic,
+  isReply,
+  type OutputPort,
+  outputRoute,
+  type TopicSettings,
+} from './ports.ts'
 import type { AnyProcessor, Clock, FlowSettings, Ids, Scope } from './processor.ts'
 import { untilAvailable } from './retry.ts'
 import { type Runner, startRunner } from './runner.ts'
@@ -26,7 +33,11 @@ import { systemClock, uuids } from './system.ts'
 export interface MillOptions {
   readonly broker: Broker
   readonly processors: readonly AnyProcessor[]
-  readonly flows: readonly (Scope & { readonly settings: FlowSettings })[]
+  readonly flows: readonly (Scope & {
+    readonly settings: FlowSettings
+    /** How its topics are made, where that is not the usual; topics that exist stay as they are. */
+    readonly topics?: TopicSettings
+  })[]
   readonly llm: Llm
   /** Default: 64 calls at once. */
   readonly governor?: Governor
@@ -68,10 +79,12 @@ export async function run(options: MillOptions, signal: AbortSignal): Promise<Mi
   const { circuits = createCircuits(() => clock.now()), metrics } = options
   metrics?.circuits(circuits.open)
   const schemas = createSchemasTopic(broker, codec, space, options.registry)
-  const names = flows.flatMap((flow) => topicsOf(processors, { ...flow, space }))
+  const specs = flows.flatMap((flow) => topicsOf(processors, { ...flow, space }))
   const onFailure = (error: GraphmillError) =>
     log.warn({ err: error }, 'waiting for the broker to make the topics')
-  await untilAvailable(() => broker.ensureTopics(names.map((name) => topicSpec(name))), { signal, onFailure })
+  await untilAvailable(() => broker.ensureTopics(specs), { signal, onFailure })
+  if (flows.some(({ topics = {} }) => Object.keys(topics).length > 0))
+    await untilAvailable(() => warnOfOthers(specs, { broker, log, space }), { signal, onFailure })
   await untilAvailable(() => schemas.announce(signal), { signal, onFailure })
   const runner = startRunner({
     ...options,
@@ -101,19 +114,35 @@ export async function run(options: MillOptions, signal: AbortSignal): Promise<Mi
   return { ...runner, codec }
 }
 
-/** The topics that processors read and write in a flow. */
+/** The topics that processors read and write in a flow, by name. */
 export function topicsOf(
   processors: readonly AnyProcessor[],
-  place: Scope & { readonly space: string },
-): string[] {
-  const names = new Set<string>()
+  place: Scope & { readonly space: string; readonly topics?: TopicSettings },
+): TopicSpec[] {
+  const specs = new Map<string, TopicSpec>()
+  const add = (port: InputPort, name: string) => specs.set(name, topicSpec(name, place.topics?.[port]))
   for (const processor of processors) {
     for (const port of processor.inputs as readonly InputPort[])
-      names.add(inputTopic(port, place, processor.name))
+      add(port, inputTopic(port, place, processor.name))
     for (const port of processor.outputs as readonly OutputPort[])
-      if (!isReply(port)) names.add(outputRoute(port, place).topic)
+      if (!isReply(port)) add(port, outputRoute(port, place).topic)
   }
   // The runner itself speaks on progress.
-  names.add(outputRoute('progress', place).topic)
-  return [...names].sort()
+  add('progress', outputRoute('progress', place).topic)
+  return [...specs.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
+}
+
+/** Partitions are never added to a topic: the keys of what it holds would be elsewhere than those of what comes. */
+async function warnOfOthers(
+  specs: readonly TopicSpec[],
+  { broker, log, space }: Pick<MillOptions, 'broker'> & { readonly log: Logger; readonly space: string },
+): Promise<void> {
+  const found = new Map(
+    (await broker.listTopics(`${space}.`)).map(({ name, partitions }) => [name, partitions]),
+  )
+  for (const { name: topic, partitions: wanted } of specs) {
+    const partitions = found.get(topic)
+    if (partitions !== undefined && partitions !== wanted)
+      log.warn({ topic, partitions, wanted }, 'a topic keeps the partitions that it was made with')
+  }
 }

@@ -12,11 +12,12 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
+const ports = { chunk: { compacted: false }, prompt: { compacted: false }, status: { compacted: true } }
 const base = readConfig({ flags: { 'chunk-size': '1500' }, environment: {} })
 const read = (text: string) => {
   const path = join(folder, 'flows.yaml')
   writeFileSync(path, text)
-  return readFlows(path, base)
+  return readFlows(path, base, ports)
 }
 const refusal = (text: string) => {
   try {
@@ -70,18 +71,71 @@ describe('a flows file', () => {
     )
   })
 
+  test('is JSON too', () => {
+    const [flow] = read('{"flows": [{"workspace": "acme", "chunk-size": 900}]}')
+    expect(flow!.options).toMatchObject({ workspace: 'acme', 'chunk-size': 900 })
+  })
+
+  test('may say how the topics of a flow are made', () => {
+    const flows = read(
+      'flows:\n  - {flow: a, topics: {chunk: {partitions: 24}, prompt: {partitions: 6, retention-days: 2}}}\n  - {flow: b}\n',
+    )
+    expect(flows.map(({ topics }) => topics)).toEqual([
+      { chunk: { partitions: 24 }, prompt: { partitions: 6, retentionMs: 2 * 24 * 3600 * 1000 } },
+      {},
+    ])
+  })
+
+  test.each([
+    ['[chunk]', /flow 1: topics must be an object, such as/],
+    ['{chnk: {partitions: 1}}', /flow 1: topics: there is no topic chnk\. Did you mean chunk\?/],
+    [
+      '{gm.flow.chunk: {partitions: 1}}',
+      /there is no topic gm\.flow\.chunk\. There are: chunk, prompt, status\./,
+    ],
+    ['{chunk: 24}', /topics: chunk must be an object, such as \{partitions: 24\}/],
+    ['{chunk: {partition: 24}}', /topics: chunk: a topic has no key partition\. Did you mean partitions\?/],
+    ['{chunk: {partitions: 0}}', /topics: chunk: partitions must be a whole number from 1 on, not 0/],
+    ['{chunk: {retention-days: long}}', /chunk: retention-days must be a whole number from 1 on, not "long"/],
+    ['{status: {retention-days: 1}}', /topics: status: retention-days: it keeps the latest/],
+    ['&t {chunk: *t}', /topics: chunk: a topic has no key chunk\. There are: partitions, retention-days/],
+  ])('is refused for topics that are %s', (topics, reason) => {
+    const text = `flows:\n  - workspace: a\n    topics: ${topics}\n`
+    expect(refusal(text)).toMatch(/^configuration_invalid: .*flows\.yaml: flow 1: topics/)
+    expect(refusal(text)).toMatch(reason)
+  })
+
   test('is refused with file, flow and a suggestion for an unknown key', () => {
     expect(refusal('flows:\n  - {workspace: a, chunk-sise: 9}\n')).toMatch(
       /^configuration_invalid: .*flows\.yaml: flow 1: .*chunk-sise.*Did you mean chunk-size\?/,
     )
-    expect(refusal('flow: []\n')).toMatch(/flows/)
-    expect(refusal('flows:\n  - {workspace: a, broker: x}\n')).toMatch(/broker/)
+    expect(refusal('flows:\n  - {workspace: a}\n  - {workspace: b, colour: red}\n')).toMatch(
+      /flow 2: a flow has no key colour\. There are: workspace, flow, .*chunk-overlap, topics\./,
+    )
+    expect(refusal('flow: []\n')).toMatch(/there is no key flow\. Did you mean flows\?/)
+    expect(refusal('flows: []\nspace: gm\n')).toMatch(/there is no key space\. There is: flows\./)
+    expect(refusal('{}\n')).toMatch(/must hold a list `flows`/)
+    expect(refusal('flows:\n  - {workspace: a, concurrency: 9}\n')).toMatch(
+      /a flow has no key concurrency: it is one of the whole process, --concurrency\./,
+    )
   })
 
   test('is refused when two flows would share their topics', () => {
-    expect(refusal('flows: [{workspace: a, flow: b}, {workspace: a, flow: b}]\n')).toMatch(
-      /two flows are called a\/b/,
+    expect(refusal('flows: [{workspace: a, flow: b}, {flow: b}, {workspace: a, flow: b}]\n')).toMatch(
+      /^configuration_invalid: .*flows\.yaml: flows 1 and 3 are both called a\/b, .*Give one of them another workspace or flow\./,
     )
+    expect(refusal('flows: [{}, {workspace: default}]\n')).toMatch(/1 and 2 are both called default\/default/)
+  })
+
+  test('is refused when Kafka would take the names of two flows for one; Pulsar does not', () => {
+    const text = 'flows: [{workspace: a_b, flow: c}, {workspace: a, flow: b_c}]\n'
+    expect(refusal(text)).toMatch(
+      /flows 1 and 2, a_b\/c and a\/b_c, would share their topics: .*Use - instead/,
+    )
+    const onPulsar = readConfig({ flags: { broker: 'pulsar+ws://127.0.0.1:8080' }, environment: {} })
+    const path = join(folder, 'pulsar.yaml')
+    writeFileSync(path, text)
+    expect(readFlows(path, onPulsar, ports)).toHaveLength(2)
   })
 
   test('is refused when a name cannot be part of a topic', () => {

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { processors } from '../../processors/index.ts'
-import { topicSpec } from '../../src/broker/topics.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { readFlows } from '../../src/config/flows.ts'
 import { optionTable } from '../../src/config/options.ts'
@@ -15,7 +14,7 @@ test('the arithmetic of topics and partitions is that of the default flow', () =
   const names: readonly string[] = optionTable.extractors.default.map((name) => `extract-${name}`)
   const served = processors.filter(({ name }) => !name.startsWith('extract-') || names.includes(name))
   const topics = topicsOf(served, { space: 'gm', workspace: 'default', flow: 'default' })
-  const partitions = topics.reduce((sum, name) => sum + topicSpec(name).partitions, 0)
+  const partitions = topics.reduce((sum, topic) => sum + topic.partitions, 0)
   expect(page).toContain(`has ${topics.length} topics with ${partitions} partitions`)
   const rows = [...page.matchAll(/^\| [^|]+ \| (\d+) \| (\d+) \| (\d+) \|$/gm)].map((row) =>
     row.slice(1).map(Number),
@@ -30,7 +29,7 @@ test('the flows file of the page is one', () => {
   const folder = mkdtempSync(join(tmpdir(), 'graphmill-'))
   try {
     writeFileSync(join(folder, 'flows.yaml'), text)
-    const flows = readFlows(join(folder, 'flows.yaml'), readConfig({ flags: {}, environment: {} }))
+    const flows = readFlows(join(folder, 'flows.yaml'), readConfig({ flags: {}, environment: {} }), {})
     expect(flows.map(({ options }) => `${options.workspace}/${options.flow}`)).toEqual([
       'acme/papers',
       'acme/contracts',

@@ -35,11 +35,11 @@ function nameOf(number: number): string {
   return `${name[0]!.toUpperCase()}${name.slice(1)}n`
 }
 
-/** The triples of the default graph in the N-Quads files of a folder, each as one text. */
-export async function readGraph(folder: string): Promise<Set<string>> {
+/** The triples of the default graph in the N-Quads files of a folder (of those whose names begin so), each as one text. */
+export async function readGraph(folder: string, prefix = ''): Promise<Set<string>> {
   const names = await readdir(folder).catch(() => [])
   const triples = new Set<string>()
-  for (const name of names.filter((each) => each.endsWith('.nq'))) {
+  for (const name of names.filter((each) => each.startsWith(prefix) && each.endsWith('.nq'))) {
     // A crash may have torn the last line; whoever goes on with the file cuts it off.
     const text = await readFile(join(folder, name), 'utf8')
     const whole = text.slice(0, text.lastIndexOf('\n') + 1)

@@ -1,0 +1,213 @@
+// The flows file of a `graphmill run` that is running, on a real Kafka: changed as a ConfigMap is, by swapping a link.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { brokerSource } from '../support/brokers.ts'
+import { mountConfigMap } from '../support/config-map.ts'
+import { bookOf, chunkSize, difference, readGraph, same } from '../support/graph.ts'
+import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
+import { answerer } from '../support/llm-script.ts'
+import { type LlmServer, startLlmServer } from '../support/llm-server.ts'
+import { freePorts } from '../support/ports.ts'
+import { type GraphmillProcess, graphmill, startGraphmill } from '../support/processes.ts'
+
+const present = (await brokerSource('a flows file that changes, on Kafka', ['jars'])) !== undefined
+
+interface Status {
+  readonly flows: readonly string[]
+  readonly configurationCurrent: boolean
+  readonly configurationProblem: string | null
+}
+
+describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () => {
+  const chunks = 20
+  const many = 120
+  let kafka: KafkaServer
+  let llm: LlmServer
+  let folder: string
+  let book: string
+  let mill: GraphmillProcess
+  let http: string
+  let broker: readonly string[]
+  let versions = 0
+
+  const change = (text: string) =>
+    mountConfigMap(join(folder, 'mounted'), { version: `..${++versions}`, files: { 'flows.yaml': text } })
+  const flowsFile = () => join(folder, 'mounted', 'flows.yaml')
+  const statusOf = async () => (await (await fetch(`${http}/status.json`)).json()) as Status
+  const running = async () => (await statusOf()).flows.toSorted()
+  const current = async () => {
+    const metrics = await (await fetch(`${http}/metrics`)).text()
+    return /^graphmill_configuration_current (\d)$/m.exec(metrics)?.[1]
+  }
+  const says = (phrase: string, flow?: string) =>
+    mill
+      .stderr()
+      .split('\n')
+      .filter((line) => line.includes(`"${phrase}"`) && (!flow || line.includes(`"flow":"${flow}"`))).length
+
+  const place = (name: string) => ['--workspace', 'acme', '--flow', name, ...broker]
+  async function load(name: string): Promise<string> {
+    const text = await graphmill('load', book, '--flows', flowsFile(), ...place(name))
+    return (JSON.parse(text) as { documentId: string }).documentId
+  }
+  interface View {
+    readonly state: string
+    readonly chunks: number
+    readonly units: Readonly<Record<'expected' | 'done' | 'partial' | 'dead', number>>
+  }
+  async function viewOf(name: string, documentId: string): Promise<View | undefined> {
+    const text = await graphmill('status', '--json', ...place(name))
+    const views = text.split('\n').filter(Boolean) as string[]
+    return views
+      .map((line) => JSON.parse(line) as View & { documentId: string })
+      .find((view) => view.documentId === documentId)
+  }
+  async function done(name: string, documentId: string): Promise<View> {
+    const state = async () => (await viewOf(name, documentId))?.state
+    await expect.poll(state, { timeout: 60_000, interval: 500 }).toBe('done')
+    return (await viewOf(name, documentId))!
+  }
+  /** The bodies of the calls about a flow since a number of them. */
+  const asked = (since: number) =>
+    llm.requests
+      .filter(({ path }) => path.endsWith('/completions'))
+      .slice(since)
+      .map(({ body }) => body!)
+
+  beforeAll(async () => {
+    kafka = await startKafka()
+    llm = await startLlmServer()
+    folder = mkdtempSync(join(tmpdir(), 'graphmill-flows-'))
+    mkdirSync(join(folder, 'mounted'))
+    book = join(folder, 'book.txt')
+    writeFileSync(book, bookOf(chunks))
+    broker = ['--broker', `kafka://${kafka.bootstrap.join()}`]
+    change(`flows: [{workspace: acme, flow: calm, chunk-size: ${chunkSize}}]`)
+    const [port] = await freePorts(1)
+    http = `http://127.0.0.1:${port}`
+    const options = [
+      '--http',
+      `127.0.0.1:${port}`,
+      '--out',
+      join(folder, 'out'),
+      '--no-cache',
+      '--provenance',
+      'none',
+    ]
+    mill = startGraphmill(['run', '--all', '--flows', flowsFile(), ...broker, ...options], {
+      OPENAI_BASE_URL: llm.url,
+      GRAPHMILL_MODEL: 'test-model',
+    })
+    await mill.says('"msg":"running"')
+  })
+  afterAll(async () => {
+    await mill?.end('SIGKILL')
+    await llm?.close()
+    await kafka?.stop()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  test('a new flow begins to work, and the one beside it goes on', async () => {
+    const before = await done('calm', await load('calm'))
+    expect(before).toMatchObject({ chunks, units: { expected: 3 * chunks, done: 3 * chunks } })
+    change(
+      `flows: [{workspace: acme, flow: calm, chunk-size: ${chunkSize}}, {workspace: acme, flow: new, chunk-size: ${chunkSize}, extractors: [topics]}]`,
+    )
+    await expect.poll(running, { timeout: 30_000 }).toEqual(['acme/calm', 'acme/new'])
+    expect(await done('new', await load('new'))).toMatchObject({ chunks, units: { expected: chunks } })
+    expect(says('flow drains')).toBe(0)
+  })
+
+  test('a flow that changed starts again with its new parameters', async () => {
+    const since = asked(0).length
+    expect(asked(0).every((body) => !('temperature' in body))).toBe(true)
+    const changed = 'chunk-size: 7000, extractors: [topics], model: other-model, temperature: 0.25'
+    change(
+      `flows: [{workspace: acme, flow: calm, chunk-size: ${chunkSize}}, {workspace: acme, flow: new, ${changed}}]`,
+    )
+    await mill.says('"flow drains, to start again with its change"')
+    await expect.poll(() => says('flow runs', 'acme/new'), { timeout: 30_000 }).toBe(2)
+    writeFileSync(book, bookOf(chunks + 1))
+    const view = await done('new', await load('new'))
+    expect(view.chunks).toBeLessThan(chunks / 2)
+    const bodies = asked(since)
+    expect(bodies).toHaveLength(view.chunks)
+    for (const body of bodies) expect(body).toMatchObject({ model: 'other-model', temperature: 0.25 })
+    expect(says('flow runs', 'acme/calm')).toBe(1)
+  })
+
+  test('a broken file changes nothing, and is told in the log, the metrics and /status.json', async () => {
+    const broken: [string, RegExp][] = [
+      ['flows: [{workspace: acme, flow: calm', /flows\.yaml: .*line 1/s],
+      [
+        'flows: [{workspace: acme, flow: calm, chunk-sise: 9}]',
+        /flow 1: .*chunk-sise.*Did you mean chunk-size\?/,
+      ],
+      ['flows: [{workspace: acme, flow: x, extractors: [topic]}]', /acme\/x: .*no extractor topic/],
+      ['flows: [{workspace: acme, flow: x, prompts: [nowhere.yaml]}]', /acme\/x: .*nowhere\.yaml/],
+    ]
+    for (const [text, problem] of broken) {
+      const refusals = says('the change is refused; what ran before goes on')
+      change(text)
+      await expect
+        .poll(() => says('the change is refused; what ran before goes on'), { timeout: 30_000 })
+        .toBe(refusals + 1)
+      expect(await statusOf()).toMatchObject({
+        configurationCurrent: false,
+        configurationProblem: expect.stringMatching(problem),
+        flows: expect.arrayContaining(['acme/calm', 'acme/new']),
+      })
+      expect(await current()).toBe('0')
+    }
+    const old = bookOf(chunks + 2)
+    writeFileSync(book, old)
+    const text = await graphmill('load', book, ...place('calm'))
+    const { documentId } = JSON.parse(text) as { documentId: string }
+    expect(await done('calm', documentId)).toMatchObject({ chunks: chunks + 2 })
+    change(`flows: [{workspace: acme, flow: calm, chunk-size: ${chunkSize}}]`)
+    await expect.poll(current, { timeout: 30_000 }).toBe('1')
+    expect(await statusOf()).toMatchObject({ configurationCurrent: true, configurationProblem: null })
+    await expect.poll(running, { timeout: 30_000 }).toEqual(['acme/calm'])
+    expect(says('flow runs', 'acme/calm')).toBe(1)
+  })
+
+  test('a flow that is gone finishes what it had in hand, holds nobody up, and loses nothing', async () => {
+    const calm = `{workspace: acme, flow: calm, chunk-size: ${chunkSize}}`
+    const gone = `{workspace: acme, flow: gone, chunk-size: ${chunkSize}}`
+    change(`flows: [${calm}, ${gone}]`)
+    await expect.poll(running, { timeout: 30_000 }).toEqual(['acme/calm', 'acme/gone'])
+    // More than a process takes in hand at once.
+    writeFileSync(book, bookOf(many))
+    await done('calm', await load('calm'))
+    const before = asked(0).length
+    const held = Promise.withResolvers<void>()
+    llm.set({ rules: [{ reply: (call) => held.promise.then(() => answerer({})(call)) }] })
+    const documentId = await load('gone')
+    await llm.until(({ concurrent }) => concurrent === 64)
+    const late = `{workspace: acme, flow: late, chunk-size: ${chunkSize}, extractors: [topics]}`
+    change(`flows: [${calm}, ${late}]`)
+    await mill.says('"flow":"acme/gone","msg":"flow drains"')
+    await expect.poll(() => says('flow runs', 'acme/late'), { timeout: 30_000 }).toBe(1)
+    expect(says('flow has ended', 'acme/gone')).toBe(0)
+    held.resolve()
+    await expect.poll(running, { timeout: 60_000 }).toEqual(['acme/calm', 'acme/late'])
+    expect(llm.counts).toMatchObject({ concurrent: 0, cancelled: 0 })
+    const all = 3 * many
+    expect(asked(before).length).toBeLessThan(all)
+
+    change(`flows: [${calm}, ${late}, ${gone}]`)
+    expect((await done('gone', documentId)).units).toEqual({ expected: all, done: all, partial: 0, dead: 0 })
+    expect(asked(before)).toHaveLength(all)
+    const triplesOf = (flow: string) => readGraph(join(folder, 'out'), `acme.${flow}.`)
+    const differs = async () => difference(await triplesOf('gone'), await triplesOf('calm'))
+    await expect.poll(differs, { timeout: 30_000 }).toEqual(same)
+  })
+
+  test('a load of a flow that the file does not have gets a suggestion', async () => {
+    const child = startGraphmill(['load', book, '--flows', flowsFile(), ...place('clam')])
+    expect((await child.ended).code).toBe(2)
+    expect(child.stderr()).toMatch(/flows\.yaml has no flow acme\/clam\. Did you mean acme\/calm\? \[usage\]/)
+  })
+})
