@@ -4,7 +4,7 @@ import { defineSink } from '../src/flow/sink.ts'
 export const storeTriples = defineSink({
   name: 'store-triples',
   input: 'triples',
-  write: (batch, { store, scope, signal }) =>
+  write: (batch, signal, { store, scope }) =>
     store.write(
       batch.flatMap(({ payload }) => payload.triples),
       scope,

@@ -10,8 +10,11 @@ export interface SinkOptions<I extends InputPort> {
   readonly input: I
   /** Messages of a batch, at most. Default 256. */
   readonly maxBatch?: number
-  /** Resolves when the batch is durable. Called for one batch at a time per flow. */
-  readonly write: (batch: readonly MessageOf<I>[], context: Context) => Promise<void>
+  /**
+   * Resolves when the batch is durable. Called for one batch at a time per flow. `signal` and `context` are those of the
+   * batch's first message.
+   */
+  readonly write: (batch: readonly MessageOf<I>[], signal: AbortSignal, context: Context) => Promise<void>
 }
 
 /** What waits to be written, of one flow of one mill. */
@@ -30,7 +33,7 @@ interface Waiting<I extends InputPort> {
 /**
  * Declares a sink. What arrives while a batch is being written forms the next one.
  * @example
- * export const store = defineSink({ name: 'store', input: 'triples', write: async (batch) => insert(batch) })
+ * export const store = defineSink({ name: 'store', input: 'triples', write: async (batch, signal) => insert(batch, { signal }) })
  */
 export function defineSink<const I extends InputPort>(options: SinkOptions<I>): Processor<I, never> {
   const { maxBatch = 256 } = options
@@ -49,10 +52,12 @@ export function defineSink<const I extends InputPort>(options: SinkOptions<I>): 
   }
 
   async function writeBatch(batch: readonly Waiting<I>[]): Promise<void> {
+    const { context } = batch[0]!
     try {
       await options.write(
         batch.map(({ message }) => message),
-        batch[0]!.context,
+        context.signal,
+        context,
       )
       for (const { resolve } of batch) resolve()
     } catch (error) {

@@ -1,6 +1,7 @@
 // Sinks: a batch is written as one, and goes to the store of the mill that took it.
 import { expect, test } from 'vitest'
 import { storeTriples } from '../../processors/store-triples.ts'
+import { defineSink } from '../../src/flow/sink.ts'
 import { iri, type Triple, triple } from '../../src/rdf/term.ts'
 import { startFlow } from '../support/flow.ts'
 
@@ -34,4 +35,20 @@ test('two mills of one process each write to their own store', async () => {
   for (const [mill, { stored }] of stores.entries())
     expect(stored.map(({ s }) => s.iri)).toEqual(Array(count).fill(`urn:mill:${mill}`))
   await Promise.all(flows.map((flow) => flow.stop()))
+})
+
+test('a sink is given its batch, a signal that ends its waits, and the context', async () => {
+  const written = Promise.withResolvers<unknown[]>()
+  const sink = defineSink({
+    name: 'collect',
+    input: 'triples',
+    async write(batch, signal, context) {
+      signal.throwIfAborted()
+      written.resolve([batch.map(({ type }) => type), signal === context.signal, context.scope.flow])
+    },
+  })
+  const flow = await startFlow([sink])
+  await flow.send('triples', { triples: [] })
+  expect(await written.promise).toEqual([['Triples'], true, 'default'])
+  await flow.stop()
 })
