@@ -10,6 +10,10 @@ const benches: Readonly<Record<string, () => Promise<Row[]>>> = {
   flow: async () => (await import('./flow.ts')).flowBench(),
   emit: async () => (await import('./emit.ts')).emitBench(),
   ontology: async () => (await import('./ontology.ts')).ontologyBench(),
+  'kafka-model': async () => (await import('./kafka.ts')).slowModelBench(),
+  'kafka-flow': async () => (await import('./kafka.ts')).instantModelBench(),
+  'kafka-relay': async () => (await import('./kafka.ts')).kafkaRelayBench(),
+  'pulsar-relay': async () => (await import('./pulsar.ts')).pulsarBench(),
 }
 
 const chosen = process.argv.slice(2)

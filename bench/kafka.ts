@@ -1,4 +1,4 @@
-// The bench on one real Kafka: calls of a slow model side by side, the flow with a model that answers at once against a bare
+// Benches on one real Kafka: calls of a slow model side by side, the flow with a model that answers at once against a bare
 // loop of kafkajs and fetch, and the relay.
 import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -15,25 +15,35 @@ import type { Row } from './row.ts'
 
 const codec = createCodec(loadSchemas())
 
-export async function kafkaBench(): Promise<Row[]> {
+interface Machines {
+  readonly site: Site
+  readonly bootstrap: readonly string[]
+  readonly llm: LlmProcess
+}
+
+/** A real Kafka and a model server for as long as `bench` runs. */
+async function withMachines(bench: (machines: Machines) => Promise<Row[]>): Promise<Row[]> {
   const [server, llm] = await Promise.all([startKafka(), startLlmProcess()])
   const { bootstrap } = server
   const connect = () => connectKafka({ brokers: bootstrap })
   const site = { brokerUrl: `kafka://${bootstrap.join()}`, connect }
   try {
-    return [
-      ...(await slowModel(site, llm)),
-      ...(await instantModel(site, llm, bootstrap)),
-      ...(await relayBench({ name: 'kafka', connect, count: 50_000, bare: bareKafka(bootstrap) })),
-    ]
+    return await bench({ site, bootstrap, llm })
   } finally {
     await llm.stop()
     await server.stop()
   }
 }
 
+export const slowModelBench = () => withMachines(slowModel)
+export const instantModelBench = () => withMachines(instantModel)
+export const kafkaRelayBench = () =>
+  withMachines(({ site, bootstrap }) =>
+    relayBench({ name: 'kafka', connect: site.connect, count: 50_000, bare: bareKafka(bootstrap) }),
+  )
+
 /** 64 calls at once of 500 ms each are 128 a second at best. */
-async function slowModel(site: Site, llm: LlmProcess): Promise<Row[]> {
+async function slowModel({ site, llm }: Machines): Promise<Row[]> {
   const [warmUp, calls, ideal] = [400, 1000, 128]
   await llm.set({ latencyMs: 500 })
   const execution = await openExecution(site, { space: 'slow', llmUrl: llm.url })
@@ -70,7 +80,7 @@ async function timeOf(llm: LlmProcess, completed: number): Promise<number> {
   }
 }
 
-async function instantModel(site: Site, llm: LlmProcess, brokers: readonly string[]): Promise<Row[]> {
+async function instantModel({ site, llm, bootstrap: brokers }: Machines): Promise<Row[]> {
   const [warmUp, chunks] = [200, 1000]
   const execution = await openExecution(site, { space: 'instant', llmUrl: llm.url })
   const { pid } = await execution.startProcess(['--all'])
