@@ -28,10 +28,14 @@ export function readPrices(given: readonly string[]): Prices {
   )
 }
 
-/** The price of a model, by its name or, as servers add a date or version to a name, by the name before that. */
+/**
+ * The price of a model, by its name or, as servers add dates and versions to a name, by the longest name before them that has
+ * one: `gpt-4.1-2025-04-14` is looked for as `gpt-4.1-2025-04`, `gpt-4.1-2025` and `gpt-4.1` too.
+ */
 export function priceOf(model: string, prices: Prices): Price | undefined {
-  const plain = /^(.+?)[-:@](?:v?\d[\d.-]*|latest)$/.exec(model)?.[1]
-  return prices.get(model) ?? (plain === undefined ? undefined : prices.get(plain))
+  const price = prices.get(model)
+  const shorter = /^(.+)[-:@](?:v?\d[\d.]*|latest)$/.exec(model)?.[1]
+  return price ?? (shorter === undefined ? undefined : priceOf(shorter, prices))
 }
 
 /** What tokens cost; null where the price or a count is unknown. */

@@ -60,12 +60,29 @@ describe('a budget', () => {
 describe('prices', () => {
   const prices = readPrices(['gpt-4o=2.5/10', 'llama3.1:8b = 0.1/0.2'])
 
-  it('are found by the name of a model, with or without its version', () => {
+  it('are found by the name of a model', () => {
     expect(priceOf('gpt-4o', prices)).toEqual({ prompt: 2.5, completion: 10 })
-    expect(priceOf('gpt-4o-2024-08-06', prices)).toEqual({ prompt: 2.5, completion: 10 })
     expect(priceOf('llama3.1:8b', prices)).toEqual({ prompt: 0.1, completion: 0.2 })
     expect(priceOf('gpt-4o-mini', prices)).toBeUndefined()
     expect(priceOf('gpt-4o-mini-2024-07-18', prices)).toBeUndefined()
+  })
+
+  it.each([
+    ['gpt-4o', 'gpt-4o-2024-08-06'],
+    ['gpt-4.1', 'gpt-4.1-2025-04-14'],
+    ['gpt-4', 'gpt-4-0613'],
+    ['gpt-5', 'gpt-5-2025-08-07'],
+    ['gpt-5-mini', 'gpt-5-mini-2025-08-07'],
+    ['claude-opus-4', 'claude-opus-4-20250514'],
+    ['claude-3-5-sonnet', 'claude-3-5-sonnet-latest'],
+    ['anthropic.claude-sonnet-4', 'anthropic.claude-sonnet-4-20250514-v1:0'],
+    ['claude-opus-4', 'claude-opus-4@20250514'],
+    ['qwen3', 'qwen3:latest'],
+  ])('of %s are found for %s too', (name, dated) => {
+    const price = { prompt: 1, completion: 2 }
+    expect(priceOf(dated, readPrices([`${name}=1/2`]))).toEqual(price)
+    const shorter = name.replace(/[-.][^-.]*$/, '')
+    expect(priceOf(dated, readPrices([`${shorter}=3/4`, `${name}=1/2`]))).toEqual(price)
   })
 
   it('make a cost, or null where anything is unknown', () => {
