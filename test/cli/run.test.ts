@@ -1,5 +1,5 @@
 // `graphmill run` and the commands beside it, as processes of their own on a real Kafka, watched from outside.
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -128,6 +128,89 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     expect(metrics).toContain(`tg_consumer_processing_total{${labels},status="ok"} 1`)
     expect(metrics).toContain('tg_chunk_size_count{processor="chunk-text"} 1')
     expect((await mill.end('SIGTERM')).code).toBe(0)
+  })
+
+  test('topics are made as docs/operations.md counts them, and as the flows file says', async () => {
+    interface Row {
+      readonly topic: string
+      readonly partitions: number
+      readonly created: 'yes' | 'no'
+    }
+    const rowsOf = (text: string) =>
+      text
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => JSON.parse(line) as Row)
+    const at = (space: string) => [
+      '--broker',
+      `kafka://${kafka.bootstrap.join()}`,
+      '--space',
+      space,
+      '--json',
+    ]
+    const sumOf = (rows: readonly Row[]) => rows.reduce((sum, { partitions }) => sum + partitions, 0)
+    const page = await readFile('docs/operations.md', 'utf8')
+    const [, topics, partitions] = /has (\d+) topics with (\d+) partitions/.exec(page)!.map(Number)
+
+    await graphmill('topics', 'create', ...at('plain'))
+    const made = rowsOf(await graphmill('topics', 'describe', ...at('plain')))
+    const ofFlow = made.filter(({ topic }) => topic !== 'plain.notify.schemas')
+    expect([ofFlow.length, sumOf(ofFlow), made.length]).toEqual([topics, partitions, topics! + 1])
+
+    const flows = join(folder, 'flows.yaml')
+    const chunks = '{chunk: {partitions: 2}, prompt-reply: {partitions: 1}, document: {retention-days: 3}}'
+    await writeFile(
+      flows,
+      `flows:\n  - {flow: small, extractors: [topics], topics: ${chunks}}\n  - {flow: rows, extractors: [rows], schemas: [none.json]}\n`,
+    )
+    const ofFile = [...at('filed'), '--flows', flows]
+    const created = rowsOf(await graphmill('topics', 'create', ...ofFile))
+    expect(created.every((row) => row.created === 'yes')).toBe(true)
+    expect(rowsOf(await graphmill('topics', 'describe', ...at('filed')))).toEqual(
+      created
+        .map(({ topic, partitions }) => ({ topic, partitions }))
+        .sort((a, b) => (a.topic < b.topic ? -1 : 1)),
+    )
+    const [small, rows] = ['small', 'rows'].map((flow) =>
+      created.filter(({ topic }) => topic.endsWith(`.default.${flow}`)),
+    )
+    // As the page says: 16 topics with 75 partitions, for each extractor 1 with 12, for rows 1 with 3 more.
+    expect([small!.length, sumOf(small!)]).toEqual([16 + 1, 75 + 12 - 10 - 11])
+    expect([rows!.length, sumOf(rows!)]).toEqual([16 + 1 + 1, 75 + 12 + 3])
+
+    await writeFile(flows, 'flows: [{flow: small, extractors: [topics], topics: {chunk: {partitions: 9}}}]')
+    const again = rowsOf(await graphmill('topics', 'create', ...ofFile))
+    expect(again.find(({ topic }) => topic === 'filed.flow.chunk.default.small')).toEqual({
+      topic: 'filed.flow.chunk.default.small',
+      partitions: 2,
+      created: 'no',
+    })
+    const offline = ['--llm', 'offline', '--http', 'off', '--out', join(folder, 'filed')]
+    const mill = await start(['run', '--all', ...ofFile.filter((flag) => flag !== '--json'), ...offline], {})
+    expect(mill.stderr()).toMatch(
+      /"topic":"filed\.flow\.chunk\.default\.small","partitions":2,"wanted":9,"msg":"a topic keeps the partitions/,
+    )
+    expect((await mill.end('SIGTERM')).code).toBe(0)
+  })
+
+  test('a document gets the collection of its flow in the flows file, unless load is told another', async () => {
+    const flows = join(folder, 'collections.yaml')
+    await writeFile(flows, 'flows: [{flow: kept, collection: letters}]')
+    const file = join(folder, 'letter.txt')
+    await writeFile(file, 'The mill stands by the river.')
+    const load = ['load', file, '--flows', flows, ...place('kept')]
+    await graphmill(...load)
+    await graphmill(...load, '--collection', 'other')
+    const tail = startGraphmill(['tail', 'document', '--from', 'earliest', ...place('kept')])
+    started.push(tail)
+    const collections = () =>
+      tail
+        .stdout()
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => (JSON.parse(line) as { collection: string }).collection)
+    await expect.poll(() => collections().sort(), { timeout: 30_000 }).toEqual(['letters', 'other'])
+    await tail.end('SIGTERM')
   })
 
   test('a typo in a prompt gets a suggestion', async () => {
