@@ -31,6 +31,7 @@ export function summaryLines(
     `chunks     ${total.chunks} (${total.done} units done${note(total.partial, 'partial')}${note(total.dead, 'dead')}${note(total.open, 'not finished')})`,
     `facts      ${countsText(total.facts) || 'none'}`,
     `rejected   ${countsText(total.rejected) || 'none'}${note(total.repaired, 'repaired')}${note(total.duplicates, 'repeated')}`,
+    `cut off    ${total.incomplete['truncated'] ?? 'none'}`,
   ]
   if (Object.keys(total.incomplete).length > 0) lines.push(`incomplete ${countsText(total.incomplete)}`)
   const unreported = total.unreported > 0 ? ` (${total.unreported} calls without a count)` : ''

@@ -40,6 +40,7 @@ describe('extract', () => {
     expect(stderr).toMatch(/^3\/3 units of 1 chunks 100%, \d+ facts$/m)
     expect(stderr).toMatch(/chunks +1 \(3 units done\)/)
     expect(stderr).toMatch(/facts +\d+ definitions/)
+    expect(stderr).toMatch(/^cut off +none$/m)
     expect(quads(stdout).length).toBeGreaterThan(3)
     expect(code).toBe(0)
   })
@@ -82,6 +83,7 @@ describe('extract', () => {
       ],
     })
     const { code, stdout, stderr } = await extract([file('mill.txt'), '--extractors', 'definitions'])
+    expect(stderr).toMatch(/^cut off +1$/m)
     expect(stderr).toMatch(/truncated/)
     expect(stdout).toMatch(/a machine/)
     expect(code).toBe(3)
