@@ -39,8 +39,9 @@ export function requestDigest({ messages, sampling = {}, extras = {} }: Completi
 
 /** The key of the run that begins with this request. */
 export function runKey(workspace: string, llm: Llm, request: CompletionRequest): string {
-  const { provider, destination, model } = llm
-  return flatJson({ version: 1, workspace, provider, destination, model, request: requestDigest(request) })
+  const { provider, destination, model, defaults = {} } = llm
+  const asked = { provider, destination, model, defaults }
+  return flatJson({ version: 1, workspace, ...asked, request: requestDigest(request) })
 }
 
 /** The entry that a text holds, or undefined for anything else. */

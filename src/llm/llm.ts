@@ -66,6 +66,8 @@ export interface Llm {
   readonly outputMode?: AnswerMode
   /** What its requests are sampled with where neither the call nor the prompt says so: `--temperature`. Default: nothing. */
   readonly sampling?: Sampling
+  /** What its requests say of themselves beside all that, such as a context length: replies depend on it. Default: nothing. */
+  readonly defaults?: Readonly<Record<string, unknown>>
   /** The key of this model's circuit: `llm:<provider> <destination> <model>`. */
   readonly circuit: string
   /**

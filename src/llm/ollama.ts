@@ -60,6 +60,7 @@ export function createOllama(options: OllamaOptions): Llm {
     model,
     destination: peer.destination,
     circuit: peer.circuit,
+    defaults,
     stream,
     ready,
     constrains: async () => true,

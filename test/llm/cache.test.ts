@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type CacheOptions, openCache } from '../../src/llm/cache.ts'
 import { type RunEntry, requestDigest, runKey } from '../../src/llm/cache-entry.ts'
 import type { CompletionRequest } from '../../src/llm/llm.ts'
+import { createOllama, type OllamaOptions } from '../../src/llm/ollama.ts'
 import { noLlm } from '../support/flow.ts'
 
 let dir: string
@@ -154,10 +155,34 @@ describe('the key of a run', () => {
       runKey('w', { ...noLlm, provider: 'ollama' }, request),
       key({ messages: [{ role: 'user', content: 'hello!' }] }),
       key({ messages: [{ role: 'system', content: 'hello' }] }),
+      key({ sampling: {} }),
       key({ sampling: { temperature: 0 } }),
+      key({ sampling: { temperature: 0.5, maxTokens: 5 } }),
+      key({ sampling: { temperature: 0, maxTokens: 6 } }),
+      key({ sampling: { temperature: 0, maxTokens: 5, topP: 0.9 } }),
+      key({ sampling: { temperature: 0, maxTokens: 5, seed: 1 } }),
+      key({ sampling: { temperature: 0, maxTokens: 5, seed: 2 } }),
+      key({ sampling: { temperature: 0, maxTokens: 5, stop: ['END'] } }),
+      key({ sampling: { temperature: 0, maxTokens: 5, stop: ['END', 'STOP'] } }),
       key({ extras: { format: { type: 'object' } } }),
       key({ extras: {} }),
     ]
     expect(new Set(keys).size).toBe(keys.length)
+  })
+
+  it('differs by what a model of Ollama says in every request', () => {
+    const of = (more: Partial<OllamaOptions> = {}) =>
+      runKey('w', createOllama({ host: '127.0.0.1', model: 'm', ...more }), request)
+    const keys = [
+      of(),
+      of({ numCtx: 512 }),
+      of({ think: true }),
+      of({ think: 'low' }),
+      of({ format: 'json' }),
+      of({ format: { type: 'object' } }),
+      of({ api: 'generate' }),
+    ]
+    expect(new Set(keys).size).toBe(keys.length)
+    expect(of({ numCtx: 8192, api: 'chat' })).toBe(of())
   })
 })
