@@ -36,6 +36,11 @@ export class ProviderError extends GraphmillError {
     super(code, message, { ...options, details: { category, ...options.details } })
     this.category = category
   }
+
+  /** OpenArmature's `retry_after`: how long the server asks us to wait, in seconds. */
+  get retryAfter(): number | undefined {
+    return this.retryAfterMs === undefined ? undefined : this.retryAfterMs / 1000
+  }
 }
 
 /** An error of a model server, of its code's category. */

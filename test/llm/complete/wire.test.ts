@@ -154,6 +154,7 @@ describe('004 error categories', () => {
       ...error('rate_limit_error', undefined, 'Rate limit exceeded'),
     })
     const thrown = await failure(test.provider, { messages: hi }, 'provider_rate_limit')
+    expect(thrown.retryAfter).toBe(30)
     expect(thrown.retryAfterMs).toBe(30_000)
   })
 
