@@ -54,13 +54,65 @@ export function parseEntry(text: string): RunEntry | undefined {
   }
 }
 
+// The folder may hold what another version, or anybody else, has put there: whatever is read of an entry is looked at first.
 function isEntry(value: unknown): value is RunEntry {
-  if (!isObject(value) || !isObject(value['run']) || !Array.isArray(value['calls'])) return false
-  const { id, startedAt } = value['run']
-  if (typeof id !== 'string' || typeof startedAt !== 'number') return false
-  return value['calls'].every(
-    (call) => isObject(call) && typeof call['digest'] === 'string' && typeof call['text'] === 'string',
+  if (!isObject(value)) return false
+  const { run, calls, unaided, form, cut } = value
+  return (
+    isObject(run) &&
+    hasTypes(run, { id: 'string', startedAt: 'number' }) &&
+    Array.isArray(calls) &&
+    calls.every(isCall) &&
+    (unaided === undefined || typeof unaided === 'boolean') &&
+    (form === undefined || typeof form === 'string') &&
+    (cut === undefined || isCut(cut))
   )
+}
+
+const finishReasons: readonly unknown[] = [
+  'stop',
+  'length',
+  'tool_calls',
+  'content_filter',
+  'error',
+] satisfies FinishReason[]
+
+function isCall(value: unknown): boolean {
+  return (
+    isObject(value) &&
+    hasTypes(value, {
+      digest: 'string',
+      text: 'string',
+      model: 'string',
+      reasoned: 'boolean',
+      overflow: 'boolean',
+    }) &&
+    finishReasons.includes(value['finishReason']) &&
+    isUsage(value['usage'])
+  )
+}
+
+function isUsage(value: unknown): boolean {
+  if (!isObject(value)) return false
+  const { promptTokens, completionTokens, totalTokens } = value
+  return [promptTokens, completionTokens, totalTokens].every((count) => count === null || isCount(count))
+}
+
+function isCut(value: unknown): boolean {
+  if (!isObject(value)) return false
+  const { streaming, cuts } = value
+  return typeof streaming === 'boolean' && Array.isArray(cuts) && cuts.every(isCount)
+}
+
+function isCount(value: unknown): boolean {
+  return typeof value === 'number' && value >= 0
+}
+
+function hasTypes(
+  value: Readonly<Record<string, unknown>>,
+  types: Readonly<Record<string, 'string' | 'number' | 'boolean'>>,
+): boolean {
+  return Object.entries(types).every(([key, type]) => typeof value[key] === type)
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type CacheOptions, openCache } from '../../src/llm/cache.ts'
-import { type RunEntry, requestDigest, runKey } from '../../src/llm/cache-entry.ts'
+import { parseEntry, type RunEntry, requestDigest, runKey } from '../../src/llm/cache-entry.ts'
 import type { CompletionRequest } from '../../src/llm/llm.ts'
 import { createOllama, type OllamaOptions } from '../../src/llm/ollama.ts'
 import { noLlm } from '../support/flow.ts'
@@ -86,6 +86,53 @@ describe('the cache of replies', () => {
     await cache.put('key', entry('two'))
     expect(await cache.get('key')).toBeUndefined()
     expect(failures).toHaveLength(1)
+  })
+})
+
+describe('the text of an entry', () => {
+  const good = { ...entry('one'), unaided: true }
+  const optional = ['unaided', 'form', 'cut']
+
+  /** Every place of a value, as the keys that lead there. */
+  function placesOf(value: unknown): string[][] {
+    if (typeof value !== 'object' || value === null) return []
+    return Object.entries(value).flatMap(([key, child]) => [
+      [key],
+      ...placesOf(child).map((rest) => [key, ...rest]),
+    ])
+  }
+  /** The entry with another value at this place; undefined takes the key away. */
+  function changed(place: readonly string[], value: unknown): RunEntry | undefined {
+    const copy: unknown = structuredClone(good)
+    const parent = place.slice(0, -1).reduce((at, key) => (at as Record<string, unknown>)[key], copy)
+    Object.assign(parent as object, { [place.at(-1)!]: value })
+    return parseEntry(JSON.stringify(copy))
+  }
+
+  it('is that entry', () => {
+    expect(parseEntry(JSON.stringify(good))).toEqual(good)
+    expect(changed(['calls', '0', 'usage', 'promptTokens'], null)).toBeDefined()
+    for (const key of optional) expect(changed([key], undefined)).toBeDefined()
+  })
+
+  it.each(placesOf(good).map((place) => ({ place, name: place.join('.') })))(
+    'is no entry with something foreign, or nothing, at $name',
+    ({ place, name }) => {
+      expect(changed(place, {})).toBeUndefined()
+      if (!optional.includes(name)) expect(changed(place, undefined)).toBeUndefined()
+    },
+  )
+
+  it.each([
+    ['calls.0.finishReason', 'because'],
+    ['calls.0.usage.promptTokens', -1],
+    ['cut.cuts', [1, -1]],
+  ])('is no entry where %s is %j', (place, value) => {
+    expect(changed(place.split('.'), value)).toBeUndefined()
+  })
+
+  it.each(['', 'null', '[]', '"text"', '{'])('is no entry where it is %j', (text) => {
+    expect(parseEntry(text)).toBeUndefined()
   })
 })
 

@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import cacache from 'cacache'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { GraphmillError } from '../../src/errors.ts'
 import { openCache, type ReplyCache } from '../../src/llm/cache.ts'
@@ -34,6 +35,12 @@ const without = (parts: readonly RunPart[]) =>
 const away = new GraphmillError('llm_unavailable', 'away')
 const whole = { text: testPrompt({ responseType: 'text' }), json: testPrompt({ responseType: 'json' }) }
 
+/** An entry as it stands on the disk. */
+interface Written {
+  readonly calls: Record<string, unknown>[]
+  readonly cut: Record<string, unknown>
+}
+
 /** Reads slowly, now and then, so that parts are cut at odd places. */
 async function askSlowly(llm: ScriptedLlm, more: Partial<AskOptions>): Promise<RunPart[]> {
   const prompt = testPrompt({ jsonSchema: itemSchema })
@@ -65,6 +72,7 @@ describe('a run that is over', () => {
     ['one asked again in vain', {}, [`${linesOf(3)}{"e": "x", "w": "y"}\n`, 'What?']],
     ['one in a loop', {}, [linesOf(1).repeat(100)]],
     ['one of white space', {}, [linesOf(2) + ' '.repeat(50_000)]],
+    ['json, then white space', { prompt: whole.json }, [`{"a": 1}${' '.repeat(50_000)}`]],
     ['one cut off for good', {}, [{ text: linesOf(3), finish: 'length' }]],
   ])('is replayed as the same run, part by part, without a call: %s', async (_name, more, script) => {
     const first = await askSlowly(scriptedLlm(script), { cache, ...more })
@@ -131,6 +139,21 @@ describe('a run that is over', () => {
     for (const terms of texts) added.push((await timed({ cache, terms })) - (await timed({ terms })))
     expect(llm.requests).toHaveLength(200)
     expect(added.sort((a, b) => a - b)[50]).toBeLessThan(10)
+  })
+
+  it.each<[string, (entry: Written) => void]>([
+    ['a call that says nothing of its tokens', (entry) => delete entry.calls[0]!['usage']],
+    ['a call that ended in a way unknown', (entry) => Object.assign(entry.calls[0]!, { finishReason: 'x' })],
+    ['parts cut nobody knows where', (entry) => Object.assign(entry.cut, { cuts: 5 })],
+  ])('is asked for anew where its entry is foreign: %s', async (_name, change) => {
+    await askAll(scriptedLlm([linesOf(2)]), { cache })
+    const [key] = Object.keys(await cacache.ls(dir))
+    const entry = JSON.parse((await cacache.get(dir, key!)).data.toString()) as Written
+    change(entry)
+    await cacache.put(dir, key!, JSON.stringify(entry))
+    const llm = scriptedLlm([linesOf(3)])
+    expect((await askAll(llm, { cache: reopened() })).items).toEqual(items(3))
+    expect(llm.requests).toHaveLength(1)
   })
 
   it('is asked for anew by another workspace, text or prompt parameter', async () => {
