@@ -1,9 +1,9 @@
 // The prompt processor: a PromptRequest is rendered, put to the model, and answered in parts on its reply topic.
 import { type Context, defineProcessor, type Outputs } from '../src/flow/processor.ts'
 import type { Message } from '../src/messages/envelope.ts'
-import type { PromptResponseInit, RejectionInit } from '../src/messages/generated.ts'
+import type { ProgressInit, PromptResponseInit, RejectionInit } from '../src/messages/generated.ts'
 import type { Prompt } from '../src/prompt/catalogue.ts'
-import { ask, type ReplyEnd, type RunPart } from '../src/prompt/engine.ts'
+import { ask, type LostRun, type ReplyEnd, type RunPart } from '../src/prompt/engine.ts'
 import { decodeTerms } from '../src/prompt/terms.ts'
 
 /** Rejections of one Rejected message, at most: 200 characters of text each. */
@@ -15,33 +15,19 @@ const noted = new WeakSet<Prompt>()
 export const prompt = defineProcessor({
   name: 'prompt',
   inputs: ['prompt', 'prompt-live'],
-  outputs: ['reply', 'rejected'],
+  outputs: ['reply', 'rejected', 'progress'],
   maxInFlight: 256,
 
-  async *handle(message: Message<'PromptRequest'>, context: Context): Outputs<'reply' | 'rejected'> {
-    const { promptId, streaming, context: echo } = message.payload
-    const { llm, limits, replies, scope, signal } = context
-    const prompt = context.prompts.get(promptId)
-    const terms = decodeTerms(message.payload.terms)
-    const newRun = () => ({ id: context.ids.next(), startedAt: context.clock.now() })
-    const cache = replies && { replies, workspace: scope.workspace }
-    const onNote = (note: string) => {
-      if (!noted.has(prompt)) context.log.warn({ promptId }, note)
-      noted.add(prompt)
-    }
-    let seq = 0
-    for await (const part of ask({ prompt, terms, llm, streaming, newRun, limits, cache, onNote, signal })) {
-      const { run, end } = part
-      for (let first = 0; end && first < end.rejections.length; first += rejectionsPerMessage)
-        yield {
-          to: 'rejected',
-          payload: { promptId, run, model: end.model, items: rejectedFrom(end, first) },
-        }
-      if (end?.cause) context.log.warn({ cause: end.cause }, 'reply stayed incomplete')
-      await (yield {
-        to: 'reply',
-        payload: { promptId, run, model: llm.model, context: echo, seq: seq++, ...partOf(part) },
+  async *handle(message: Message<'PromptRequest'>, context: Context): Answers {
+    let lost: LostRun | undefined
+    try {
+      yield* answer(message, context, (run) => {
+        lost = run
       })
+    } catch (thrown) {
+      if (lost && !context.signal.aborted)
+        await (yield { to: 'progress', payload: spentOn(lost, message.payload.context['unit']) })
+      throw thrown
     }
   },
 
@@ -59,6 +45,54 @@ export const prompt = defineProcessor({
     }
   },
 })
+
+type Answers = Outputs<'reply' | 'rejected' | 'progress'>
+
+async function* answer(
+  { payload }: Message<'PromptRequest'>,
+  context: Context,
+  onLost: (lost: LostRun) => void,
+): Answers {
+  const { promptId, streaming, context: echo } = payload
+  const { llm, limits, replies, scope, signal } = context
+  const prompt = context.prompts.get(promptId)
+  const terms = decodeTerms(payload.terms)
+  const newRun = () => ({ id: context.ids.next(), startedAt: context.clock.now() })
+  const cache = replies && { replies, workspace: scope.workspace }
+  const onNote = (note: string) => {
+    if (!noted.has(prompt)) context.log.warn({ promptId }, note)
+    noted.add(prompt)
+  }
+  let seq = 0
+  for await (const part of ask({
+    prompt,
+    terms,
+    llm,
+    streaming,
+    newRun,
+    limits,
+    cache,
+    onNote,
+    onLost,
+    signal,
+  })) {
+    const { run, end } = part
+    for (let first = 0; end && first < end.rejections.length; first += rejectionsPerMessage)
+      yield {
+        to: 'rejected',
+        payload: { promptId, run, model: end.model, items: rejectedFrom(end, first) },
+      }
+    if (end?.cause) context.log.warn({ cause: end.cause }, 'reply stayed incomplete')
+    await (yield {
+      to: 'reply',
+      payload: { promptId, run, model: llm.model, context: echo, seq: seq++, ...partOf(part) },
+    })
+  }
+}
+
+function spentOn({ run, model, spent }: LostRun, unit: string | undefined): ProgressInit {
+  return { kind: 'spent', unit: unit ?? null, run, model, usage: { spent } }
+}
 
 function rejectedFrom({ rejections }: ReplyEnd, first: number): RejectionInit[] {
   return rejections

@@ -103,6 +103,10 @@ function measureProgress(
   entry: ProgressInit,
   { processor, cause, storedAt }: Published,
 ): void {
+  if (entry.kind === 'spent') {
+    const prompt = 'payload' in cause && cause.type === 'PromptRequest' ? cause.payload.promptId : ''
+    measureUsage(metrics, { prompt, model: entry.model ?? '' }, entry.usage)
+  }
   if (entry.kind !== 'reply') return
   const labels = { processor, extractor: entry.unit ?? processor }
   for (const [kind, count] of Object.entries(entry.facts ?? {}))

@@ -12,7 +12,7 @@ export interface Tokens {
   unreported: number
 }
 
-/** What was counted of complete runs. */
+/** What was counted of complete runs; of runs that failed their tokens and calls. */
 export interface Totals extends Tokens {
   readonly facts: Counts
   readonly rejected: Counts
@@ -42,6 +42,8 @@ export interface OpenUnit {
   readonly wholeDead: Map<string, string>
   /** Ids of dead messages that held a part of it (replies, facts, triples), with the reason. */
   readonly partDead: Map<string, string>
+  /** Runs that failed, and whose tokens are in the totals. */
+  readonly lost: Set<string>
 }
 
 export interface SeenRun {
@@ -95,6 +97,7 @@ export const emptyUnit = (): OpenUnit => ({
   counted: undefined,
   wholeDead: new Map(),
   partDead: new Map(),
+  lost: new Set(),
 })
 
 /** Stands for a run that was counted when its unit was done: its totals are in, and stay. */
@@ -188,14 +191,22 @@ export function addProgress(totals: Totals, entry: Progress): void {
   addCounts(totals.rejected, entry.rejected, 1)
   totals.repaired += entry.repaired
   totals.duplicates += entry.duplicates
-  if (!entry.last) return
-  const tokens = reported(entry.usage)
-  addTokens(totals, tokens, 1)
-  const spent = entry.usage?.spent ?? []
-  if (spent.length === 0) addTokens(tokensOf(totals, entry.model ?? ''), tokens, 1)
+  if (entry.last) addUsage(totals, entry)
+}
+
+/** Adds the tokens of a run, and its calls. */
+export function addUsage(totals: Totals, { usage, model }: Progress): void {
+  const spent = usage?.spent ?? []
+  if (spent.length === 0) {
+    const tokens = reported(usage)
+    addTokens(totals, tokens, 1)
+    addTokens(tokensOf(totals, model ?? ''), tokens, 1)
+  }
   for (const each of spent) {
+    const tokens = reported(each, each.calls)
     addCounts(totals.calls, { [each.reason]: each.calls }, 1)
-    if (each.reason !== 'cached') addTokens(tokensOf(totals, each.model), reported(each, each.calls), 1)
+    addTokens(totals, tokens, 1)
+    if (each.reason !== 'cached') addTokens(tokensOf(totals, each.model), tokens, 1)
   }
 }
 

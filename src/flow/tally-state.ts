@@ -40,13 +40,14 @@ interface Header {
   readonly totals: Totals
 }
 
-/** Key; runs; the counted one of them, or `before`; what is dead of it. */
+/** Key; runs; the counted one of them, or `before`; what is dead of it; runs that failed. */
 type OpenEntry = readonly [
   key: string,
   runs: readonly RunEntry[],
   counted: number | 'before' | null,
   wholeDead: readonly [string, string][],
   partDead: readonly [string, string][],
+  lost?: readonly string[],
 ]
 
 type RunEntry = readonly [
@@ -131,16 +132,16 @@ export function readState(state: Uint8Array): Document {
   return document
 }
 
-function openEntry([key, { runs, counted, wholeDead, partDead }]: [string, OpenUnit]): OpenEntry {
+function openEntry([key, { runs, counted, wholeDead, partDead, lost }]: [string, OpenUnit]): OpenEntry {
   const entries = [...runs].map(([id, run]): RunEntry => {
     const { seqs, last = null, incomplete = null, totals } = run
     return [id, [...seqs], last, incomplete, totals]
   })
   const place = counted === countedBefore ? 'before' : [...runs.values()].indexOf(counted!)
-  return [key, entries, place === -1 ? null : place, [...wholeDead], [...partDead]]
+  return [key, entries, place === -1 ? null : place, [...wholeDead], [...partDead], [...lost]]
 }
 
-function openUnit([, entries, counted, wholeDead, partDead]: OpenEntry): OpenUnit {
+function openUnit([, entries, counted, wholeDead, partDead, lost]: OpenEntry): OpenUnit {
   const runs = entries.map(([id, seqs, last, incomplete, said]): [string, SeenRun] => {
     const totals = emptyTotals()
     addTotals(totals, said, 1)
@@ -151,6 +152,7 @@ function openUnit([, entries, counted, wholeDead, partDead]: OpenEntry): OpenUni
     counted: counted === 'before' ? countedBefore : counted === null ? undefined : runs[counted]?.[1],
     wholeDead: new Map(wholeDead),
     partDead: new Map(partDead),
+    lost: new Set(lost),
   }
 }
 

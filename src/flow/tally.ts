@@ -6,6 +6,7 @@ import type { Message } from '../messages/envelope.ts'
 import {
   addProgress,
   addTotals,
+  addUsage,
   type Counts,
   chunkPlace,
   clearDone,
@@ -100,6 +101,9 @@ export function createTally(): Tally {
         case 'reply':
           addReply(document, entry)
           break
+        case 'spent':
+          addLost(document, entry)
+          break
         case 'dead':
           addDead(document, entry)
           break
@@ -156,6 +160,17 @@ function addReply(document: Document, { chunkId, causationId, payload }: Entry):
   addTotals(document.totals, run.totals, 1)
   open.counted = run
   close(document, unit, chunkId)
+}
+
+/** What a run that failed has spent. It is told before whatever ends its unit, so a repetition after that says nothing new. */
+function addLost(document: Document, { chunkId, payload }: Entry): void {
+  const chunk = chunkPlace(chunkId)
+  const { unit, run } = payload
+  if (!chunk || !unit || !run || isDone(document, unit, chunk)) return
+  const { lost } = openUnit(document, unit, chunkId)
+  if (lost.has(run.id)) return
+  lost.add(run.id)
+  addUsage(document.totals, payload)
 }
 
 /** A unit that has ended well needs no more than a bit. */

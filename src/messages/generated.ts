@@ -271,7 +271,7 @@ export interface OntologyRelationshipsInit {
 
 /** What was started, what is done. Nobody but the reader of these decides that something is done. */
 export interface Progress {
-  /** document (a source has published all parts), part (a part was chunked), reply (a part of a run was handled), dead (a message was dead-lettered), replayed (it was brought back), failed (a document could not be read), paused (a flow waits for its operator). */
+  /** document (a source has published all parts), part (a part was chunked), reply (a part of a run was handled), spent (an attempt that failed has used tokens), dead (a message was dead-lettered), replayed (it was brought back), failed (a document could not be read), paused (a flow waits for its operator). */
   readonly kind: string
   /** part: which part of the document. */
   readonly part: number | null
@@ -281,9 +281,9 @@ export interface Progress {
   readonly chunks: number | null
   /** part: the units of work that are expected for every chunk. */
   readonly units: readonly string[]
-  /** reply, dead: the unit of work; null where unknown. */
+  /** reply, spent, dead: the unit of work; null where unknown. */
   readonly unit: string | null
-  /** reply: the run. */
+  /** reply, spent: the run. */
   readonly run: Run | null
   /** reply: the place of the part in its run. */
   readonly seq: number
@@ -299,9 +299,9 @@ export interface Progress {
   readonly repaired: number
   /** reply: repeated items of the run, on the last part. */
   readonly duplicates: number
-  /** reply: tokens of the run, on the last part. */
+  /** reply: tokens of the run, on the last part. spent: those of the attempt, by reason and model. */
   readonly usage: Usage | null
-  /** reply: the model. */
+  /** reply, spent: the model. */
   readonly model: string | null
   /** dead: the topic of the message. */
   readonly topic: string | null

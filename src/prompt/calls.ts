@@ -56,7 +56,9 @@ export interface Calls {
   keep(): void
   /** All calls, where they are worth remembering and not too much. */
   readonly whole: Remembered | undefined
+  /** By reason and model; calls of which the tokens are not known, such as those that broke off, stand apart. */
   spent(): Spent[]
+  /** Of all calls that came to an end. */
   usage(): Usage
   /** The run is over, however it ended: what calls that broke off have cost is guessed. */
   close(): void
@@ -74,7 +76,7 @@ export function createCalls(options: CallsOptions): Calls {
   const { llm, signal, recorded = [], remember } = options
   const settles: ((usage: Usage) => void)[] = []
   const done: RecordedCall[] = []
-  const ends: (CallEnd & { readonly reason: CallReason })[] = []
+  const opened: OpenedCall[] = []
   let made = 0
   let replaying = recorded.length > 0 || options.replayOnly === true
   let remembered = 0
@@ -107,28 +109,29 @@ export function createCalls(options: CallsOptions): Calls {
       return options.maxCalls - made
     },
     get model() {
-      return ends[0]?.model ?? llm.model
+      return ended(opened)[0]?.model ?? llm.model
     },
     async open(request, reason) {
       const digest = remember || replaying ? requestDigest(request) : ''
       const old = known(digest)
       const admission = old ? undefined : await options.budget?.admit(request, signal)
       made++
-      let characters = 0
+      const own: OpenedCall = { reason: old ? 'cached' : reason, model: llm.model, characters: 0 }
+      opened.push(own)
       let text = ''
-      const settle = (usage: Usage) => admission?.settle(usage, characters)
+      const settle = (usage: Usage) => admission?.settle(usage, own.characters)
       settles.push(settle)
       return {
         events: old ? replay(old) : llm.stream(request, signal),
         hear(more) {
-          characters += more.length
+          own.characters += more.length
           if (digest === '') return
           remembered += more.length
           if (remembered <= mostRemembered) text += more
         },
         end(end) {
           settle(end.usage)
-          ends.push({ ...end, reason: old ? 'cached' : reason })
+          own.end = end
           done.push({ digest, text, ...end, overflow: false })
         },
         fail(thrown) {
@@ -145,12 +148,15 @@ export function createCalls(options: CallsOptions): Calls {
       kept = true
       if (!replaying && remembered <= mostRemembered) remember?.(soFar())
     },
-    spent: () => addUp(ends),
-    usage: () => ({
-      promptTokens: sum(ends, 'promptTokens'),
-      completionTokens: sum(ends, 'completionTokens'),
-      totalTokens: sum(ends, 'totalTokens'),
-    }),
+    spent: () => addUp(opened),
+    usage() {
+      const usages = ended(opened).map(({ usage }) => usage)
+      return {
+        promptTokens: sum(usages, 'promptTokens'),
+        completionTokens: sum(usages, 'completionTokens'),
+        totalTokens: sum(usages, 'totalTokens'),
+      }
+    },
     close() {
       for (const settle of settles) settle(noUsage)
     },
@@ -170,20 +176,35 @@ async function* replay(call: RecordedCall): AsyncGenerator<CompletionEvent> {
   yield { type: 'end', finishReason, usage, model, raw: undefined }
 }
 
-function sum(ends: readonly CallEnd[], count: keyof Usage): number | null {
-  return ends.reduce<number | null>((total, { usage }) => {
-    const more = usage[count]
+/** A call, and how far it has come. */
+interface OpenedCall {
+  readonly reason: CallReason
+  /** The model that is asked. */
+  readonly model: string
+  characters: number
+  end?: CallEnd
+}
+
+const ended = (calls: readonly OpenedCall[]) => calls.flatMap(({ end = [] }) => end)
+
+function sum(usages: readonly Usage[], count: keyof Usage): number | null {
+  return usages.reduce<number | null>((total, { [count]: more }) => {
     return total === null || more === null ? null : total + more
   }, 0)
 }
 
-function addUp(ends: readonly (CallEnd & { readonly reason: CallReason })[]): Spent[] {
-  const groups = Map.groupBy(ends, ({ reason, model }) => `${reason}\n${model}`)
-  return [...groups.values()].map((group) => ({
-    reason: group[0]!.reason,
-    model: group[0]!.model,
-    calls: group.length,
-    promptTokens: sum(group, 'promptTokens'),
-    completionTokens: sum(group, 'completionTokens'),
-  }))
+/** A call that failed before it wrote anything was not paid. */
+function addUp(calls: readonly OpenedCall[]): Spent[] {
+  const paid = calls
+    .filter(({ characters, end }) => end || characters > 0)
+    .map(({ reason, model, end }) => ({ reason, model: end?.model ?? model, usage: end?.usage ?? noUsage }))
+  const groups = Map.groupBy(paid, ({ reason, model, usage }) =>
+    JSON.stringify([reason, model, usage.promptTokens === null, usage.completionTokens === null]),
+  )
+  return [...groups.values()].map((group) => {
+    const [{ reason, model }] = group as [(typeof paid)[number]]
+    const usages = group.map(({ usage }) => usage)
+    const [promptTokens, completionTokens] = [sum(usages, 'promptTokens'), sum(usages, 'completionTokens')]
+    return { reason, model, calls: group.length, promptTokens, completionTokens }
+  })
 }

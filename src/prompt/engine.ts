@@ -9,7 +9,7 @@ import { type ChosenForm, chooseForm, type ItemsForm } from './items-form.ts'
 import { hearJson } from './json-reply.ts'
 import { hearJsonl } from './jsonl-reply.ts'
 import { cutParts, type Part, partsOf } from './parts.ts'
-import { type Asking, defaultLimits, type Heard, type RunLimits } from './reply.ts'
+import { type Asking, defaultLimits, type Heard, type RunLimits, type Spent } from './reply.ts'
 import { openRecord, type Run, type RunRecord } from './run-record.ts'
 import type { Terms } from './terms.ts'
 import { hearText } from './text-reply.ts'
@@ -30,7 +30,16 @@ export interface AskOptions {
   readonly cache?: { readonly replies: ReplyCache; readonly workspace: string } | undefined
   /** Told what the operator may want to know of how the model is asked. Default: nobody is. */
   readonly onNote?: ((note: string) => void) | undefined
+  /** Told of a run that fails, when it has asked the model. Default: nobody is. */
+  readonly onLost?: ((lost: LostRun) => void) | undefined
   readonly signal: AbortSignal
+}
+
+/** A run that failed, and what it has spent; never nothing. */
+export interface LostRun {
+  readonly run: Run
+  readonly model: string
+  readonly spent: readonly Spent[]
 }
 
 /** A part and the run that it belongs to. */
@@ -89,6 +98,10 @@ async function* live(
       if (part.end && calls.whole) await record?.complete(run, calls.whole, { cuts, streaming })
       yield { run, ...part }
     }
+  } catch (thrown) {
+    const spent = calls.spent().filter(({ reason }) => reason !== 'cached')
+    if (spent.length > 0) options.onLost?.({ run, model: calls.model, spent })
+    throw thrown
   } finally {
     calls.close()
   }

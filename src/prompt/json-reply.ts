@@ -3,7 +3,7 @@ import { GraphmillError } from '../errors.ts'
 import { answerJson } from '../llm/answer-json.ts'
 import { withoutServer } from '../llm/answer-path.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm/llm.ts'
-import type { Calls } from './calls.ts'
+import { type Calls, noUsage } from './calls.ts'
 import { type Asking, type Heard, maxPart, nothing } from './reply.ts'
 
 /** The largest value as JSON text, in characters: it must fit one message. */
@@ -56,22 +56,33 @@ function calledThrough(calls: Calls): Llm {
     const call = await calls.open(request, calls.spent().length === 0 ? 'first' : 'reask')
     let reasoned = false
     let blank = true
-    for await (const event of call.events) {
-      if (event.type === 'delta') {
-        reasoned ||= event.kind === 'reasoning'
-        if (event.kind === 'content') {
-          call.hear(event.text)
-          blank &&= event.text.trim() === ''
+    let over = false
+    try {
+      for await (const event of call.events) {
+        if (event.type === 'delta') {
+          reasoned ||= event.kind === 'reasoning'
+          if (event.kind === 'content') {
+            call.hear(event.text)
+            blank &&= event.text.trim() === ''
+          }
+        } else {
+          over = true
+          call.end({ ...event, reasoned })
+          if (event.finishReason === 'length' && blank && reasoned)
+            throw new GraphmillError(
+              'reasoning_too_long',
+              'The model spent its whole output limit thinking, and wrote nothing.',
+            )
         }
-      } else {
-        if (event.finishReason === 'length' && blank && reasoned)
-          throw new GraphmillError(
-            'reasoning_too_long',
-            'The model spent its whole output limit thinking, and wrote nothing.',
-          )
-        call.end({ ...event, reasoned })
+        yield event
       }
-      yield event
+    } catch (thrown) {
+      over = true
+      call.fail(thrown)
+      throw thrown
+    } finally {
+      // Its reader has had enough of it.
+      if (!over) call.end({ finishReason: 'length', usage: noUsage, model: calls.llm.model, reasoned })
     }
   }
   return { ...calls.llm, stream }

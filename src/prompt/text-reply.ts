@@ -8,16 +8,22 @@ export async function* hearText({ calls, request, terms }: Asking): AsyncGenerat
   let reasoned = false
   let blank = true
   let end: CallEnd | undefined
-  for await (const event of call.events) {
-    if (event.type === 'end') end = { ...event, reasoned }
-    else if (event.kind === 'reasoning') reasoned = true
-    else {
-      call.hear(event.text)
-      blank &&= event.text.trim() === ''
-      for (const text of slices(event.text)) yield { type: 'text', text }
+  try {
+    for await (const event of call.events) {
+      if (event.type === 'end') end = { ...event, reasoned }
+      else if (event.kind === 'reasoning') reasoned = true
+      else {
+        call.hear(event.text)
+        blank &&= event.text.trim() === ''
+        for (const text of slices(event.text)) yield { type: 'text', text }
+      }
     }
+  } catch (thrown) {
+    call.fail(thrown)
+    throw thrown
   }
   if (!end) throw new GraphmillError('llm_response_invalid', 'The reply had no end.')
+  call.end(end)
   const { finishReason, model } = end
   const truncated = finishReason === 'length'
   if (truncated && blank && reasoned)
@@ -25,7 +31,6 @@ export async function* hearText({ calls, request, terms }: Asking): AsyncGenerat
       'reasoning_too_long',
       'The model spent its whole output limit thinking, and wrote nothing.',
     )
-  call.end(end)
   if (!blank && (truncated || finishReason === 'stop')) calls.keep()
   const incomplete = truncated ? 'truncated' : finishReason === 'content_filter' ? 'refused' : undefined
   const known = { finishReason, model, truncated, incomplete }

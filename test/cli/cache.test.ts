@@ -18,17 +18,19 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-const command = (args: readonly string[]) =>
+const command = (args: readonly string[], more: Record<string, string> = {}) =>
   graphmill(args, {
     env: {
       OPENAI_BASE_URL: server.url,
       GRAPHMILL_MODEL: 'test-model',
       GRAPHMILL_CACHE_DIR: join(folder, 'cache'),
       GRAPHMILL_NO_CACHE: 'false',
+      ...more,
     },
   })
-const extract = (...more: string[]) =>
-  command(['extract', join(folder, 'mills.txt'), '--chunk-size', '150', '--chunk-overlap', '0', ...more])
+const extractIn = (env: Record<string, string>, ...more: string[]) =>
+  command(['extract', join(folder, 'mills.txt'), '--chunk-size', '150', '--chunk-overlap', '0', ...more], env)
+const extract = (...more: string[]) => extractIn({}, ...more)
 const calls = () => server.counts.calls
 const lines = (path: string) => readFileSync(join(folder, path), 'utf8').trim().split('\n').sort()
 const prices = ['--prices', 'test-model=1/2']
@@ -83,6 +85,27 @@ describe('extract', () => {
     expect(calls() - before).toBeGreaterThan(0)
     expect(lines('rest.nq')).toEqual(lines('whole.nq'))
     expect((await extract('--max-cost', '1')).code).toBe(2)
+  })
+
+  test('counts what runs have cost that failed', async () => {
+    const usage = { prompt_tokens: 1000, completion_tokens: 100, total_tokens: 1100 }
+    await using failing = await startLlmServer({
+      rules: [
+        {
+          match: 'Mill 3',
+          reply: { text: '{"entity": "a mill of which too much is said"}', truncateAfter: 3, usage },
+        },
+        { reply: { text: '[]', usage } },
+      ],
+    })
+    const env = { OPENAI_BASE_URL: failing.url }
+    const { code, stderr } = await extractIn(env, '--no-cache', ...prices)
+    expect(code).toBe(4)
+    expect(stderr).toContain('[item_too_long]')
+    const { calls } = failing.counts
+    expect(stderr).toMatch(/calls +\d+ first, 3 longer/)
+    expect(stderr).toContain(`cost       ${((calls * (1000 * 1 + 100 * 2)) / 1e6).toFixed(4)}\n`)
+    expect(stderr).toMatch(new RegExp(`tokens +${calls * 1000} in, ${calls * 100} out`))
   })
 })
 

@@ -12,6 +12,8 @@ import { openCache } from '../../src/llm/cache.ts'
 import type { Llm } from '../../src/llm/llm.ts'
 import { createOpenAi } from '../../src/llm/openai.ts'
 import type { Message } from '../../src/messages/envelope.ts'
+import { loadCatalogue } from '../../src/prompt/catalogue.ts'
+import { testPrompt } from '../support/asking.ts'
 import { startFlow, type TestFlow } from '../support/flow.ts'
 import { type LlmServer, startLlmServer } from '../support/llm-server.ts'
 import { scriptedLlm } from '../support/scripted-llm.ts'
@@ -132,6 +134,98 @@ describe('a prompt request', () => {
       incomplete: 'truncated',
       cause: { type: 'context_overflow', message: 'Too long.' },
     })
+  })
+})
+
+describe('a run that fails', () => {
+  const usage = (promptTokens: number, completionTokens: number) => ({
+    promptTokens,
+    completionTokens,
+    totalTokens: promptTokens + completionTokens,
+  })
+  const spentOn = async (flow: TestFlow) => {
+    const entries = (await flow.all(flow.topic('progress'))) as Message<'Progress'>[]
+    return entries.filter(({ payload }) => payload.kind === 'spent')
+  }
+  const cut = { text: line(1), cutAt: 9, usage: usage(100, 3) }
+  const prompts = async () => {
+    const catalogue = await loadCatalogue()
+    const jsonSchema = { type: 'object', required: ['n'], properties: { n: { type: 'integer' } } }
+    const json = testPrompt({ id: 'extract-definitions', responseType: 'json', jsonSchema })
+    return { json: { ...catalogue, get: () => json }, jsonl: catalogue }
+  }
+
+  it.each([
+    ['item_too_long', 'jsonl', [cut, { ...cut, usage: usage(100, 6) }], ['first', 'longer']],
+    [
+      'reasoning_too_long',
+      'jsonl',
+      [{ reasoning: 'hm', text: '', finish: 'length', usage: usage(100, 9) }],
+      ['first', 'longer'],
+    ],
+    ['reply_schema_failed', 'json', [{ text: '{"n": "x"}', usage: usage(50, 7) }], ['first', 'reask']],
+    [
+      'reasoning_too_long',
+      'json',
+      [{ reasoning: 'hm', text: '', finish: 'length', usage: usage(50, 9) }],
+      ['first'],
+    ],
+  ] as const)(
+    'tells on progress what it has spent: %s of a %s prompt',
+    async (code, kind, script, reasons) => {
+      const llm = scriptedLlm(script)
+      const flow = await start(llm, { prompts: (await prompts())[kind] })
+      const id = await flow.send('prompt', request('a text'), { replyTo })
+      const [part] = await replyOf(flow, id)
+      expect(part!.payload.error?.type).toBe(code)
+      const [entry, ...more] = await spentOn(flow)
+      expect(more).toEqual([])
+      expect(entry).toMatchObject({ documentId: 'urn:d', chunkId: 'urn:d/0/0' })
+      expect(entry!.payload).toMatchObject({ unit: 'extract-definitions', run: {} })
+      const each = script.length === 1 ? [script[0], script[0]] : script
+      expect(entry!.payload.usage!.spent).toEqual(
+        reasons.map((reason, place) => ({
+          reason,
+          model: 'scripted-1',
+          calls: 1,
+          promptTokens: each[place]!.usage.promptTokens,
+          completionTokens: each[place]!.usage.completionTokens,
+        })),
+      )
+    },
+  )
+
+  it('tells it of every attempt, so that all is counted once', async () => {
+    const away = new GraphmillError('llm_unavailable', 'away')
+    const llm = scriptedLlm([
+      { text: lines(2), finish: 'length', usage: usage(100, 20) },
+      { text: line(2).slice(0, 9), error: away },
+      { text: line(2), usage: usage(130, 10) },
+    ])
+    const flow = await start(llm, { replies: openCache({ dir }) })
+    const id = await flow.send('prompt', request('a text'), { replyTo })
+    const parts = await replyOf(flow, id)
+    const told = [...(await spentOn(flow)).map(({ payload }) => payload), parts.at(-1)!.payload]
+    expect(llm.requests).toHaveLength(3)
+    expect(told.map(({ usage: said }) => said!.spent)).toMatchObject([
+      [
+        { reason: 'first', calls: 1, promptTokens: 100, completionTokens: 20 },
+        // What a call that broke off has used, nobody says.
+        { reason: 'continuation', calls: 1, promptTokens: null, completionTokens: null },
+      ],
+      [
+        { reason: 'cached', calls: 1 },
+        { reason: 'continuation', calls: 1, promptTokens: 130, completionTokens: 10 },
+      ],
+    ])
+  })
+
+  it('tells nothing where nothing was spent', async () => {
+    const error = new GraphmillError('llm_request_invalid', 'No.')
+    const flow = await start(scriptedLlm([{ text: '', error }]))
+    const id = await flow.send('prompt', request('a text'), { replyTo })
+    await replyOf(flow, id)
+    expect(await spentOn(flow)).toEqual([])
   })
 })
 

@@ -208,6 +208,28 @@ describe('a unit', () => {
     }
   })
 
+  test('counts the tokens of runs that failed, each once, beside those of the run that counts', () => {
+    const usage = (reason: string, promptTokens: number) => {
+      const spent = [{ reason, model: 'm', calls: 1, promptTokens, completionTokens: 1 }]
+      return { usage: { promptTokens: null, completionTokens: null, totalTokens: null, spent } }
+    }
+    const spent = (run: string) =>
+      entry(
+        { kind: 'spent', unit: 'one', run: { id: run, startedAt: 1 }, ...usage('first', 100) },
+        { chunkId: 'urn:d/0/0' },
+      )
+    const whole = reply('one', 0, 'c', usage('continuation', 10))
+    const told = [...start(), spent('a'), spent('b'), spent('a'), whole, spent('b')]
+    expect(tell(told).totals).toMatchObject({
+      promptTokens: 210,
+      completionTokens: 3,
+      unreported: 0,
+      calls: { first: 2, continuation: 1 },
+      models: { m: { promptTokens: 210 } },
+    })
+    expect(tell([...start(), spent('a')])).toMatchObject({ state: 'running', totals: { promptTokens: 100 } })
+  })
+
   test('is not known of dead triples: then every unit of the chunk may lack something', () => {
     expect(tell([...start(), ...all, dead('flow.triples', 'emit-triples', 0)])).toMatchObject({
       state: 'partial',
@@ -230,6 +252,15 @@ describe('the state of a document', () => {
       usage: { promptTokens: 5, completionTokens: 7, totalTokens: 12, spent: [] },
     }),
     dead('flow.definitions', 'two', 1),
+    entry(
+      {
+        kind: 'spent',
+        unit: 'one',
+        run: { id: 'lost', startedAt: 1 },
+        usage: { promptTokens: 3, completionTokens: 4, totalTokens: null, spent: [] },
+      },
+      { chunkId: 'urn:d/0/2' },
+    ),
     dead('flow.chunk', 'one', 2, 'chunk-dead'),
     replayed(1),
     reply('one', 2, 'half', { seq: 1 }),

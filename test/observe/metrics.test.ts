@@ -103,6 +103,29 @@ describe('what is counted of an extraction', () => {
     expect(await value('tg_extraction_empty_total')).toBe(undefined)
   })
 
+  test('calls and tokens of a run that fails', async () => {
+    const usage = { prompt_tokens: 100, completion_tokens: 20, total_tokens: 120 }
+    await using server = await startLlmServer({
+      rules: [{ reply: { text: mill, truncateAfter: 2, usage } }],
+    })
+    const metrics = createMetrics()
+    flow = await startFlow(
+      processors.filter(({ name }) => wanted.includes(name)),
+      {
+        metrics,
+        llm: createOpenAi({ baseUrl: server.url, model }),
+        flows: [{ ...scope, settings: { ...settings, extractors: ['extract-definitions'] } }],
+      },
+    )
+    await flow.send('document', document('The mill stands by the river.'), { documentId: 'urn:d' })
+    const value = (name: string, labels = {}) => metricOf(metrics, name, labels)
+    await expect.poll(() => value('graphmill_dead_letters_total', { code: 'item_too_long' })).toBe(1)
+    expect(await value('graphmill_model_calls_total', { prompt, model, reason: 'first' })).toBe(1)
+    expect(await value('graphmill_model_calls_total', { prompt, model, reason: 'longer' })).toBe(1)
+    expect(await value('tg_metering_tokens_total', { direction: 'input' })).toBe(200)
+    expect(await value('tg_metering_tokens_total', { direction: 'output' })).toBe(40)
+  })
+
   test('rejected, repaired and repeated items, replies cut off, and replies without an item', async () => {
     const metrics = await extract([
       `${mill}${mill}{entity:"river","definition":"water"}\n{"entity":"weir"}\n`,
