@@ -1,29 +1,38 @@
 // The ledger: from `progress` to one status a document, in a compacted topic. An entry is settled only when a status that
 // includes it is stored, and a status carries all that is needed to go on: so whoever is given a document's next entry begins
 // with its newest status, and nothing is counted twice or forgotten. A document has a book here only while entries wait in it.
-import { type Context, defineProcessor, type Scope } from '../src/flow/processor.ts'
+import { setImmediate as turn } from 'node:timers/promises'
+import { GraphmillError } from '../src/errors.ts'
+import { type Context, defineProcessor, type Outputs, type Scope } from '../src/flow/processor.ts'
 import { createShelf, type StatusShelf } from '../src/flow/status-shelf.ts'
 import { createTally, type Tally } from '../src/flow/tally.ts'
+import { unlessAborted } from '../src/llm/unless-aborted.ts'
+import type { Message } from '../src/messages/envelope.ts'
 import type { Status } from '../src/messages/generated.ts'
 
 /** A document has at most one status in this time, in milliseconds. */
 const intervalMs = 1000
+/** Entries that are added or settled in one stretch: others must have their turn. */
+const atOnce = 500
 
 /** What is known of a document while entries about it are in hand. */
 interface Book {
   readonly documentId: string
   readonly tally: Tally
-  /** Resolves when the newest status is taken in. */
-  readonly ready: Promise<void>
+  /** Entries that came before the newest status was taken in; undefined from then on. */
+  early: Message<'Progress'>[] | undefined
   epoch: number
   revision: number
-  /** Handlers that have the book open. */
-  readers: number
-  /** Entries taken in, and how many of them a stored status includes. */
-  taken: number
-  stored: number
-  /** Pending while a handler writes the status, or waits until it may. */
-  writing: Promise<void> | undefined
+  /** For what comes in now; undefined while nothing has come since the last one was closed. */
+  page: Page | undefined
+  /** Resolves when the page before is stored or given up. */
+  written: Promise<void>
+}
+
+/** Entries that one status will include. The handler of the first writes it; the others wait in sheaves, and hold nothing. */
+interface Page {
+  readonly sheaves: PromiseWithResolvers<void>[]
+  waiting: number
 }
 
 /** The books of one flow of one mill. */
@@ -42,50 +51,95 @@ export const ledger = defineProcessor({
   outputs: ['status'],
   // One replica has all of a document; not one entry after the other, since each waits until a status is due.
   ordering: 'member',
-  maxInFlight: 2000,
-  async *handle(message, context) {
+  // As many entries go through in a second, where they are all of one document.
+  maxInFlight: 32_000,
+  async *handle(message, context): Outputs<'status'> {
     const { documentId } = message
     if (!documentId) return
+    context.signal.throwIfAborted()
     const desk = deskOf(context.scope)
-    const book = openBook(desk, documentId, context)
-    const drop = () => discard(desk, book)
-    context.signal.addEventListener('abort', drop)
-    try {
-      await book.ready
-      context.signal.throwIfAborted()
+    const book = openBook(desk, documentId)
+    if (book.early) book.early.push(message)
+    else book.tally.add(message)
+    if (book.page) return { after: waitFor(book.page) }
+    book.page = { sheaves: [], waiting: 0 }
+    yield* write(book.page, { book, desk, context })
+  },
+})
+
+interface Place {
+  readonly book: Book
+  readonly desk: Desk
+  readonly context: Context
+}
+
+/** Closes the page when a status is due, and writes it; then what waits for it is settled, or fails with it. */
+async function* write(page: Page, { book, desk, context }: Place): Outputs<'status'> {
+  const { documentId } = book
+  const { signal } = context
+  const before = book.written
+  const over = Promise.withResolvers<void>()
+  book.written = over.promise
+  const drop = () => discard(desk, book)
+  signal.addEventListener('abort', drop)
+  let failure: unknown = new GraphmillError('aborted', 'The status could not be written here.')
+  try {
+    await unlessAborted(before, signal)
+    if (desk.books.get(documentId) !== book) throw failure
+    if (book.early) {
+      await restore({ book, desk, context })
       // A replica that lost a document may have written late.
       for (const [late, payload] of desk.shelf.takeOverwritten())
         yield { to: 'status', documentId: late, chunkId: '', deadline: null, payload }
-      book.tally.add(message)
-      const mine = ++book.taken
-      // One of those who wait writes for all of them.
-      while (book.stored < mine) {
-        if (book.writing) {
-          await before(book.writing, context.signal)
-          continue
-        }
-        const turn = Promise.withResolvers<void>()
-        book.writing = turn.promise
-        try {
-          await before(desk.resting.get(documentId), context.signal)
-          const included = book.taken
-          const payload = statusOf(book)
-          await (yield { to: 'status', chunkId: '', deadline: null, payload })
-          book.stored = included
-          desk.shelf.put(documentId, payload)
-          rest(desk, documentId)
-        } finally {
-          book.writing = undefined
-          turn.resolve()
-        }
-      }
-    } finally {
-      context.signal.removeEventListener('abort', drop)
-      book.readers--
-      if (book.readers === 0) discard(desk, book)
     }
-  },
-})
+    await unlessAborted(desk.resting.get(documentId) ?? Promise.resolve(), signal)
+    book.page = undefined
+    const payload = statusOf(book)
+    await (yield { to: 'status', chunkId: '', deadline: null, payload })
+    desk.shelf.put(documentId, payload)
+    rest(desk, documentId)
+    failure = undefined
+  } catch (thrown) {
+    failure = thrown
+    throw thrown
+  } finally {
+    signal.removeEventListener('abort', drop)
+    if (failure || !book.page) drop()
+    over.resolve()
+    void settle(page, signal.aborted ? signal.reason : failure)
+  }
+}
+
+/** Resolves when the status of the page is stored; rejects when it can not be written. */
+function waitFor(page: Page): Promise<void> {
+  if (page.waiting++ % atOnce === 0) {
+    const sheaf = Promise.withResolvers<void>()
+    sheaf.promise.catch(() => undefined) // whoever waits sees it
+    page.sheaves.push(sheaf)
+  }
+  return page.sheaves.at(-1)!.promise
+}
+
+async function settle({ sheaves }: Page, failure: unknown): Promise<void> {
+  for (const { resolve, reject } of sheaves) {
+    if (failure) reject(failure)
+    else resolve()
+    await turn()
+  }
+}
+
+/** Takes in the newest status, then what has come since the book was opened. */
+async function restore({ book, desk, context }: Place): Promise<void> {
+  const latest = await desk.shelf.latest(book.documentId, context)
+  // Later than every opening before, also where the clock went back.
+  book.epoch = Math.max(context.clock.now(), (latest?.epoch ?? 0) + 1)
+  if (latest) book.tally.restore(latest.ledger)
+  for (const [index, message] of book.early!.entries()) {
+    if (index % atOnce === 0) await unlessAborted(turn(), context.signal)
+    book.tally.add(message)
+  }
+  book.early = undefined
+}
 
 function deskOf(scope: Scope): Desk {
   const desk = desks.get(scope) ?? { shelf: createShelf(), books: new Map(), resting: new Map() }
@@ -93,33 +147,20 @@ function deskOf(scope: Scope): Desk {
   return desk
 }
 
-function openBook(desk: Desk, documentId: string, context: Context): Book {
-  const known = desk.books.get(documentId)
-  if (known) {
-    known.readers++
-    return known
-  }
-  const tally = createTally()
+function openBook({ books }: Desk, documentId: string): Book {
+  const known = books.get(documentId)
+  if (known) return known
   const book: Book = {
     documentId,
-    tally,
-    ready: restore(),
+    tally: createTally(),
+    early: [],
     epoch: 0,
     revision: 0,
-    readers: 1,
-    taken: 0,
-    stored: 0,
-    writing: undefined,
+    page: undefined,
+    written: Promise.resolve(),
   }
-  desk.books.set(documentId, book)
+  books.set(documentId, book)
   return book
-
-  async function restore(): Promise<void> {
-    const latest = await desk.shelf.latest(documentId, context)
-    // Later than every opening before, also where the clock went back.
-    book.epoch = Math.max(context.clock.now(), (latest?.epoch ?? 0) + 1)
-    if (latest) tally.restore(latest.ledger)
-  }
 }
 
 /** Whoever comes next opens another book: this one's last entry is settled, or the document is somebody else's now. */
@@ -145,17 +186,4 @@ function statusOf(book: Book): Status {
   const said = { state, title, error: error ?? null, chunks, ...units, truncated, incomplete }
   const counted = { facts, rejected, repaired, duplicates, calls, tokens: models }
   return { epoch, revision: ++book.revision, ...said, ...counted, ledger: tally.save(documentId)! }
-}
-
-/** Resolves when `what` does; rejects as soon as the signal aborts. */
-async function before(what: Promise<void> | undefined, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted()
-  const aborted = Promise.withResolvers<never>()
-  const stop = () => aborted.reject(signal.reason)
-  signal.addEventListener('abort', stop)
-  try {
-    await Promise.race([what, aborted.promise])
-  } finally {
-    signal.removeEventListener('abort', stop)
-  }
 }

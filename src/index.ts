@@ -27,6 +27,7 @@ export {
   type AnyProcessor,
   type Clock,
   type Context,
+  type Deferral,
   defineProcessor,
   type FlowSettings,
   type Ids,

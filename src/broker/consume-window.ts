@@ -2,6 +2,7 @@
 // which partitions want more and how far each may be committed. It knows no broker and never waits.
 import { setMaxListeners } from 'node:events'
 import { type Delivery, defaultMaxHeldBytes, type Subscription } from './broker.ts'
+import { settledAboveMarkOf } from './offsets.ts'
 import {
   createHold,
   freeKey,
@@ -107,7 +108,7 @@ export function createWindow(subscription: Subscription, onChange: () => void): 
   }
 
   function take(partition: number): PartitionHold {
-    const hold = createHold(partition)
+    const hold = createHold(partition, settledAboveMarkOf(subscription))
     // One listener for each delivery in hand.
     setMaxListeners(0, hold.lost.signal)
     holds.set(partition, hold)

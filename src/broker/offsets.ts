@@ -1,8 +1,15 @@
 // The low-water mark of one partition: how far a group may commit while its messages settle in any order.
 // The mark never passes an unsettled message, so a crash repeats what lies above it and skips nothing.
 
+import type { Subscription } from './broker.ts'
+
 /** With this many offsets settled above the mark, a partition takes nothing more until the mark has moved. */
 export const maxSettledAboveMark = 1000
+
+/** The same for a subscription: no less than may be in flight where what a member has of a key settles together. */
+export function settledAboveMarkOf({ ordering, maxInFlight }: Subscription): number {
+  return ordering === 'member' ? Math.max(maxSettledAboveMark, maxInFlight) : maxSettledAboveMark
+}
 
 /** Offsets are plain numbers: exact up to 2^53, which no partition reaches. */
 export interface OffsetTracker {

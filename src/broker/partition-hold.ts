@@ -2,7 +2,7 @@
 // Nothing here knows a broker; the window over all partitions decides when something is handed out.
 import { GraphmillError } from '../errors.ts'
 import type { Delivery, ReadMessage, Subscription } from './broker.ts'
-import { createOffsetTracker, maxSettledAboveMark, type OffsetTracker } from './offsets.ts'
+import { createOffsetTracker, type OffsetTracker } from './offsets.ts'
 
 /** A message from the broker, with its offset as a number. */
 export interface Incoming {
@@ -24,6 +24,7 @@ export interface Held extends Incoming {
 
 export interface PartitionHold {
   readonly partition: number
+  readonly maxSettled: number
   readonly tracker: OffsetTracker
   /** Aborts when the partition goes to another member. */
   readonly lost: AbortController
@@ -40,10 +41,12 @@ export interface PartitionHold {
   committed: number | undefined
 }
 
-export function createHold(partition: number): PartitionHold {
+/** With so many offsets settled above the mark at most. */
+export function createHold(partition: number, maxSettled: number): PartitionHold {
   return {
     partition,
-    tracker: createOffsetTracker(),
+    maxSettled,
+    tracker: createOffsetTracker(maxSettled),
     lost: new AbortController(),
     fetched: [],
     behind: new Map(),
@@ -57,7 +60,7 @@ export function createHold(partition: number): PartitionHold {
 /** The next message that may be handed out, or undefined. It is taken out of the queues. */
 export function takeNext(hold: PartitionHold, ordering: Subscription['ordering']): Held | undefined {
   // All in hand but the lowest may settle before the mark moves: together they must not pass the cap.
-  if (hold.tracker.settledAboveMark + hold.inHand.size > maxSettledAboveMark) return undefined
+  if (hold.tracker.settledAboveMark + hold.inHand.size > hold.maxSettled) return undefined
   const freed = hold.ready.shift()
   if (freed !== undefined) return freed
   for (;;) {

@@ -96,11 +96,22 @@ export type Output<O extends OutputPort = OutputPort> = {
   [P in O]: { readonly to: P; readonly payload: PayloadOf<P> } & HeaderOverrides
 }[O]
 
+/** What a handler may return: its message is settled only when `after` resolves too, and fails as it rejects. */
+export interface Deferral {
+  readonly after: Promise<void>
+}
+
 /**
  * Yields what is to be published. `yield` returns soon, with a promise that resolves when the broker has stored the message:
- * await it where the next step must not come before (`await (yield output)`). A failed publish ends the generator.
+ * await it where the next step must not come before (`await (yield output)`). A failed publish ends the generator. A handler
+ * that only waits for others returns a `Deferral` instead: of tens of thousands that wait so, little more than bytes is held.
  */
-export type Outputs<O extends OutputPort> = AsyncGenerator<Output<O>, void, Promise<void> | undefined>
+export type Outputs<O extends OutputPort> = AsyncGenerator<
+  Output<O>,
+  // biome-ignore lint/suspicious/noConfusingVoidType: most handlers return nothing
+  Deferral | undefined | void,
+  Promise<void> | undefined
+>
 
 export interface Processor<I extends InputPort = InputPort, O extends OutputPort = OutputPort> {
   /** `[a-z0-9-]+`, unique in a process; part of the names of its groups and of its response topic. */

@@ -1,6 +1,6 @@
 // THE loop: take a delivery, decode it, handle it, publish what it yields, and only then ack. What fails is tried again,
 // paused or given up by the table of errors; what is given up goes to its dead-letter topic and is said on `progress`.
-import { setTimeout as wait } from 'node:timers/promises'
+import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { type Broker, type Delivery, maxMessageBytes } from '../broker/broker.ts'
 import { deadTopic, parseTopic, topicSpec } from '../broker/topics.ts'
@@ -27,6 +27,7 @@ import type {
   AnyProcessor,
   Clock,
   Context,
+  Deferral,
   Ids,
   Outputs,
   Places,
@@ -37,6 +38,9 @@ import type {
 import { nextStep, operatorPauseMs } from './retry.ts'
 import type { SchemasTopic } from './schemas-topic.ts'
 import { unitsOf } from './units.ts'
+
+/** Deliveries that are taken in one stretch: heartbeats and other flows must have their turn. */
+const atOnce = 128
 
 /** What every handler of a flow shares; the runner adds signal, log and scope. */
 export type Services = Omit<Context, 'scope' | 'space' | 'signal' | 'log' | 'clock' | 'ids' | 'read'>
@@ -137,7 +141,11 @@ export function startRunner(options: RunnerOptions): Runner {
       ordering: line.processor.ordering ?? 'none',
     } as const
     try {
-      for await (const delivery of broker.consume(subscription, stopping.signal)) void settle(line, delivery)
+      let taken = 0
+      for await (const delivery of broker.consume(subscription, stopping.signal)) {
+        void settle(line, delivery)
+        if (++taken % atOnce === 0) await turn()
+      }
     } finally {
       line.meter?.stopped()
     }
@@ -146,18 +154,26 @@ export function startRunner(options: RunnerOptions): Runner {
   // Never rejects: whatever happens to a message is the end of it, or its next beginning.
   async function settle(line: Line, delivery: Delivery): Promise<void> {
     const end = line.meter?.started()
-    const hands = takeInHand(delivery)
-    let message: Message | undefined
     try {
-      message = await read(delivery, hands.signal)
-      await handle(line, message, hands)
+      const deferral = await work(line, delivery)
+      await deferral?.after
       await delivery.ack()
       unexpected.delete(place(delivery))
       end?.('ok')
     } catch (thrown) {
-      const reason = hands.signal.aborted ? (hands.signal.reason ?? thrown) : thrown
-      const outcome = await recover(line, { delivery, message, error: coded(reason) })
+      // Decoded again, so that whoever waits for others holds no more than its delivery.
+      const message = await read(delivery, stopping.signal).catch(() => undefined)
+      const outcome = await recover(line, { delivery, message, error: coded(thrown) })
       end?.(outcome)
+    }
+  }
+
+  async function work(line: Line, delivery: Delivery): Promise<Deferral | undefined> {
+    const hands = takeInHand(delivery)
+    try {
+      return await handle(line, await read(delivery, hands.signal), hands)
+    } catch (thrown) {
+      throw hands.signal.aborted ? (hands.signal.reason ?? thrown) : thrown
     } finally {
       hands.free()
     }
@@ -201,7 +217,7 @@ export function startRunner(options: RunnerOptions): Runner {
     return drops
   }
 
-  async function handle(line: Line, message: Message, hands: Hands): Promise<void> {
+  async function handle(line: Line, message: Message, hands: Hands): Promise<Deferral | undefined> {
     const span = startSpan(`${line.processor.name} ${line.port}`, {
       kind: 'consumer',
       parent: message.traceparent,
@@ -210,15 +226,18 @@ export function startRunner(options: RunnerOptions): Runner {
     try {
       const { traceId, traceparent } = span
       const log = line.log.child({ messageId: message.id, traceId })
-      await span.within(() => handleChecked({ ...line, log }, { ...message, traceparent }, hands))
+      const deferral = await span.within(() =>
+        handleChecked({ ...line, log }, { ...message, traceparent }, hands),
+      )
       span.end()
+      return deferral
     } catch (thrown) {
       span.end(coded(thrown))
       throw thrown
     }
   }
 
-  async function handleChecked(line: Line, message: Message, hands: Hands): Promise<void> {
+  async function handleChecked(line: Line, message: Message, hands: Hands): Promise<Deferral | undefined> {
     if (message.workspace !== line.scope.workspace || message.flow !== line.scope.flow)
       throw new GraphmillError(
         'message_invalid',
@@ -233,7 +252,7 @@ export function startRunner(options: RunnerOptions): Runner {
     // An answer that could not be delivered is not worked out in the first place.
     if (line.processor.outputs.some(isReply)) replyRoute(message.replyTo, { space, ...line.scope })
     const context = contextOf(line, hands.signal)
-    await drive(line.processor.handle(message as never, context), line, message, hands)
+    return await drive(line.processor.handle(message as never, context), line, message, hands)
   }
 
   async function drive(
@@ -241,7 +260,7 @@ export function startRunner(options: RunnerOptions): Runner {
     line: Line,
     cause: Header,
     hands: Pick<Hands, 'takenAt' | 'signal' | 'abort'>,
-  ): Promise<void> {
+  ): Promise<Deferral | undefined> {
     const processor = line.processor.name
     const outbox = createOutbox(cause, line.outbox, {
       signal: hands.signal,
@@ -261,6 +280,10 @@ export function startRunner(options: RunnerOptions): Runner {
         step = await outputs.next(stored)
       }
       await outbox.flush()
+      return step.value ?? undefined
+    } catch (thrown) {
+      hands.abort(thrown) // so that the handler can tell why it is ended
+      throw thrown
     } finally {
       await outputs.return(undefined)
     }

@@ -142,6 +142,21 @@ describe('the window of a consumer', () => {
     expect(window.next()).toBeDefined()
   })
 
+  test('hands out all that may be in flight where the messages of a member settle together', () => {
+    const window = windowOf({ maxInFlight: 5000, ordering: 'member' })
+    window.own([0])
+    let offset = 0
+    let taken = 0
+    while (window.wants(0)) {
+      window.offer(0, run(0, offset, 500), offset + 500)
+      offset += 500
+      taken += takeAll(window).length
+      if (taken === 5000) break
+    }
+    expect(taken).toBe(5000)
+    expect(window.next()).toBeUndefined()
+  })
+
   test('a message that is asked for again keeps its slot, and only its last delivery settles it', async () => {
     vi.useFakeTimers()
     const window = windowOf({ maxInFlight: 1 })

@@ -179,6 +179,20 @@ describe('statuses', () => {
     expect(seen.at(-1)).toMatchObject({ state: 'done', done: 100 })
   })
 
+  test('are no more for twenty thousand entries that come in together', async () => {
+    const flow = await start()
+    const seen = record(flow)
+    const chunks = 10_000
+    await tell(flow, [...begun(chunks), ...allOf(chunks)])
+    // The first is written at once, the second, a second later, for all that came meanwhile.
+    await until(async () => (await statuses(flow)).length === 1)
+    for (let turns = 0; turns < 500; turns++) await new Promise(setImmediate)
+    await vi.advanceTimersByTimeAsync(1000)
+    await until(async () => (await flow.broker.lag(group, progressTopic)).total === 0)
+    expect(seen).toHaveLength(2)
+    expect(seen[1]).toMatchObject({ state: 'done', done: 2 * chunks, facts: { definitions: 4 * chunks } })
+  })
+
   test('go on where the clock went back', async () => {
     let now = Date.parse('2026-11-21')
     const flow = await start(undefined, { clock: { now: () => now } })

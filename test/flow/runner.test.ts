@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { createMemoryCluster } from '../../src/broker/memory.ts'
 import { deadTopic, topicName, topicSpec } from '../../src/broker/topics.ts'
 import { GraphmillError } from '../../src/errors.ts'
@@ -81,6 +81,29 @@ describe('a message that can be handled', () => {
     heal()
     await started.first(topic('topics'), 1)
     await expect.poll(async () => (await broker.lag(group, topic('chunk'))).total).toBe(0)
+  })
+
+  test('is settled only when what its handler defers to resolves, and handled again when that rejects', async () => {
+    const waits: PromiseWithResolvers<void>[] = []
+    const waiter = defineProcessor({
+      name: 'worker',
+      inputs: ['chunk'],
+      outputs: [],
+      // biome-ignore lint/correctness/useYield: it only waits
+      async *handle() {
+        waits.push(Promise.withResolvers())
+        return { after: waits.at(-1)!.promise }
+      },
+    })
+    const { send, broker, topic } = await start([waiter])
+    await send('chunk', { text: 'mills' })
+    const lag = async () => (await broker.lag('gm.worker.chunk.default.default', topic('chunk'))).total
+    await vi.waitFor(() => expect(waits).toHaveLength(1))
+    waits[0]!.reject(new GraphmillError('broker_unavailable', 'away'))
+    await vi.waitFor(() => expect(waits).toHaveLength(2), 10_000)
+    expect(await lag()).toBe(1)
+    waits[1]!.resolve()
+    await vi.waitFor(async () => expect(await lag()).toBe(0))
   })
 
   test('gives the same ids when it is handled again', async () => {

@@ -1,7 +1,7 @@
 // A partition in the hands of a member of a group, until the member leaves or loses it: what it took from the log and
 // has not settled, and which messages wait for one before them with the same key.
 import { GraphmillError } from '../../errors.ts'
-import { createOffsetTracker, maxSettledAboveMark, type OffsetTracker } from '../offsets.ts'
+import { createOffsetTracker, type OffsetTracker } from '../offsets.ts'
 import type { StoredMessage } from './log.ts'
 import type { MemoryMember } from './member.ts'
 import type { MemoryTopic } from './topic.ts'
@@ -10,7 +10,8 @@ export class MemoryClaim {
   readonly partition: number
   readonly member: MemoryMember
   readonly #topic: MemoryTopic
-  readonly #tracker: OffsetTracker = createOffsetTracker()
+  readonly #tracker: OffsetTracker
+  readonly #maxSettled: number
   readonly #lost = new AbortController()
   /** With order by key: each key that is in hand, with the messages behind it, oldest first. */
   readonly #keys = new Map<string, StoredMessage[]>()
@@ -24,6 +25,8 @@ export class MemoryClaim {
     this.#topic = topic
     this.partition = partition
     this.member = member
+    this.#maxSettled = member.maxSettled
+    this.#tracker = createOffsetTracker(this.#maxSettled)
     this.#tracker.reach(from)
   }
 
@@ -45,7 +48,7 @@ export class MemoryClaim {
       if (message === undefined) return undefined
       const behind = byKey ? this.#keys.get(message.key) : undefined
       if (behind === undefined) return message
-      if (this.#tracker.inFlight >= maxSettledAboveMark) return undefined
+      if (this.#tracker.inFlight >= this.#maxSettled) return undefined
       this.#tracker.take(message.offset)
       behind.push(message)
     }

@@ -2,6 +2,7 @@
 // each call of `next`, and ends when it is told to and has nothing in hand.
 import type { Delivery, Subscription } from '../broker.ts'
 import { defaultMaxHeldBytes } from '../broker.ts'
+import { settledAboveMarkOf } from '../offsets.ts'
 import type { MemoryClaim } from './claim.ts'
 import type { MemoryGroup } from './group.ts'
 import type { StoredMessage } from './log.ts'
@@ -81,6 +82,11 @@ export class MemoryMember implements AsyncIterableIterator<Delivery> {
   /** Whether it takes new messages. */
   get taking(): boolean {
     return !this.#over && !this.#signal.aborted
+  }
+
+  /** Offsets that may be settled above the mark of a partition. */
+  get maxSettled(): number {
+    return settledAboveMarkOf(this.#subscription)
   }
 
   get over(): boolean {
