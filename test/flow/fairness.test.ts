@@ -1,0 +1,106 @@
+// Two whole flows in one process, with one model between them that takes only some calls at once.
+import { pino } from 'pino'
+import { expect, test } from 'vitest'
+import { processors } from '../../processors/index.ts'
+import { createMemoryCluster } from '../../src/broker/memory.ts'
+import { createCircuits } from '../../src/flow/circuits.ts'
+import { outputRoute } from '../../src/flow/ports.ts'
+import { run, topicsOf } from '../../src/flow/run.ts'
+import { loadDocument } from '../../src/flow/source.ts'
+import { systemClock as clock, uuids as ids } from '../../src/flow/system.ts'
+import { createTally } from '../../src/flow/tally.ts'
+import { createGovernor } from '../../src/llm/governor.ts'
+import { createOpenAi } from '../../src/llm/openai.ts'
+import { createCodec } from '../../src/messages/codec.ts'
+import type { Message } from '../../src/messages/envelope.ts'
+import { loadSchemas } from '../../src/messages/registry.ts'
+import { settings as usual } from '../support/flow.ts'
+import { startLlmServer } from '../support/llm-server.ts'
+
+const space = 'gm'
+const settings = { ...usual, chunkSize: 90, chunkOverlap: 0 }
+const serving = processors.filter(
+  ({ name }) => !name.startsWith('extract-') || settings.extractors.includes(name),
+)
+
+test('one workspace with 10,000 chunks does not starve another with 10', { timeout: 120_000 }, async () => {
+  const calls = { big: 0, small: 0 }
+  await using server = await startLlmServer({
+    latencyMs: 50,
+    maxConcurrent: 4,
+    rules: [
+      {
+        reply({ prompt }) {
+          calls[prompt.includes('Small mill') ? 'small' : 'big']++
+          return '{"topic":"mills","definition":"machines"}\n'
+        },
+      },
+    ],
+  })
+  const broker = createMemoryCluster().connect()
+  const codec = createCodec(loadSchemas())
+  const circuits = createCircuits(() => clock.now())
+  const governor = createGovernor({ concurrency: 4 })
+  const llm = createOpenAi({ baseUrl: server.url, model: 'test-model' })
+  const over = new AbortController()
+
+  async function load(workspace: string, text: string): Promise<void> {
+    const scope = { workspace, flow: 'default' }
+    await broker.ensureTopics(topicsOf(serving, { space, ...scope }))
+    const place = { broker, codec, circuits, clock, ids, space, scope, collection: 'default', source: 'test' }
+    const source = { title: workspace, uri: `urn:${workspace}`, mediaType: 'text/plain' }
+    await loadDocument(
+      {
+        ...source,
+        text: async function* () {
+          yield text
+        },
+      },
+      place,
+      over.signal,
+    )
+  }
+  const start = (workspace: string) =>
+    run(
+      {
+        broker,
+        codec,
+        circuits,
+        governor,
+        llm,
+        space,
+        processors: serving,
+        flows: [{ workspace, flow: 'default', settings }],
+        store: { write: async () => undefined, close: async () => undefined },
+        log: pino({ level: 'silent' }),
+      },
+      over.signal,
+    )
+  /** Resolves when every unit of the workspace's document is done. */
+  async function finished(workspace: string): Promise<void> {
+    const tally = createTally()
+    const topic = outputRoute('progress', { space, workspace, flow: 'default' }).topic
+    for await (const entry of broker.read({ topic, from: 'earliest', until: 'never' }, over.signal)) {
+      tally.add(codec.decode(entry.value, entry.headers) as Message<'Progress'>)
+      const [status] = tally.documents()
+      if (status?.state === 'done') return
+    }
+  }
+
+  const textOf = (name: string, chunks: number) =>
+    Array.from(
+      { length: chunks },
+      (_, n) => `${name} mill ${n} stands by the river and grinds the grain of the valley.`,
+    )
+  await load('big', textOf('Big', 10_000).join('\n\n'))
+  await load('small', textOf('Small', 10).join('\n\n'))
+  const mills = [await start('big'), await start('small')]
+  await finished('small')
+  expect(calls.small).toBe(30)
+  expect(calls.big).toBeGreaterThan(30)
+  // In turn it is some 50; behind what the other flow has in hand already (256 requests) it would be more than those.
+  expect(calls.big).toBeLessThan(256)
+  await Promise.all(mills.map((mill) => mill.stop(0)))
+  over.abort()
+  await broker.close()
+})
