@@ -93,7 +93,8 @@ const table = {
   },
   context_overflow: {
     retry: 'never',
-    remedy: 'Use smaller chunks (--chunk-size) or a model with a larger context.',
+    remedy:
+      'Use smaller chunks (--chunk-size) or a model with a larger context; only a jsonl prompt has its text split.',
   },
   item_too_long: {
     retry: 'never',

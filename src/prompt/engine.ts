@@ -11,6 +11,7 @@ import { hearJsonl } from './jsonl-reply.ts'
 import { cutParts, type Part, partsOf } from './parts.ts'
 import { type Asking, defaultLimits, type Heard, type RunLimits, type Spent } from './reply.ts'
 import { openRecord, type Run, type RunRecord } from './run-record.ts'
+import { unsplit } from './split.ts'
 import type { Terms } from './terms.ts'
 import { hearText } from './text-reply.ts'
 
@@ -175,13 +176,22 @@ function hearIn(form: ItemsForm, options: AskOptions, calls: Calls): AsyncGenera
   }
   switch (prompt.responseType) {
     case 'text':
-      return hearText(asking)
+      return whole(hearText(asking), prompt)
     case 'json':
-      return hearJson(asking)
+      return whole(hearJson(asking), prompt)
     case 'jsonl':
       return hearJsonl(asking)
     default:
       return prompt.responseType satisfies never
+  }
+}
+
+/** A reply that must come of one text. */
+async function* whole(heard: AsyncGenerator<Heard, void>, prompt: Prompt): AsyncGenerator<Heard, void> {
+  try {
+    yield* heard
+  } catch (thrown) {
+    throw unsplit(thrown, prompt)
   }
 }
 

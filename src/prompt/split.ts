@@ -1,4 +1,8 @@
-// A text that does not fit the model's context is asked about in two halves, cut where it hurts least.
+// A text that does not fit the model's context is asked about in two halves, cut where it hurts least: the items of both are
+// one reply. A json or text prompt is not split, since nobody knows how to make one value, or one text, of two.
+import { GraphmillError } from '../errors.ts'
+import { overflows } from './calls.ts'
+import type { Prompt } from './catalogue.ts'
 import type { Terms } from './terms.ts'
 
 /** How often in succession a text is cut in two, at most. */
@@ -15,6 +19,15 @@ export function splitTerms(terms: Terms): readonly [Terms, Terms] | undefined {
     { ...terms, text: halves[0] },
     { ...terms, text: halves[1] },
   ]
+}
+
+/** What to throw for a prompt that is not split: with the reason, where it did not fit the context. */
+export function unsplit(thrown: unknown, { id, responseType }: Prompt): unknown {
+  if (!overflows(thrown)) return thrown
+  const why = `${id} is a ${responseType} prompt, and its text is not split.`
+  return new GraphmillError('context_overflow', `The prompt does not fit the model's context: ${why}`, {
+    cause: thrown,
+  })
 }
 
 /** Behind a paragraph, line, sentence or word near the middle, or in the middle between two characters. */

@@ -212,6 +212,19 @@ describe('a text that does not fit the context', () => {
     await expect(askAll(llm, { terms: { text } })).rejects.toMatchObject({ code: 'context_overflow' })
   })
 
+  it('fails at once for a prompt whose halves would be two replies, and says that and what helps', async () => {
+    for (const responseType of ['json', 'text'] as const) {
+      const llm = scriptedLlm(small(text.length * 0.6))
+      const prompt = testPrompt({ id: 'summary', responseType })
+      const error = await askAll(llm, { terms: { text }, prompt }).catch((thrown) => thrown)
+      expect(error).toMatchObject({ code: 'context_overflow', retry: 'never' })
+      expect(error.message).toContain(`summary is a ${responseType} prompt`)
+      expect(error.cause).toMatchObject({ message: 'too long' })
+      expect(error.remedy).toMatch(/--chunk-size.*jsonl/)
+      expect(llm.requests).toHaveLength(1)
+    }
+  })
+
   it('is not split by a continuation that does not fit', async () => {
     const error = new GraphmillError('context_overflow', 'too long')
     const llm = scriptedLlm([
