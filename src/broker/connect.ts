@@ -25,8 +25,8 @@ const accepted =
 
 /**
  * A broker at `kafka://host:port[,host:port]` or `pulsar+ws[s]://host:port[/tenant/namespace]`.
- * Rejects with `broker_url_invalid`; with `broker_unavailable` after about two seconds without a broker; and with
- * `broker_refused` when it does not let us in.
+ * Rejects with `broker_url_invalid`; with `broker_unavailable` after about two seconds without a broker (ten
+ * with one that says nothing); and with `broker_refused` when it does not let us in.
  *
  * @example const broker = await connect('kafka://127.0.0.1:9092')
  */

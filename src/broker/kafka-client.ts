@@ -194,6 +194,8 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   // Such as a compression that kafkajs cannot read.
   KafkaJSNotImplemented: 'broker_refused',
 }
+/** A plain error of kafkajs, for a connection that was made and brought no answer. */
+const noAnswer = 'Broker not connected'
 const certificateFault = /^(ERR_(TLS|SSL)_|CERT_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_)/
 
 /** What kafkajs threw, as a coded error. What it does not name is a broker that is away. */
@@ -211,7 +213,7 @@ function codeOf(thrown: unknown): ErrorCode {
     const known = codes[String(type)] ?? codes[error.name]
     if (known !== undefined) return known
     if (typeof code === 'string' && certificateFault.test(code)) return 'broker_refused'
-    ours ||= error.name.startsWith('KafkaJS')
+    ours ||= error.name.startsWith('KafkaJS') || error.message === noAnswer
     const inner = 'errors' in error && Array.isArray(error.errors) ? error.errors[0] : undefined
     if (inner instanceof Error && codes[String((inner as { type?: unknown }).type)]) return codeOf(inner)
   }

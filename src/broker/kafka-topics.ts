@@ -18,6 +18,8 @@ const recordBytes = 32 * 1024
 /** A request that joins many messages is to fit as well. */
 const requestBytes = 1024 * 1024
 const readyTimeoutMs = 30_000
+/** Who takes a connection and says nothing for so long is no broker. */
+const silenceMs = 10_000
 
 /** Makes the topics that are missing, and resolves when every one can be used. */
 export async function ensureTopics(settings: KafkaSettings, specs: readonly TopicSpec[]): Promise<void> {
@@ -170,16 +172,27 @@ async function withAdmin<T>(
 ): Promise<T> {
   const client = createClient(settings, impatient)
   const admin = client.kafka.admin()
+  let silent = false
+  const silence = setTimeout(() => {
+    silent = true
+    client.abandon()
+  }, silenceMs)
   try {
     await admin.connect()
+    clearTimeout(silence)
     return await use(admin)
   } catch (thrown) {
+    if (silent)
+      throw new GraphmillError('broker_unavailable', `${subject}: no answer within ${silenceMs / 1000} s`, {
+        cause: thrown,
+      })
     // kafkajs takes an answer apart that no broker gave.
     if (thrown instanceof TypeError) {
       throw new GraphmillError('broker_unavailable', `${subject}: no broker answered`, { cause: thrown })
     }
     throw kafkaError(thrown, subject)
   } finally {
+    clearTimeout(silence)
     client.abandon()
   }
 }

@@ -9,8 +9,8 @@ import { checkConnection, deleteTopics, ensureTopics, lag, listTopics } from './
 export type { KafkaLog, KafkaOptions, KafkaSasl, KafkaTls } from './kafka-client.ts'
 
 /**
- * Connects to a Kafka cluster. Rejects with `broker_unavailable` after about two seconds without one, and with
- * `broker_refused` when it does not let us in.
+ * Connects to a Kafka cluster. Rejects with `broker_unavailable` after about two seconds without one (ten with one
+ * that says nothing), and with `broker_refused` when it does not let us in.
  * @example const broker = await connectKafka({ brokers: ['127.0.0.1:9092'] })
  */
 export async function connectKafka(options: KafkaOptions): Promise<Broker> {

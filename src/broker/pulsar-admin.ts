@@ -11,6 +11,8 @@ const compactionThresholdBytes = 8 * 1024 * 1024
 /** A server that has just been started gets this much patience. */
 const connectAttempts = 4
 const connectDelayMs = 500
+/** Who takes a connection and says nothing for so long is no server. */
+const silenceMs = 10_000
 
 /** The last message of a partition that Pulsar still has; undefined when it has none. */
 export interface PartitionEnd {
@@ -20,12 +22,14 @@ export interface PartitionEnd {
 
 /** Rejects with `broker_unavailable` after about two seconds without a server, and when it does not let us in. */
 export async function checkConnection(endpoint: Endpoint): Promise<void> {
+  const end = performance.now() + silenceMs
   for (let attempt = 1; ; attempt++) {
     try {
-      await get(endpoint, `/persistent/${endpoint.namespace}/partitioned`)
+      await get(endpoint, `/persistent/${endpoint.namespace}/partitioned`, silenceMs)
       return
     } catch (error) {
-      if (coded(error).retry !== 'later' || attempt === connectAttempts) throw error
+      const hopeless = coded(error).retry !== 'later' || attempt === connectAttempts
+      if (hopeless || performance.now() >= end) throw error
       await delay(connectDelayMs)
     }
   }
@@ -165,8 +169,8 @@ function nameIn(url: string): string {
   return decodeURIComponent(url.slice(url.lastIndexOf('/') + 1))
 }
 
-async function get<T>(endpoint: Endpoint, path: string): Promise<T> {
-  const answer = await ask(endpoint, { method: 'GET', path })
+async function get<T>(endpoint: Endpoint, path: string, timeoutMs?: number): Promise<T> {
+  const answer = await ask(endpoint, { method: 'GET', path, ...(timeoutMs !== undefined && { timeoutMs }) })
   accept(answer, path)
   return JSON.parse(answer.body) as T
 }

@@ -78,6 +78,8 @@ export interface Question {
   readonly path: string
   /** Sent as JSON. */
   readonly body?: unknown
+  /** Default 20,000. */
+  readonly timeoutMs?: number
 }
 
 const requestTimeoutMs = 20_000
@@ -127,7 +129,7 @@ export function reasonIn(body: string): string {
 async function send(
   { headers, tls }: Endpoint,
   url: string,
-  { method, body }: Question,
+  { method, body, timeoutMs = requestTimeoutMs }: Question,
 ): Promise<Answer & { readonly location: string | undefined }> {
   const json = body === undefined ? undefined : JSON.stringify(body)
   const request = (url.startsWith('https:') ? httpsRequest : httpRequest)(url, {
@@ -135,7 +137,7 @@ async function send(
     method,
     agent: false,
     headers: json === undefined ? headers : { ...headers, 'content-type': 'application/json' },
-    signal: AbortSignal.timeout(requestTimeoutMs),
+    signal: AbortSignal.timeout(timeoutMs),
   }).end(json)
   const [response] = (await once(request, 'response')) as [IncomingMessage]
   return { status: response.statusCode ?? 0, location: response.headers.location, body: await text(response) }

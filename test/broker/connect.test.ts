@@ -1,7 +1,7 @@
 // Which URLs name a broker, and that a Pulsar URL reaches the server, tenant and namespace that it names.
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { connect } from '../../src/broker/connect.ts'
 import { freePorts } from '../support/ports.ts'
@@ -100,3 +100,21 @@ test('speaks TLS, and nothing else, to pulsar+wss', async () => {
   await expect(connect(`pulsar+wss://${host}`)).rejects.toMatchObject({ code: 'broker_unavailable' })
   expect(questions).toEqual([])
 })
+
+test.each(['kafka', 'pulsar+ws'])(
+  'a server that takes connections and says nothing is no broker (%s)',
+  {
+    timeout: 60_000,
+  },
+  async (scheme) => {
+    const sockets = new Set<Socket>()
+    const mute = createTcpServer((socket) => sockets.add(socket)).listen(0, '127.0.0.1')
+    await once(mute, 'listening')
+    const { port } = mute.address() as AddressInfo
+    await expect(connect(`${scheme}://127.0.0.1:${port}`)).rejects.toMatchObject({
+      code: 'broker_unavailable',
+    })
+    for (const socket of sockets) socket.destroy()
+    await mute[Symbol.asyncDispose]()
+  },
+)
