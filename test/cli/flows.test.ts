@@ -2,6 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { brokerSource } from '../support/brokers.ts'
 import { mountConfigMap } from '../support/config-map.ts'
@@ -205,9 +206,81 @@ describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () 
     await expect.poll(differs, { timeout: 30_000 }).toEqual(same)
   })
 
+  test('a workspace with 10 chunks is served while another has 10,000 in work', async () => {
+    const calls = { big: 0, small: 0 }
+    await using slow = await startLlmServer({
+      latencyMs: 20,
+      rules: [
+        {
+          reply({ prompt }) {
+            calls[prompt.includes('Small mill') ? 'small' : 'big']++
+            return '{"topic":"mills","definition":"machines"}\n'
+          },
+        },
+      ],
+    })
+    const textOf = (name: string, count: number) =>
+      Array.from(
+        { length: count },
+        (_, n) => `${name} mill ${n} stands by the river and grinds the grain of the valley.`,
+      )
+    const [big, small] = [join(folder, 'big.txt'), join(folder, 'small.txt')]
+    writeFileSync(big, textOf('Big', 10_000).join('\n\n'))
+    writeFileSync(small, textOf('Small', 10).join('\n\n'))
+    const two = join(folder, 'two.yaml')
+    const cut = 'chunk-size: 90, chunk-overlap: 0'
+    writeFileSync(two, `flows: [{workspace: big, ${cut}}, {workspace: small, ${cut}}]`)
+    const at = ['--space', 'fair', ...broker]
+    await graphmill('load', big, '--workspace', 'big', ...at)
+    const options = [
+      '--flows',
+      two,
+      '--http',
+      'off',
+      '--out',
+      join(folder, 'fair'),
+      '--no-cache',
+      '--concurrency',
+      '4',
+    ]
+    const fair = startGraphmill(['run', '--all', ...options, ...at], {
+      OPENAI_BASE_URL: slow.url,
+      GRAPHMILL_MODEL: 'test-model',
+    })
+    try {
+      await slow.until(() => calls.big > 300)
+      await graphmill('load', small, '--workspace', 'small', ...at)
+      const state = async () => {
+        const text = await graphmill('status', '--json', '--workspace', 'small', ...at)
+        return text === '' ? undefined : (JSON.parse(text) as { state: string }).state
+      }
+      await expect.poll(state, { timeout: 90_000, interval: 300 }).toBe('done')
+      expect(calls.small).toBe(30)
+      // A tenth of what the other has to do.
+      expect(calls.big).toBeLessThan(3_000)
+    } finally {
+      await fair.end('SIGKILL')
+    }
+  })
+
   test('a load of a flow that the file does not have gets a suggestion', async () => {
     const child = startGraphmill(['load', book, '--flows', flowsFile(), ...place('clam')])
     expect((await child.ended).code).toBe(2)
     expect(child.stderr()).toMatch(/flows\.yaml has no flow acme\/clam\. Did you mean acme\/calm\? \[usage\]/)
+  })
+  test('a second SIGTERM ends what still drains at once', async () => {
+    llm.set({ rules: [{ reply: () => new Promise<string>(() => undefined) }] })
+    const inWork = llm.counts.concurrent
+    writeFileSync(book, bookOf(chunks + 3))
+    await load('calm')
+    await llm.until(({ concurrent }) => concurrent > inWork)
+    process.kill(mill.pid, 'SIGTERM')
+    await mill.says('"msg":"stopping"')
+    // Within half a second it would be the echo of the first.
+    await setTimeout(600)
+    const asked = performance.now()
+    expect(await mill.end('SIGTERM')).toEqual({ code: 0, signal: null })
+    // The grace period is 135 s.
+    expect(performance.now() - asked).toBeLessThan(60_000)
   })
 })
