@@ -1,8 +1,10 @@
 // The compacted topic <space>.notify.schemas: each writer publishes there what it writes before its first message, so that
 // old readers survive a rolling upgrade.
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Broker, ReadMessage } from '../broker/broker.ts'
 import { schemasTopic, topicSpec } from '../broker/topics.ts'
 import { GraphmillError } from '../errors.ts'
+import { unlessAborted } from '../llm/unless-aborted.ts'
 import type { Codec } from '../messages/codec.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { SchemaRegistry } from '../messages/schema-registry.ts'
@@ -11,7 +13,10 @@ import type { ComposedSchema, WirePrefix } from '../messages/wire.ts'
 export interface SchemasTopic {
   /** Publishes the schemas that this build writes and that the topic does not hold yet. */
   announce(signal: AbortSignal): Promise<void>
-  /** Decodes a message; when its schema is unknown, looks for it in the topic first. Throws as `Codec.decode` does. */
+  /**
+   * Decodes a message; when its schema is unknown, looks for it in the topic first, which may take a second.
+   * Throws as `Codec.decode` does.
+   */
   decode(entry: Encoded, signal: AbortSignal): Promise<Message>
 }
 
@@ -25,39 +30,51 @@ export function createSchemasTopic(
   registry?: SchemaRegistry,
 ): SchemasTopic {
   const topic = schemasTopic(space)
-  const known = new Set<string>()
-  // A stream of unknown messages must not scan the topic once for each.
-  let scanned = 0
-  let scanning: Promise<void> | undefined
+  /** Fingerprints of what the topic holds and this build can read. */
+  const learned = new Set<string>()
+  let scanning: Promise<void> = Promise.resolve()
+  let next: Promise<void> | undefined
+  /** By `performance.now()`. */
+  let lastScan = Number.NEGATIVE_INFINITY
 
-  async function scan(signal: AbortSignal): Promise<void> {
-    for await (const entry of broker.read({ topic, from: 'earliest', until: 'end' }, signal)) {
-      if (known.has(entry.key)) continue
-      known.add(entry.key)
+  /**
+   * Resolves after a scan that began after the call, since the writer of a message announced before that: one for all who
+   * ask meanwhile, and at most one in `rescanMs`, so that a stream of unknown messages does not scan once for each.
+   */
+  function scanAgain(): Promise<void> {
+    next ??= scanning
+      .catch(() => undefined)
+      .then(() => wait(Math.max(0, lastScan + rescanMs - performance.now())))
+      .then(() => {
+        scanning = next!
+        next = undefined
+        lastScan = performance.now()
+        return scan()
+      })
+    return next
+  }
+
+  // Not under the signal of whoever asked first: a read that is aborted ends as one that came to the end does, for all.
+  async function scan(): Promise<void> {
+    const { signal } = new AbortController()
+    for await (const { key, value } of broker.read({ topic, from: 'earliest', until: 'end' }, signal)) {
+      if (learned.has(key)) continue
       try {
-        codec.learn(JSON.parse(Buffer.from(entry.value).toString('utf8')) as ComposedSchema)
+        codec.learn(JSON.parse(Buffer.from(value).toString('utf8')) as ComposedSchema)
+        learned.add(key)
       } catch {
         // A schema that this build can't read leaves its messages unknown: they are dead-lettered with that reason.
       }
     }
-    scanned = Date.now()
   }
 
-  /** Looks for the schema that `error` misses; throws `error` again when nobody has published it. */
+  /** Looks for the schema that `error` misses. */
   async function learn(error: GraphmillError, signal: AbortSignal): Promise<void> {
     const prefix = error.details['prefix'] as WirePrefix
     if (prefix.format === 'confluent') {
       const schema = await registry?.find(prefix.id, signal)
-      if (!schema) throw error
-      return codec.learn(schema, prefix.id)
-    }
-    if (!known.has(prefix.fingerprint) && (scanning || Date.now() - scanned > rescanMs)) {
-      scanning ??= scan(signal).finally(() => {
-        scanning = undefined
-      })
-      await scanning
-    }
-    if (!known.has(prefix.fingerprint)) throw error
+      if (schema) codec.learn(schema, prefix.id)
+    } else await unlessAborted(scanAgain(), signal)
   }
 
   return {
@@ -65,10 +82,10 @@ export function createSchemasTopic(
       for (const { type, schema } of registry ? codec.written : [])
         codec.writeWithRegistry(type, await registry!.register(schema, signal))
       await broker.ensureTopics([topicSpec(topic)])
-      await scan(signal)
+      await unlessAborted(scanAgain(), signal)
       await Promise.all(
         codec.written
-          .filter(({ fingerprint }) => !known.has(fingerprint))
+          .filter(({ fingerprint }) => !learned.has(fingerprint))
           .map(({ fingerprint, schema }) =>
             broker.publish({
               topic,
@@ -91,5 +108,5 @@ export function createSchemasTopic(
   }
 }
 
-/** The topic is scanned at most this often for fingerprints that nobody has published, in milliseconds. */
+/** Scans begin at least so far from each other, in milliseconds. */
 const rescanMs = 1000

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { createMemoryCluster } from '../../src/broker/memory.ts'
 import { createSchemasTopic } from '../../src/flow/schemas-topic.ts'
 import { createCodec } from '../../src/messages/codec.ts'
@@ -37,7 +37,10 @@ payload.fields.push({ name: 'language', type: 'string', default: '' })
 const nextSchemas = { ...schemas, current: new Map([...schemas.current, ['Chunk' as const, next]]) }
 
 let close = async () => {}
-afterEach(() => close())
+afterEach(async () => {
+  vi.useRealTimers()
+  await close()
+})
 
 describe('a reader of version N and a writer of version N+1', () => {
   test('understand each other through the schemas topic', async () => {
@@ -46,6 +49,67 @@ describe('a reader of version N and a writer of version N+1', () => {
     await createSchemasTopic(broker, newer, 'gm').announce(signal)
     const sent = newer.encode(header, chunk, sealing)
     const reader = createSchemasTopic(broker, createCodec(schemas), 'gm')
+    expect((await reader.decode(sent, signal)).payload).toMatchObject({ text: 'mills' })
+  })
+
+  /** A reader of this build that has announced, and what a writer of the next one will do. */
+  async function begin() {
+    const broker = createMemoryCluster().connect()
+    const reader = createSchemasTopic(broker, createCodec(schemas), 'gm')
+    await reader.announce(signal)
+    const newer = createCodec(nextSchemas)
+    const announce = () => createSchemasTopic(broker, newer, 'gm').announce(signal)
+    return { broker, reader, announce, sent: newer.encode(header, chunk, sealing) }
+  }
+
+  test('understand each other where the reader announced just before the writer', async () => {
+    const { reader, announce, sent } = await begin()
+    await announce()
+    expect((await reader.decode(sent, signal)).payload).toMatchObject({ text: 'mills' })
+  })
+
+  test('understand each other where the writer announced while the reader was looking', async () => {
+    const { broker, reader, announce, sent } = await begin()
+    const { read } = broker
+    let looks = 0
+    broker.read = async function* (range, until) {
+      looks++
+      yield* read(range, until)
+      if (looks === 1) await announce()
+    }
+    const foreign = Buffer.concat([Buffer.from('c3010102030405060708', 'hex'), sent.value.subarray(10)])
+    const unknown = expect(reader.decode({ value: foreign, headers: {} }, signal)).rejects.toMatchObject({
+      code: 'schema_unknown',
+    })
+    await vi.waitUntil(() => looks === 1, { timeout: 5000 })
+    expect((await reader.decode(sent, signal)).payload).toMatchObject({ text: 'mills' })
+    await unknown
+  })
+
+  test('understand each other though the first of two messages was taken from its handler meanwhile', async () => {
+    const { reader, announce, sent } = await begin()
+    await announce()
+    const lost = new AbortController()
+    const first = expect(reader.decode(sent, lost.signal)).rejects.toThrow('another member has it')
+    const second = reader.decode(sent, signal)
+    lost.abort(new Error('another member has it'))
+    await first
+    expect((await second).payload).toMatchObject({ text: 'mills' })
+  })
+
+  test('understand each other after the clock was set back', async () => {
+    const { reader, announce, sent } = await begin()
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() - 3_600_000 })
+    await announce()
+    await new Promise((resolve) => setTimeout(resolve, 1100)) // the topic may be looked at again
+    expect((await reader.decode(sent, signal)).payload).toMatchObject({ text: 'mills' })
+  })
+
+  test('understand each other where something else had taken the place of the schema', async () => {
+    const { broker, reader, announce, sent } = await begin()
+    for (const { fingerprint: key } of createCodec(nextSchemas).written)
+      await broker.publish({ topic: 'gm.notify.schemas', key, value: new Uint8Array(), headers: {} })
+    await announce()
     expect((await reader.decode(sent, signal)).payload).toMatchObject({ text: 'mills' })
   })
 
