@@ -1,9 +1,9 @@
 // The cache of model replies, on disk: one entry a run, found by the run's first request. Processes of one machine share it.
 // It only ever saves calls: whatever is wrong with the disk makes it forget, and nothing fails by it.
-import { mkdir, stat, utimes, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdir } from 'node:fs/promises'
 import cacache from 'cacache'
 import { parseEntry, type RunEntry } from './cache-entry.ts'
+import { day, indexBytes, isTidyDue, tidyUp } from './cache-tidy.ts'
 import { createTurns, type Turns } from './cache-turns.ts'
 
 export interface CacheOptions {
@@ -37,13 +37,13 @@ export interface ReplyCache extends Turns {
 }
 
 const gibibyte = 1024 ** 3
-const day = 24 * 3600 * 1000
 
 export function openCache(options: CacheOptions): ReplyCache {
   const { dir, maxBytes = gibibyte, maxAgeMs = 30 * day, now = Date.now } = options
+  const folder = { dir, maxBytes, maxAgeMs, now }
   let failed = false
-  let opened: Promise<unknown> | undefined
   let written = 0
+  let lastLook = 0
   let tidying: Promise<void> | undefined
 
   /** Whatever the disk does, the work goes on. */
@@ -51,8 +51,8 @@ export function openCache(options: CacheOptions): ReplyCache {
     try {
       return await work()
     } catch (error) {
-      if (!failed && !isMissing(error)) options.onFailure?.(error)
-      failed ||= !isMissing(error)
+      if (!failed && !isMiss(error)) options.onFailure?.(error)
+      failed ||= !isMiss(error)
       return undefined
     }
   }
@@ -65,47 +65,29 @@ export function openCache(options: CacheOptions): ReplyCache {
   }
 
   async function write(key: string, text: string): Promise<void> {
-    opened ??= mkdir(dir, { recursive: true, mode: 0o700 })
-    await opened
+    await mkdir(dir, { recursive: true, mode: 0o700 })
     const before = await cacache.get.info(dir, key)
-    const integrity = String(await cacache.put(dir, key, text))
+    const integrity = String(await putEntry(dir, key, text, { time: now() }))
     if (before && String(before.integrity) !== integrity)
       await cacache.rm.content(dir, String(before.integrity))
     written += text.length
-    if (tidying === undefined && (await isTidyDue()))
+    if ((await isDue()) && tidying === undefined)
       tidying = tolerant(tidy).then(() => {
         tidying = undefined
       })
   }
 
-  /** After much was written here, and once a day for all processes together. */
-  async function isTidyDue(): Promise<boolean> {
+  /** After much was written here; else it is looked once a day. */
+  async function isDue(): Promise<boolean> {
     if (written > maxBytes / 16) return true
-    if (written > 0 && lastLook > now() - day) return false
+    if (lastLook > now() - day) return false
     lastLook = now()
-    const marked = await stat(join(dir, marker)).catch(() => undefined)
-    if (marked === undefined) await mark()
-    return marked !== undefined && marked.mtimeMs < now() - day
-  }
-  let lastLook = 0
-
-  async function mark(): Promise<void> {
-    const path = join(dir, marker)
-    await writeFile(path, '', { flag: 'a' })
-    await utimes(path, now() / 1000, now() / 1000)
+    return isTidyDue(folder)
   }
 
   async function tidy(): Promise<void> {
     written = 0
-    await mark()
-    const entries = Object.values(await cacache.ls(dir)).sort((a, b) => b.time - a.time)
-    let bytes = 0
-    for (const { key, integrity, size, time } of entries) {
-      bytes += size + indexBytes
-      if (bytes <= maxBytes && now() - time <= maxAgeMs) continue
-      await removeEntry(dir, key, { removeFully: true })
-      await cacache.rm.content(dir, String(integrity))
-    }
+    await tidyUp(folder)
   }
 
   return {
@@ -125,7 +107,6 @@ export function openCache(options: CacheOptions): ReplyCache {
     },
     async clear() {
       await cacache.rm.all(dir)
-      opened = undefined
     },
     async close() {
       await tidying
@@ -133,19 +114,16 @@ export function openCache(options: CacheOptions): ReplyCache {
   }
 }
 
-/** Its time says when the cache was last tidied up. */
-const marker = 'tidied'
-
-/** Its types leave the options out. */
-const removeEntry = cacache.rm.entry as (
+/** Its types leave the time out. */
+const putEntry = cacache.put as (
   dir: string,
   key: string,
-  options: { readonly removeFully: boolean },
+  text: string,
+  options: { readonly time: number },
 ) => Promise<unknown>
 
-/** What an entry takes besides its content, about. */
-const indexBytes = 512
-
-function isMissing(error: unknown): boolean {
-  return (error as NodeJS.ErrnoException | null)?.code === 'ENOENT'
+/** Nothing is wrong with the disk: there is no such entry, or another process has removed it, or its content is spoiled. */
+function isMiss(error: unknown): boolean {
+  const { code = '' } = (error ?? {}) as NodeJS.ErrnoException
+  return ['ENOENT', 'EINTEGRITY', 'EBADSIZE'].includes(code)
 }

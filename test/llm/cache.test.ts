@@ -1,11 +1,15 @@
-import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
+import cacache from 'cacache'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type CacheOptions, openCache } from '../../src/llm/cache.ts'
 import { parseEntry, type RunEntry, requestDigest, runKey } from '../../src/llm/cache-entry.ts'
 import type { CompletionRequest } from '../../src/llm/llm.ts'
 import { createOllama, type OllamaOptions } from '../../src/llm/ollama.ts'
+import { entryOf } from '../support/cache-entry.ts'
 import { noLlm } from '../support/flow.ts'
 
 let dir: string
@@ -14,36 +18,37 @@ beforeEach(async () => {
 })
 afterEach(() => rm(dir, { recursive: true, force: true }))
 
-const usage = { promptTokens: 1, completionTokens: 2, totalTokens: 3 }
-function entry(id: string, text = 'a reply'): RunEntry {
-  const call = {
-    digest: 'd',
-    text,
-    finishReason: 'stop',
-    usage,
-    model: 'm',
-    reasoned: false,
-    overflow: false,
-  } as const
-  return { run: { id, startedAt: 1 }, calls: [call], form: 'f', cut: { streaming: true, cuts: [1, 2] } }
-}
 const open = (more: Partial<CacheOptions> = {}) => openCache({ dir: join(dir, 'replies'), ...more })
 const never = new AbortController().signal
+const day = 24 * 3600 * 1000
+
+/** The files that hold the contents of entries, or did. */
+async function contents(): Promise<string[]> {
+  const found = await readdir(join(dir, 'replies', 'content-v2'), { recursive: true, withFileTypes: true })
+  return found.filter((file) => file.isFile()).map(({ parentPath, name }) => join(parentPath, name))
+}
+/** A content whose entry is gone. */
+async function orphan(text: string): Promise<void> {
+  await cacache.put(join(dir, 'replies'), text, text)
+  await cacache.rm.entry(join(dir, 'replies'), text)
+}
+/** When a file was written, in milliseconds since 1970 UTC. */
+const setTime = (path: string, time: number) => utimes(path, time / 1000, time / 1000)
 
 describe('the cache of replies', () => {
   it('gives back what was put, to this process and the next', async () => {
     const cache = open()
     expect(await cache.get('key')).toBeUndefined()
-    await cache.put('key', entry('one'))
-    await cache.put('other', entry('two'))
-    expect(await cache.get('key')).toEqual(entry('one'))
-    expect(await open().get('other')).toEqual(entry('two'))
+    await cache.put('key', entryOf('one'))
+    await cache.put('other', entryOf('two'))
+    expect(await cache.get('key')).toEqual(entryOf('one'))
+    expect(await open().get('other')).toEqual(entryOf('two'))
     expect((await stat(join(dir, 'replies'))).mode & 0o077).toBe(0)
   })
 
   it('keeps the latest of an entry, and nothing of those before', async () => {
     const cache = open()
-    for (let n = 0; n < 20; n++) await cache.put('key', entry(`run ${n}`, 'x'.repeat(1000)))
+    for (let n = 0; n < 20; n++) await cache.put('key', entryOf(`run ${n}`, 'x'.repeat(1000)))
     expect((await cache.get('key'))?.run.id).toBe('run 19')
     expect(await cache.stats()).toMatchObject({ entries: 1 })
     expect((await cache.stats()).bytes).toBeLessThan(2500)
@@ -52,14 +57,73 @@ describe('the cache of replies', () => {
   it('forgets an entry after its time', async () => {
     let now = Date.now()
     const cache = open({ maxAgeMs: 1000, now: () => now })
-    await cache.put('key', entry('one'))
+    await cache.put('key', entryOf('one'))
     now += 2000
     expect(await cache.get('key')).toBeUndefined()
   })
 
+  it('forgets entries after thirty days, unless told otherwise', async () => {
+    let now = Date.now()
+    const clock = { now: () => now }
+    const [usual, short] = [open(clock), open({ ...clock, maxAgeMs: 2 * day })]
+    await usual.put('key', entryOf('one'))
+    now += 2 * day + 1
+    expect(await short.get('key')).toBeUndefined()
+    now += 28 * day - 1
+    expect(await usual.get('key')).toEqual(entryOf('one'))
+    now += 1
+    expect(await usual.get('key')).toBeUndefined()
+  })
+
+  it('takes what is too old off the disk, once a day', async () => {
+    let now = Date.now()
+    const clock = { now: () => now }
+    await open(clock).put('old', entryOf('one'))
+    now += 20 * day
+    const later = open(clock)
+    await later.put('young', entryOf('two'))
+    await later.close()
+    expect(await later.stats()).toMatchObject({ entries: 2 })
+    now += 11 * day
+    const latest = open(clock)
+    await latest.put('new', entryOf('three'))
+    await latest.close()
+    expect(await latest.stats()).toMatchObject({ entries: 2, oldest: now - 11 * day })
+    expect(await contents()).toHaveLength(2)
+    expect((await latest.get('young'))?.run.id).toBe('two')
+  })
+
+  it('takes what no entry names off the disk within sixteen days, but nothing young', async () => {
+    let now = Date.now()
+    const clock = { now: () => now }
+    await open(clock).put('key', entryOf('one'))
+    const orphans = Array.from({ length: 40 }, (_, n) => `a content that no entry names ${n}`)
+    for (const text of orphans) await orphan(text)
+    await mkdir(join(dir, 'replies', 'tmp'), { recursive: true })
+    await writeFile(join(dir, 'replies', 'tmp', 'half'), 'half written')
+    const half = join(dir, 'replies', 'tmp', 'half')
+    for (const path of [...(await contents()), half]) await setTime(path, now - day)
+    const known = await contents()
+    await orphan('a content whose entry is on its way')
+    const young = (await contents()).filter((path) => !known.includes(path))
+    for (const path of young) await setTime(path, now + 17 * day)
+    expect([known.length, young.length]).toEqual([41, 1])
+    for (let days = 0; days < 16; days++) {
+      now += day + 1
+      const cache = open(clock)
+      await cache.put('key', entryOf('one'))
+      await cache.close()
+    }
+    const kept = await contents()
+    expect(kept).toHaveLength(2)
+    expect(kept).toContain(young[0])
+    expect(await readdir(join(dir, 'replies', 'tmp'))).toEqual([])
+    expect((await open(clock).get('key'))?.run.id).toBe('one')
+  })
+
   it('forgets the oldest entries where there is too much', async () => {
     const cache = open({ maxBytes: 20_000 })
-    for (let n = 0; n < 30; n++) await cache.put(`key ${n}`, entry(`run ${n}`, `${n}`.padEnd(2000)))
+    for (let n = 0; n < 30; n++) await cache.put(`key ${n}`, entryOf(`run ${n}`, `${n}`.padEnd(2000)))
     await cache.close()
     const { bytes, entries } = await cache.stats()
     expect(bytes).toBeLessThanOrEqual(20_000 + 3000)
@@ -68,13 +132,45 @@ describe('the cache of replies', () => {
     expect(await cache.get('key 0')).toBeUndefined()
   })
 
+  it('takes an entry whose content is spoiled for none, and the next one for good', async () => {
+    const failures: unknown[] = []
+    const cache = open({ onFailure: (error) => failures.push(error) })
+    await cache.put('key', entryOf('one'))
+    for (const path of await contents()) await writeFile(path, 'spoiled')
+    expect(await cache.get('key')).toBeUndefined()
+    await cache.put('key', entryOf('two'))
+    expect(await cache.get('key')).toEqual(entryOf('two'))
+    expect(failures).toEqual([])
+  })
+
+  it('is shared by processes, which see whole entries only', async () => {
+    const count = 60
+    const write = async (name: string) => {
+      const writer = join(import.meta.dirname, '../support/cache-writer.ts')
+      const args = [writer, join(dir, 'replies'), name, String(count)]
+      const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 60_000 })
+      return JSON.parse(stdout) as { whole: number; missing: number; torn: number; failures: string[] }
+    }
+    const names = ['a', 'b', 'c']
+    for (const seen of await Promise.all(names.map(write))) {
+      expect(seen).toMatchObject({ torn: 0, failures: [] })
+      // It is missing where another process replaces it just then.
+      expect(seen.whole + seen.missing).toBe(count)
+      expect(seen.whole).toBeGreaterThan(0)
+    }
+    const cache = open()
+    for (const name of names)
+      for (let n = 0; n < count; n++) expect(await cache.get(`${name} ${n}`)).toEqual(entryOf(`${name} ${n}`))
+    expect(await cache.stats()).toMatchObject({ entries: names.length * count + 1 })
+  })
+
   it('can be emptied', async () => {
     const cache = open()
     expect(await cache.stats()).toEqual({ entries: 0, bytes: 0, oldest: undefined })
-    await cache.put('key', entry('one'))
+    await cache.put('key', entryOf('one'))
     await cache.clear()
     expect(await cache.get('key')).toBeUndefined()
-    await cache.put('key', entry('two'))
+    await cache.put('key', entryOf('two'))
     expect((await cache.get('key'))?.run.id).toBe('two')
   })
 
@@ -82,15 +178,15 @@ describe('the cache of replies', () => {
     await writeFile(join(dir, 'replies'), 'a file stands where the folder should be')
     const failures: unknown[] = []
     const cache = open({ onFailure: (error) => failures.push(error) })
-    await cache.put('key', entry('one'))
-    await cache.put('key', entry('two'))
+    await cache.put('key', entryOf('one'))
+    await cache.put('key', entryOf('two'))
     expect(await cache.get('key')).toBeUndefined()
     expect(failures).toHaveLength(1)
   })
 })
 
 describe('the text of an entry', () => {
-  const good = { ...entry('one'), unaided: true }
+  const good = { ...entryOf('one'), unaided: true }
   const optional = ['unaided', 'form', 'cut']
 
   /** Every place of a value, as the keys that lead there. */
