@@ -49,6 +49,8 @@ export interface KafkaOptions {
   readonly fetchWaitMs?: number
   /** How long a message may wait for a leader before it rejects with `broker_unavailable`. Default 20,000. */
   readonly publishTimeoutMs?: number
+  /** How long what is known of a topic's partitions counts: one that is added is found within it. Default 60,000. */
+  readonly metadataMaxAgeMs?: number
   readonly log?: KafkaLog
 }
 
@@ -58,6 +60,7 @@ export interface KafkaSettings extends KafkaOptions {
   readonly sessionTimeoutMs: number
   readonly fetchWaitMs: number
   readonly publishTimeoutMs: number
+  readonly metadataMaxAgeMs: number
   readonly log: KafkaLog
 }
 
@@ -69,6 +72,7 @@ export function kafkaSettings(options: KafkaOptions): KafkaSettings {
     sessionTimeoutMs: 45_000,
     fetchWaitMs: 300,
     publishTimeoutMs: 20_000,
+    metadataMaxAgeMs: 60_000,
     log: silent,
     ...options,
   }

@@ -9,8 +9,9 @@ export function readMessage(topic: string, partition: number, message: KafkaMess
     partition,
     position: message.offset,
     key: message.key?.toString() ?? '',
-    // A copy: kafkajs hands out slices, and one held message would keep a whole response of megabytes.
-    value: message.value === null ? new Uint8Array() : new Uint8Array(message.value),
+    // A copy: kafkajs hands out slices, and one held message would keep a whole response of megabytes. Small ones share
+    // a piece of a few KiB, which costs a fifth of an array of their own.
+    value: message.value === null ? new Uint8Array() : Buffer.from(message.value),
     headers: textHeaders(message.headers),
     timestamp: Number(message.timestamp),
   }

@@ -177,6 +177,7 @@ function connect(settings: KafkaSettings): Connection {
   const client = createClient(settings, impatient)
   const producer = client.kafka.producer({
     allowAutoTopicCreation: false,
+    metadataMaxAge: settings.metadataMaxAgeMs,
     createPartitioner: Partitioners.DefaultPartitioner,
     retry: { retries: 0 },
   })

@@ -31,8 +31,9 @@ interface Cursor {
 }
 
 /**
- * The messages of the range, each once, in order within a partition. A broker that is away is waited for.
- * Throws `topic_missing`, `broker_refused`.
+ * The messages of the range, each once, in order within a partition. A broker that is away is waited for; messages that
+ * the topic lost before they were read are passed over, with a warning. A range without an end takes in partitions that
+ * are added. Throws `topic_missing`, `broker_refused`.
  */
 export async function* readKafka(
   settings: KafkaSettings,
@@ -40,6 +41,7 @@ export async function* readKafka(
   signal: AbortSignal,
 ): AsyncGenerator<ReadMessage, void, undefined> {
   let cursors: Cursor[] | undefined
+  let misplaced = false
   for (let failures = 0; !signal.aborted; ) {
     const client = createClient(settings, impatient)
     const cluster = openCluster(client.kafka)
@@ -49,20 +51,28 @@ export async function* readKafka(
       await cluster.connect()
       await cluster.addMultipleTargetTopics([range.topic])
       cursors ??= await findCursors(cluster, range)
-      for await (const messages of fetchAll(settings, cluster, range.topic, cursors)) {
-        failures = 0
-        for (const { partition, message, cursor } of messages) {
-          if (signal.aborted) return
-          cursor.next = Number(message.offset) + 1
-          yield readMessage(range.topic, partition, message)
+      if (misplaced) await moveIntoTopic(settings, cluster, range, cursors)
+      misplaced = false
+      for (;;) {
+        for await (const messages of fetchAll(settings, cluster, range.topic, cursors)) {
+          failures = 0
+          for (const { partition, message, cursor } of messages) {
+            if (signal.aborted) return
+            cursor.next = Number(message.offset) + 1
+            yield readMessage(range.topic, partition, message)
+          }
         }
+        if (range.until === 'end') return
+        await cluster.refreshMetadata()
+        const now = await findCursors(cluster, { ...range, from: 'earliest' })
+        cursors.push(...now.slice(cursors.length))
       }
-      return
     } catch (thrown) {
       if (signal.aborted) return
       const error = kafkaError(thrown, range.topic)
       if (error.code !== 'broker_unavailable') throw error
       failures++
+      misplaced = (thrown as { type?: unknown }).type === 'OFFSET_OUT_OF_RANGE'
       settings.log.warn({ topic: range.topic, error }, 'kafka read interrupted')
       await delay(Math.min(100 * failures, 2000), undefined, { signal }).catch(() => {})
     } finally {
@@ -80,6 +90,7 @@ async function findCursors(
     .findTopicPartitionMetadata(topic)
     .map(({ partitionId }) => partitionId)
     .filter((id) => partition === undefined || id === partition)
+    .sort((a, b) => a - b)
   if (partitions.length === 0) return []
   const [earliest, latest] = await Promise.all(
     [true, false].map((first) => offsets(cluster, topic, partitions, first)),
@@ -91,6 +102,27 @@ async function findCursors(
     const start = from === 'latest' ? high : behind === undefined ? low : Math.max(low, Number(behind) + 1)
     return { partition: id, next: start, end: until === 'end' ? high : Number.POSITIVE_INFINITY, empty: 0 }
   })
+}
+
+/** Retention may have overtaken a reader; a topic may have been made anew. */
+async function moveIntoTopic(
+  settings: KafkaSettings,
+  cluster: Cluster,
+  range: TopicRange,
+  cursors: readonly Cursor[],
+): Promise<void> {
+  const { topic } = range
+  const [lows, highs] = await Promise.all([
+    findCursors(cluster, { ...range, from: 'earliest' }),
+    findCursors(cluster, { ...range, from: 'latest' }),
+  ])
+  for (const [index, cursor] of cursors.entries()) {
+    const [low, high] = [lows[index]?.next ?? 0, highs[index]?.next ?? 0]
+    if (cursor.next >= low && cursor.next <= high) continue
+    const { partition, next } = cursor
+    settings.log.warn({ topic, partition, next, low }, 'kafka read passes over messages that are gone')
+    cursor.next = low
+  }
 }
 
 async function offsets(cluster: Cluster, topic: string, ids: readonly number[], fromBeginning: boolean) {
@@ -107,7 +139,10 @@ interface Fetched {
 
 const unfinished = (cursor: Cursor) => cursor.next < cursor.end
 
-/** What the leaders of the cursors' partitions send, side by side: nothing more is asked of a leader until it is read. */
+/**
+ * What the leaders of the cursors' partitions send, side by side: nothing more is asked of a leader until it is read. Ends
+ * when all cursors are at their end, or, where they have none, when it is time to look at the topic again.
+ */
 async function* fetchAll(
   settings: KafkaSettings,
   cluster: Cluster,
@@ -131,10 +166,13 @@ async function* fetchAll(
     }
   }
   for (const nodeId of Object.keys(leaders)) ask(nodeId)
+  const end = performance.now() + settings.metadataMaxAgeMs
   while (pending.size > 0) {
     const { nodeId, fetched } = await Promise.race(pending.values())
     if (fetched.length > 0) yield fetched
-    ask(nodeId)
+    if (performance.now() < end || cursors.some((cursor) => cursor.end < Number.POSITIVE_INFINITY))
+      ask(nodeId)
+    else pending.delete(nodeId)
   }
 }
 

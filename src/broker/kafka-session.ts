@@ -163,7 +163,7 @@ export function openSession(
 }
 
 function consumerConfig(settings: KafkaSettings, subscription: Subscription): ConsumerConfig {
-  const { sessionTimeoutMs, fetchWaitMs } = settings
+  const { sessionTimeoutMs, fetchWaitMs, metadataMaxAgeMs } = settings
   const maxBytes = subscription.maxBytes ?? defaultMaxHeldBytes
   const between = (low: number, value: number, high: number) => Math.min(Math.max(low, value), high)
   return {
@@ -172,6 +172,7 @@ function consumerConfig(settings: KafkaSettings, subscription: Subscription): Co
     heartbeatInterval: Math.min(1000, Math.floor(sessionTimeoutMs / 5)),
     rebalanceTimeout: Math.max(60_000, sessionTimeoutMs),
     maxWaitTimeInMs: fetchWaitMs,
+    metadataMaxAge: metadataMaxAgeMs,
     maxBytes: between(64 * 1024, Math.floor(maxBytes / 4), 10 * 1024 * 1024),
     maxBytesPerPartition: between(64 * 1024, Math.floor(maxBytes / 8), 1024 * 1024),
     allowAutoTopicCreation: false,

@@ -269,6 +269,59 @@ describe.skipIf(!present)('Kafka', { timeout: 60_000 }, () => {
     await admin.disconnect()
   })
 
+  test('a reader that retention overtook goes on with what is left, and says so', async () => {
+    const passed: unknown[] = []
+    const warn = (fields: object) => passed.push(fields)
+    const client = await connect({ log: { debug() {}, warn } })
+    const topic = await harness.topic(client, { partitions: 1 })
+    const value = Buffer.alloc(100_000)
+    for (let n = 0; n < 60; n++) await client.publish({ topic, key: 'k', value, headers: { n: `${n}` } })
+    const stop = new AbortController()
+    const reader = client
+      .read({ topic, from: 'earliest', until: 'never' }, stop.signal)
+      [Symbol.asyncIterator]()
+    await reader.next()
+    await withAdmin(async (admin) => {
+      await admin.fetchTopicOffsets(topic) // it knows the leader only then
+      await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '50' }] })
+    })
+    let read = 1
+    for (let last = ''; last !== '59'; read++) last = (await reader.next()).value?.headers['n'] ?? '59'
+    expect(read).toBeLessThan(60)
+    expect(passed).toContainEqual(expect.objectContaining({ topic, partition: 0, low: 50 }))
+    stop.abort()
+    await client.close()
+  })
+
+  test('partitions that are added are read and consumed while it runs', async () => {
+    const client = await connect({ metadataMaxAgeMs: 1000 })
+    const topic = await harness.topic(client, { partitions: 1 })
+    const stop = new AbortController()
+    const [read, consumed] = [new Set<number>(), new Set<number>()]
+    const reading = (async () => {
+      for await (const { partition } of client.read({ topic, from: 'earliest', until: 'never' }, stop.signal))
+        read.add(partition)
+    })()
+    const group = harness.fresh('group')
+    const subscription = { topic, group, maxInFlight: 10, from: 'earliest', ordering: 'none' } as const
+    const consuming = (async () => {
+      for await (const delivery of client.consume(subscription, stop.signal)) {
+        consumed.add(delivery.partition)
+        await delivery.ack()
+      }
+    })()
+    await publishTexts(client, topic, 1)
+    await harness.eventually('both work', () => read.size === 1 && consumed.size === 1)
+    await withAdmin((admin) => admin.createPartitions({ topicPartitions: [{ topic, count: 4 }] }))
+    const all = [0, 1, 2, 3].map((partition) => ({ partition, key: 'k', value: 'x' }))
+    await withProducer((producer) => producer.send({ topic, messages: all }))
+    await harness.eventually('the reader finds all', () => read.size === 4)
+    await harness.eventually('the consumer finds all', () => consumed.size === 4)
+    stop.abort()
+    await Promise.all([reading, consuming])
+    await client.close()
+  })
+
   test('says that no broker answers, soon', async () => {
     await expectCode('broker_unavailable', connectKafka({ brokers: ['127.0.0.1:1'] }))
   })
@@ -288,6 +341,17 @@ async function withProducer(
   await producer.connect()
   await use(producer)
   await producer.disconnect()
+}
+
+async function withAdmin(use: (admin: kafkajs.Admin) => Promise<unknown>): Promise<void> {
+  const kafka = new kafkajs.Kafka({
+    brokers: [...(await server!).bootstrap],
+    logLevel: kafkajs.logLevel.NOTHING,
+  })
+  const admin = kafka.admin()
+  await admin.connect()
+  await use(admin)
+  await admin.disconnect()
 }
 
 function publishForeign(topic: string, value: Uint8Array): Promise<void> {
