@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto'
 import type { Broker, ReadMessage } from '../broker/broker.ts'
 import { topicName, topicSpec } from '../broker/topics.ts'
 import { coded, type ErrorCode, errorTable, GraphmillError } from '../errors.ts'
+import { unlessAborted } from '../llm/unless-aborted.ts'
 import { type Codec, createCodec } from '../messages/codec.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { PromptResponse } from '../messages/generated.ts'
@@ -48,7 +49,8 @@ interface Waiting {
   readonly parts: PromptResponse[]
   readonly seen: Set<string>
   wake: () => void
-  failure: unknown
+  /** Gives up, for the reason that it is aborted with. */
+  readonly over: AbortController
 }
 
 /**
@@ -63,6 +65,8 @@ export class PromptClient {
   readonly #replyTo: string
   readonly #waiting = new Map<string, Waiting>()
   readonly #closing = new AbortController()
+  /** With the reason why no reply can come any more. */
+  readonly #ended = new AbortController()
   readonly #schemas: SchemasTopic
   readonly #circuits
   #reading: Promise<void> = Promise.resolve()
@@ -97,7 +101,7 @@ export class PromptClient {
   /**
    * Publishes a request and yields the parts of its reply, up to the last. Parts of one run have one `run.id`; when it changes,
    * the model was asked anew, and what came before is of an attempt that was cut off.
-   * Throws the reply's error, `deadline_exceeded` after the timeout, and the signal's reason.
+   * Throws the reply's error, `deadline_exceeded` after the timeout, also while the broker is away, and the signal's reason.
    */
   async *ask(
     promptId: string,
@@ -118,27 +122,24 @@ export class PromptClient {
   ): AsyncGenerator<PromptResponse, void> {
     const { timeoutMs = 120_000, streaming = false, context = {} } = options
     const id = this.#options.ids.next()
-    const waiting: Waiting = { parts: [], seen: new Set(), wake: () => {}, failure: undefined }
+    const over = new AbortController()
+    const waiting: Waiting = { parts: [], seen: new Set(), wake: () => {}, over }
     this.#waiting.set(id, waiting)
-    const fail = (error: unknown) => {
-      waiting.failure ??= error
-      waiting.wake()
-    }
+    over.signal.addEventListener('abort', () => waiting.wake())
     const timer = setTimeout(
-      () => fail(new GraphmillError('deadline_exceeded', `No reply within ${timeoutMs} ms.`)),
+      () => over.abort(new GraphmillError('deadline_exceeded', `No reply within ${timeoutMs} ms.`)),
       timeoutMs,
     )
-    const cancel = () => fail(options.signal?.reason)
+    const cancel = () => over.abort(options.signal?.reason)
     options.signal?.addEventListener('abort', cancel)
     const span = this.#startSpan(promptId, id)
     let failure: GraphmillError | undefined
     try {
       options.signal?.throwIfAborted()
-      await this.#send(
-        id,
-        { promptId, terms, streaming, context },
-        { timeoutMs, traceparent: span.traceparent },
-      )
+      this.#ended.signal.throwIfAborted()
+      const request = { promptId, terms, streaming, context }
+      const sent = this.#send(id, request, { timeoutMs, traceparent: span.traceparent, signal: over.signal })
+      await unlessAborted(sent, over.signal)
       for (;;) {
         const part = waiting.parts.shift()
         if (part) {
@@ -147,7 +148,7 @@ export class PromptClient {
           if (part.endOfStream) return
           continue
         }
-        if (waiting.failure !== undefined) throw waiting.failure
+        over.signal.throwIfAborted()
         await new Promise<void>((resolve) => (waiting.wake = resolve))
       }
     } catch (thrown) {
@@ -163,8 +164,8 @@ export class PromptClient {
 
   /** Gives up what is still waiting and removes the reply topic. */
   async close(): Promise<void> {
-    this.#closing.abort(new GraphmillError('aborted', 'The prompt client was closed.'))
-    this.#failAll(this.#closing.signal.reason)
+    this.#end(new GraphmillError('aborted', 'The prompt client was closed.'))
+    this.#closing.abort()
     await this.#reading
     await this.#options.broker.deleteTopics([this.#replyTo])
   }
@@ -189,8 +190,9 @@ export class PromptClient {
   async #send(
     id: string,
     payload: Message<'PromptRequest'>['payload'],
-    { timeoutMs, traceparent }: { readonly timeoutMs: number; readonly traceparent: string },
+    how: { readonly timeoutMs: number; readonly traceparent: string; readonly signal: AbortSignal },
   ): Promise<void> {
+    const { timeoutMs, traceparent, signal } = how
     const { broker, clock, workspace, flow } = this.#options
     const now = clock.now()
     const header = {
@@ -209,7 +211,7 @@ export class PromptClient {
     }
     const sealing = { topic: this.#requests(), key: id, salt: '', id: () => id }
     const message = this.#codec.encode(header, { type: 'PromptRequest', payload }, sealing)
-    await publishUntilStored(message, { broker, circuits: this.#circuits }, AbortSignal.timeout(timeoutMs))
+    await publishUntilStored(message, { broker, circuits: this.#circuits }, signal)
   }
 
   async #read(): Promise<void> {
@@ -218,7 +220,7 @@ export class PromptClient {
       for await (const entry of this.#options.broker.read(range, this.#closing.signal))
         await this.#take(entry)
     } catch (thrown) {
-      if (!this.#closing.signal.aborted) this.#failAll(coded(thrown))
+      this.#end(coded(thrown))
     }
   }
 
@@ -228,11 +230,7 @@ export class PromptClient {
       message = await this.#schemas.decode(entry, this.#closing.signal)
     } catch (error) {
       // What can't be read is still known by its header, and must not leave its caller waiting.
-      const waiting = this.#waiting.get(entry.headers['correlationId'] ?? '')
-      if (waiting) {
-        waiting.failure ??= error
-        waiting.wake()
-      }
+      this.#waiting.get(entry.headers['correlationId'] ?? '')?.over.abort(error)
       return
     }
     const waiting = this.#waiting.get(message.correlationId)
@@ -244,11 +242,10 @@ export class PromptClient {
     waiting.wake()
   }
 
-  #failAll(error: unknown): void {
-    for (const waiting of this.#waiting.values()) {
-      waiting.failure ??= error
-      waiting.wake()
-    }
+  /** No reply comes any more: what waits is given up, and what is asked from now on. */
+  #end(reason: GraphmillError): void {
+    this.#ended.abort(reason)
+    for (const { over } of this.#waiting.values()) over.abort(reason)
   }
 }
 
