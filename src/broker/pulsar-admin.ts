@@ -54,14 +54,14 @@ export function partitionNames(topic: string, partitions: number): readonly stri
 }
 
 /**
- * Makes a topic unless it exists. Retention must be set, since Pulsar drops what every group has acknowledged;
- * it is set right after the topic was made, and only then.
+ * Makes a topic unless it exists. Retention must be set, since Pulsar drops what every group has acknowledged; it is set
+ * right after the topic was made, or where whoever made it did not come to that.
  */
 export async function createTopic(endpoint: Endpoint, spec: TopicSpec): Promise<void> {
   const path = topicPath(endpoint, spec.name)
   const made = await ask(endpoint, { method: 'PUT', path: `${path}/partitions`, body: spec.partitions })
-  if (made.status === 409) return
-  accept(made, spec.name)
+  if (made.status !== 409) accept(made, spec.name)
+  else if (await hasRetention(endpoint, path)) return
   const forEver = spec.compacted === true || spec.retentionMs === undefined
   const retentionTimeInMinutes = forEver ? -1 : Math.max(1, Math.ceil((spec.retentionMs ?? 0) / 60_000))
   const retention = { retentionTimeInMinutes, retentionSizeInMB: -1 }
@@ -69,6 +69,12 @@ export async function createTopic(endpoint: Endpoint, spec: TopicSpec): Promise<
   if (spec.compacted !== true) return
   const threshold = { path: `${path}/compactionThreshold`, body: compactionThresholdBytes }
   accept(await ask(endpoint, { method: 'POST', ...threshold }), spec.name)
+}
+
+/** Of its own: what the namespace has does not count. */
+async function hasRetention(endpoint: Endpoint, path: string): Promise<boolean> {
+  const { status, body } = await ask(endpoint, { method: 'GET', path: `${path}/retention?applied=false` })
+  return status === 200 && body.trim() !== '' && body.trim() !== 'null'
 }
 
 /** Topics of the namespace whose name begins with `prefix`, by name, without Pulsar's own. */

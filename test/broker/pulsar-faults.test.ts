@@ -302,6 +302,15 @@ describe.runIf((await brokerSource('Pulsar faults', ['jars'])) !== undefined)('w
         retentionSizeInMB: -1,
       }),
     )
+    // Whoever made it was ended before it had set anything.
+    const half = `${topic}.half`
+    const path = `/admin/v2/persistent/public/default/${half}/partitions`
+    const json = { 'content-type': 'application/json' }
+    await fetch(server.url.replace('ws:', 'http:') + path, { method: 'PUT', headers: json, body: '2' })
+    await broker.ensureTopics([{ name: half, partitions: 2 }])
+    await eventually(async () =>
+      expect(await retentionOf(half)).toEqual({ retentionTimeInMinutes: -1, retentionSizeInMB: -1 }),
+    )
   })
 
   test('over TLS the certificate decides, and the broker works', async () => {
