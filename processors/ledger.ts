@@ -39,8 +39,6 @@ interface Page {
 interface Desk {
   readonly shelf: StatusShelf
   readonly books: Map<string, Book>
-  /** Documents whose status was written less than `intervalMs` ago. */
-  readonly resting: Map<string, Promise<void>>
 }
 
 const desks = new WeakMap<Scope, Desk>()
@@ -92,12 +90,11 @@ async function* write(page: Page, { book, desk, context }: Place): Outputs<'stat
       for (const [late, payload] of desk.shelf.takeOverwritten())
         yield { to: 'status', documentId: late, chunkId: '', deadline: null, payload }
     }
-    await unlessAborted(desk.resting.get(documentId) ?? Promise.resolve(), signal)
+    await unlessAborted(untilDue({ book, desk, context }), signal)
     book.page = undefined
     const payload = statusOf(book)
     await (yield { to: 'status', chunkId: '', deadline: null, payload })
-    desk.shelf.put(documentId, payload)
-    rest(desk, documentId)
+    desk.shelf.put(documentId, payload, context.clock.now())
     failure = undefined
   } catch (thrown) {
     failure = thrown
@@ -108,6 +105,13 @@ async function* write(page: Page, { book, desk, context }: Place): Outputs<'stat
     over.resolve()
     void settle(page, signal.aborted ? signal.reason : failure)
   }
+}
+
+/** Resolves when the newest status, whoever wrote it, is old enough; soon also where the clock went back. */
+async function untilDue({ book, desk, context }: Place): Promise<void> {
+  const age = context.clock.now() - (desk.shelf.writtenAt(book.documentId) ?? Number.NEGATIVE_INFINITY)
+  const leftMs = Math.min(Math.max(intervalMs - age, 0), intervalMs)
+  if (leftMs > 0) await new Promise((resolve) => setTimeout(resolve, leftMs).unref())
 }
 
 /** Resolves when the status of the page is stored; rejects when it can not be written. */
@@ -142,7 +146,7 @@ async function restore({ book, desk, context }: Place): Promise<void> {
 }
 
 function deskOf(scope: Scope): Desk {
-  const desk = desks.get(scope) ?? { shelf: createShelf(), books: new Map(), resting: new Map() }
+  const desk = desks.get(scope) ?? { shelf: createShelf(), books: new Map() }
   desks.set(scope, desk)
   return desk
 }
@@ -166,16 +170,6 @@ function openBook({ books }: Desk, documentId: string): Book {
 /** Whoever comes next opens another book: this one's last entry is settled, or the document is somebody else's now. */
 function discard(desk: Desk, book: Book): void {
   if (desk.books.get(book.documentId) === book) desk.books.delete(book.documentId)
-}
-
-function rest(desk: Desk, documentId: string): void {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  desk.resting.set(documentId, promise)
-  const over = () => {
-    desk.resting.delete(documentId)
-    resolve()
-  }
-  setTimeout(over, intervalMs).unref()
 }
 
 function statusOf(book: Book): Status {

@@ -10,14 +10,16 @@ export type ShelfContext = Pick<Context, 'read' | 'signal'>
 export interface StatusShelf {
   /** The newest status of a document, or undefined when it never had one. */
   latest(documentId: string, context: ShelfContext): Promise<Status | undefined>
-  /** A status that was stored just now. */
-  put(documentId: string, status: Status): void
+  /** A status that was stored, and when: milliseconds since 1970. */
+  put(documentId: string, status: Status, time: number): void
+  /** When the newest status of a document was written, as far as was read; undefined when it never had one. */
+  writtenAt(documentId: string): number | undefined
   /** Statuses that were followed by an older one since the last call: the compacted topic would keep that one instead. */
   takeOverwritten(): [documentId: string, status: Status][]
 }
 
 export function createShelf(): StatusShelf {
-  const statuses = new Map<string, Status>()
+  const newest = new Map<string, { readonly status: Status; readonly time: number }>()
   const places: Record<number, string> = {}
   let overwritten = new Set<string>()
   let running: Promise<void> = Promise.resolve()
@@ -37,22 +39,23 @@ export function createShelf(): StatusShelf {
 
   async function read(context: ShelfContext): Promise<void> {
     for await (const { message, partition, position } of context.read('status', { ...places })) {
-      put(message.documentId, message.payload)
+      put(message.documentId, message.payload, message.time)
       places[partition] = position
     }
   }
 
-  function put(documentId: string, status: Status): void {
-    if (isNewer(status, statuses.get(documentId))) {
-      statuses.set(documentId, status)
+  function put(documentId: string, status: Status, time: number): void {
+    if (isNewer(status, newest.get(documentId)?.status)) {
+      newest.set(documentId, { status, time })
       overwritten.delete(documentId)
     } else overwritten.add(documentId)
   }
 
   return {
     put,
+    writtenAt: (documentId) => newest.get(documentId)?.time,
     takeOverwritten() {
-      const taken = [...overwritten].map((id): [string, Status] => [id, statuses.get(id)!])
+      const taken = [...overwritten].map((id): [string, Status] => [id, newest.get(id)!.status])
       overwritten = new Set()
       return taken
     },
@@ -60,7 +63,7 @@ export function createShelf(): StatusShelf {
       for (;;) {
         try {
           await catchUp(context)
-          return statuses.get(documentId)
+          return newest.get(documentId)?.status
         } catch (thrown) {
           // The read may have been begun by somebody whose work was dropped meanwhile.
           context.signal.throwIfAborted()

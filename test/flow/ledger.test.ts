@@ -13,8 +13,8 @@ const progressTopic = 'gm.flow.progress.default.default'
 const units = ['one', 'two']
 const flows: TestFlow[] = []
 
-// Only the timers that pace the statuses: the brokers go on.
-beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }))
+// Only what paces the statuses: the brokers go on.
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] }))
 afterEach(async () => {
   vi.useRealTimers()
   for (const flow of flows.splice(0)) await flow.stop()
@@ -227,6 +227,22 @@ describe('a replica', () => {
     await tell(second, life.slice(25))
     await settled(second)
     expect(await statusOf(second)).toMatchObject({ state: 'done', done: 40, facts: { definitions: 80 } })
+  })
+
+  test('that takes over a document waits until the last status of the one before is a second old', async () => {
+    const cluster = createMemoryCluster()
+    const first = await start(cluster)
+    await tell(first, begun(1))
+    await settled(first)
+    const written = (await statuses(first)).length
+    await flows.shift()!.stop()
+    const second = await start(cluster)
+    await tell(second, allOf(1))
+    for (let turns = 0; turns < 100; turns++) await new Promise(setImmediate)
+    expect(await statuses(second)).toHaveLength(written)
+    expect(await statusOf(second)).toMatchObject({ state: 'running' })
+    await settled(second)
+    expect(await statusOf(second)).toMatchObject({ state: 'done' })
   })
 
   test('that is stopped in the middle of its wait loses nothing and counts nothing twice', async () => {
