@@ -155,15 +155,15 @@ async function rowSchemasOf(
 function extractorNames(given: readonly string[]): string[] {
   const known = processorNames.filter((name) => name.startsWith('extract-'))
   if (given.length === 0) throw new GraphmillError('usage', 'No extractor is named.')
-  return [...new Set(given.map((name) => (name.startsWith('extract-') ? name : `extract-${name}`)))].map(
-    (name) => {
-      if (known.includes(name)) return name
-      throw new GraphmillError(
-        'usage',
-        `There is no extractor ${name.slice(8)}.${suggest(name, known)} There are: ${known.map((each) => each.slice(8)).join(', ')}.`,
-      )
-    },
-  )
+  const short = known.map((name) => name.slice('extract-'.length))
+  const full = given.map((name) => (name.startsWith('extract-') ? name : `extract-${name}`))
+  const unknown = full.find((name) => !known.includes(name))?.slice('extract-'.length)
+  if (unknown !== undefined)
+    throw new GraphmillError(
+      'usage',
+      `There is no extractor ${unknown}.${suggest(unknown, short)} There are: ${short.join(', ')}.`,
+    )
+  return [...new Set(full)]
 }
 
 /** Who gets the text, for the first line that a person sees. */

@@ -1,16 +1,28 @@
 // The flows that a command is about: those of the flows file, or the one that its options name.
+import { processors } from '../../processors/index.ts'
 import { topicSpec } from '../broker/topics.ts'
 import { type Config, suggest } from '../config/config.ts'
 import { type FlowConfig, readFlows } from '../config/flows.ts'
-import { GraphmillError } from '../errors.ts'
+import { coded, GraphmillError } from '../errors.ts'
 import { inputPorts, inputTopic } from '../flow/ports.ts'
 import type { AnyProcessor } from '../flow/processor.ts'
+import { topicsOf } from '../flow/run.ts'
 import { chosenExtractors } from './assembly.ts'
 
-/** Throws `configuration_invalid`. */
+/** Throws `configuration_invalid`, and `topic_name_invalid` for a flow whose topics can't be called after it. */
 export function flowsOf(config: Config): readonly FlowConfig[] {
-  const { flows } = config.options
-  return flows === undefined ? [{ ...config, topics: {} }] : readFlows(flows, config, ports)
+  const { flows: file } = config.options
+  const flows = file === undefined ? [{ ...config, topics: {} }] : readFlows(file, config, ports)
+  for (const flow of flows) checkNames(flow)
+  return flows
+}
+
+function checkNames(flow: FlowConfig): void {
+  try {
+    topicsOf(processors, flow.options)
+  } catch (thrown) {
+    throw flowError(flow, thrown)
+  }
 }
 
 /** The one flow that `--workspace` and `--flow` name. Throws `configuration_invalid`, and `usage` where the flows file has no such flow. */
@@ -22,17 +34,24 @@ export function flowOf(config: Config): FlowConfig {
   const names = flows.map(nameOf)
   throw new GraphmillError(
     'usage',
-    `${config.options.flows} has no flow ${name}.${suggest(name, names) || ` There is: ${names.join(', ')}.`}`,
+    `${config.options.flows} has no flow ${name}.${suggest(name, names) || ` It has ${names.join(', ')}.`}`,
   )
 }
 
 /** `workspace/flow`. */
 export const nameOf = ({ options }: Config) => `${options.workspace}/${options.flow}`
 
-/** Of `processors` those that serve a flow: of the extractors only those that it wants. Throws `usage`. */
-export function serving(processors: readonly AnyProcessor[], flow: Config): AnyProcessor[] {
+/** An error of one flow of many says of which. */
+export function flowError(flow: Config, thrown: unknown): GraphmillError {
+  const error = coded(thrown)
+  if (flow.options.flows === undefined) return error
+  return new GraphmillError(error.code, `${nameOf(flow)}: ${error.message}`, { cause: error })
+}
+
+/** Of `chosen` those that serve a flow: of the extractors only those that it wants. Throws `usage`. */
+export function serving(chosen: readonly AnyProcessor[], flow: Config): AnyProcessor[] {
   const extractors = chosenExtractors(flow)
-  return processors.filter(({ name }) => !name.startsWith('extract-') || extractors.includes(name))
+  return chosen.filter(({ name }) => !name.startsWith('extract-') || extractors.includes(name))
 }
 
 /** What a flow may say of its topics. */

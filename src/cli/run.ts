@@ -11,7 +11,7 @@ import { createCircuits } from '../flow/circuits.ts'
 import { createFlowSet, type PreparedFlow } from '../flow/flow-set.ts'
 import type { AnyProcessor } from '../flow/processor.ts'
 import { operatorPauseMs, untilAvailable } from '../flow/retry.ts'
-import { run, topicsOf } from '../flow/run.ts'
+import { run } from '../flow/run.ts'
 import { onShutdown } from '../flow/shutdown.ts'
 import { systemClock } from '../flow/system.ts'
 import { serveHttp } from '../observe/http.ts'
@@ -21,7 +21,7 @@ import type { TripleStore } from '../rdf/store.ts'
 import { version } from '../version.ts'
 import { announceModel, createAssembler, findProcessors } from './assembly.ts'
 import { awaitBroker, brokerOptions, openRegistry } from './broker.ts'
-import { flowsOf, nameOf, serving } from './flows.ts'
+import { flowError, flowsOf, nameOf, serving } from './flows.ts'
 import { ontologyOptions } from './ontologies.ts'
 import { addOptions, configOf } from './options.ts'
 import { replyOptions } from './replies.ts'
@@ -136,7 +136,13 @@ async function runUntilStopped(
 
   /** Every flow with its model and prompts, before anything is started. */
   async function prepare(): Promise<PreparedFlow[]> {
-    return Promise.all(flowsOf(config).map((flow) => prepareFlow(flow).catch(placed(flow))))
+    return Promise.all(
+      flowsOf(config).map((flow) =>
+        prepareFlow(flow).catch((thrown) => {
+          throw flowError(flow, thrown)
+        }),
+      ),
+    )
   }
 
   async function prepareFlow(flow: FlowConfig): Promise<PreparedFlow> {
@@ -147,8 +153,6 @@ async function runUntilStopped(
     const assembly = await assembler.assemble(flow)
     if (needsModel) say(announceModel(assembly.llm))
     const flows = assembly.flows.map((each) => ({ ...each, topics: flow.topics }))
-    // Throws for names that no topic can have.
-    for (const each of flows) topicsOf(chosen, { ...each, space: options.space })
     return {
       name: nameOf(flow),
       fingerprint: JSON.stringify([flow.options, flow.topics, content]),
@@ -166,17 +170,6 @@ async function runUntilStopped(
           },
           until,
         ),
-    }
-  }
-
-  /** Errors of one flow of many say of which. */
-  function placed(flow: FlowConfig) {
-    return (thrown: unknown): never => {
-      const error = coded(thrown)
-      if (!options.flows) throw error
-      throw new GraphmillError(error.code, `${options.flows}: ${nameOf(flow)}: ${error.message}`, {
-        cause: error,
-      })
     }
   }
 

@@ -50,12 +50,14 @@ export function readFlows(path: string, base: Config, ports: Ports): FlowConfig[
   } catch (cause) {
     throw invalid(`${path}: ${(cause as Error).message}`, cause)
   }
-  if (!isObject(content)) throw invalid(`${path}: it must hold a list \`flows\`.`)
+  if (!isObject(content))
+    throw invalid(`${path}: it must hold a list \`flows\`, such as flows: [{workspace: acme, flow: papers}].`)
   const stranger = Object.keys(content).find((key) => key !== 'flows')
   if (stranger !== undefined)
     throw invalid(`${path}: there is no key ${stranger}.${suggestOf(stranger, ['flows'])}`)
   const { flows } = content
-  if (!Array.isArray(flows)) throw invalid(`${path}: it must hold a list \`flows\`.`)
+  if (!Array.isArray(flows))
+    throw invalid(`${path}: it must hold a list \`flows\`, such as flows: [{workspace: acme, flow: papers}].`)
   if (flows.length === 0) throw invalid(`${path}: it holds no flow.`)
   const configs = flows.map((flow: unknown, at) =>
     readFlow(flow, { place: `${path}: flow ${at + 1}`, base, ports }),
@@ -72,7 +74,9 @@ interface Reading {
 
 function readFlow(flow: unknown, { place, base, ports }: Reading): FlowConfig {
   if (!isObject(flow)) throw invalid(`${place}: it must be an object with workspace and flow.`)
-  const { topics, ...options } = flow
+  // As in the configuration file, a key without a value says nothing.
+  const given = Object.entries(flow).filter(([, value]) => value !== null)
+  const { topics, ...options } = Object.fromEntries(given)
   for (const key of Object.keys(options)) refuseUnknown(key, place)
   const config = overrideConfig(base, options, place)
   for (const name of ['workspace', 'flow'] as const)

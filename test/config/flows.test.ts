@@ -148,6 +148,7 @@ describe('a flows file', () => {
     )
     expect(refusal('flows: &a\n  - *a\n')).toMatch(/must be an object/)
     expect(refusal('flows: []\n')).toMatch(/no flow/)
+    expect(refusal('flows: [{workspace: , temperature: null, topics: }]\n')).toBe('taken')
     expect(refusal('flows: {a: 1\n')).toMatch(/configuration_invalid/)
     expect(refusal('flows: [{workspace: a, chunk-size: many}]\n')).toMatch(/chunk-size/)
   })

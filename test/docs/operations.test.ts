@@ -1,11 +1,8 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { processors } from '../../processors/index.ts'
-import { readConfig } from '../../src/config/config.ts'
-import { readFlows } from '../../src/config/flows.ts'
 import { optionTable } from '../../src/config/options.ts'
+import type { TopicSettings } from '../../src/flow/ports.ts'
 import { topicsOf } from '../../src/flow/run.ts'
 
 const page = readFileSync('docs/operations.md', 'utf8')
@@ -24,20 +21,27 @@ test('the arithmetic of topics and partitions is that of the default flow', () =
   expect([sum(0), sum(2)]).toEqual([topics.length, partitions])
 })
 
-test('the flows file of the page is one', () => {
-  const [, text = ''] = /```yaml\n(flows:.*?)```/s.exec(page) ?? []
-  const folder = mkdtempSync(join(tmpdir(), 'graphmill-'))
-  try {
-    writeFileSync(join(folder, 'flows.yaml'), text)
-    const flows = readFlows(join(folder, 'flows.yaml'), readConfig({ flags: {}, environment: {} }), {})
-    expect(flows.map(({ options }) => `${options.workspace}/${options.flow}`)).toEqual([
-      'acme/papers',
-      'acme/contracts',
-      'beta/default',
-    ])
-  } finally {
-    rmSync(folder, { recursive: true })
+test('what it says of other extractors, and of one partition, adds up too', () => {
+  const countsOf = (extractors: readonly string[], settings: TopicSettings = {}) => {
+    const named = processors.filter(({ name }) => !name.startsWith('extract-') || extractors.includes(name))
+    const topics = topicsOf(named, { space: 'gm', workspace: 'default', flow: 'default', topics: settings })
+    return [topics.length, topics.reduce((sum, topic) => sum + topic.partitions, 0)]
   }
+  const all = processors.map(({ name }) => name).filter((name) => name.startsWith('extract-'))
+  const formula = ([topics = 0, each = 0]: number[], names: readonly string[]) => {
+    const rows = names.includes('extract-rows') ? 1 : 0
+    return [topics + names.length + rows, each + 12 * names.length + 3 * rows]
+  }
+  const base = /has (\d+) \+ E topics with (\d+) \+ 12 × E partitions/.exec(page)!.slice(1).map(Number)
+  for (let count = 0; count <= all.length; count++)
+    expect(countsOf(all.slice(0, count))).toEqual(formula(base, all.slice(0, count)))
+  const [topics, partitions] = countsOf(all)
+  expect(page).toContain(`all six it is ${topics} topics with ${partitions} partitions`)
+  const usual = optionTable.extractors.default.map((name) => `extract-${name}`)
+  expect(page).toContain(`have ${(100 * countsOf(usual)[1]!).toLocaleString('en')}.`)
+  const one = { partitions: 1 }
+  const small = { chunk: one, prompt: one, 'prompt-live': one, 'prompt-reply': one }
+  expect(page).toContain(`the default flow has ${countsOf(usual, small)[1]}.`)
 })
 
 test('options that the page names are there', () => {
