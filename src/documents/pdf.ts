@@ -1,6 +1,7 @@
 // The text of a PDF, page by page, with pdf.js. Run in the document worker: it may take seconds.
 import { getDocumentProxy } from 'unpdf'
 import { GraphmillError } from '../errors.ts'
+import { openTree } from './pdf-tree.ts'
 
 type PdfDocument = Awaited<ReturnType<typeof getDocumentProxy>>
 type TextItems = Awaited<ReturnType<Awaited<ReturnType<PdfDocument['getPage']>>['getTextContent']>>['items']
@@ -34,15 +35,13 @@ async function pageText(pdf: PdfDocument, number: number): Promise<string> {
   }
 }
 
-/** A tree of pages that claims too many is counted anew by pdf.js; one that claims too few is believed, so look for more. */
+/** With every page of the tree, whatever number of them it claims. */
 async function openWhole(bytes: Uint8Array): Promise<PdfDocument> {
-  const raw = Buffer.from(bytes).toString('latin1')
   const pdf = await open(bytes)
-  const pageObjects = raw.match(/\/Type\s*\/Page(?![a-zA-Z])/g)?.length ?? 0
-  if (pageObjects <= Math.max(0, pdf.numPages)) return pdf
+  const tree = openTree(bytes)
+  if (tree.pageObjects <= Math.max(0, pdf.numPages)) return pdf
   // Pages that were taken out of the tree are objects still: only a count of the tree itself can tell.
-  const counted = raw.replace(/\/Count\s+-?\d+/g, '/Count 999999999')
-  const recounted = await open(Uint8Array.from(Buffer.from(counted, 'latin1'))).catch(() => undefined)
+  const recounted = await open(tree.claimingTooMany()).catch(() => undefined)
   if (recounted === undefined || recounted.numPages <= pdf.numPages) {
     await recounted?.loadingTask.destroy()
     return pdf

@@ -4,10 +4,12 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { PDFDocument, PDFName, type PDFRef } from 'pdf-lib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openTree } from '../../src/documents/pdf-tree.ts'
 import { findDocuments, type TextSource } from '../../src/documents/read.ts'
 import { coded } from '../../src/errors.ts'
-import { encrypt, forge, makePdf } from '../support/pdf.ts'
+import { encrypt, forge, makePdf, update } from '../support/pdf.ts'
 
 let folder: string
 beforeAll(async () => {
@@ -96,6 +98,34 @@ describe('PDF', () => {
     expect(await textOf(source)).toBe('one\n\ntwo\n\nthree')
     expect(source.pages).toHaveLength(3)
   })
+
+  test.each([1, 2, 0, -1, 9])(
+    'with a compressed tree that claims %i pages of three is read whole',
+    async (count) => {
+      const pdf = await makePdf(['one', 'two', 'three'], { objectStreams: true, count })
+      expect(Buffer.from(pdf).includes('/Kids')).toBe(false)
+      const source = await written('compressed-liar.pdf', pdf)
+      expect(await textOf(source)).toBe('one\n\ntwo\n\nthree')
+      expect(source.pages).toHaveLength(3)
+    },
+  )
+
+  test.each([true, false])(
+    'from which a page was taken out later has only those that are left (compressed: %s)',
+    async (objectStreams) => {
+      const pdf = await makePdf(['one', 'two', 'three'], { objectStreams })
+      const { pagesRef, kids } = await PDFDocument.load(pdf).then(({ catalog }) => ({
+        pagesRef: catalog.get(PDFName.of('Pages')) as PDFRef,
+        kids: catalog.Pages().Kids().asArray(),
+      }))
+      const left = `<< /Type /Pages /Kids [${kids[0]} ${kids[2]}] /Count 2 >>`
+      const shorter = update(pdf, pagesRef.objectNumber, left)
+      expect(openTree(shorter).pageObjects).toBe(3)
+      expect(await textOf(await written('shorter.pdf', shorter))).toBe('one\n\nthree')
+      const lying = update(pdf, pagesRef.objectNumber, left.replace('2 >>', '1 >>'))
+      expect(await textOf(await written('shorter-liar.pdf', lying))).toBe('one\n\nthree')
+    },
+  )
 
   test('that can not be read says why', async () => {
     const pdf = await makePdf(['A mill is a machine.'])
