@@ -50,7 +50,11 @@ const table = {
   },
   broker_refused: { retry: 'operator', remedy: 'Check the credentials and permissions for the broker.' },
   topic_missing: { retry: 'never', remedy: 'Create the topic with `graphmill topics create`.' },
-  topic_name_invalid: { retry: 'never', remedy: 'Use only a-z, 0-9, _ and - in the parts of a topic name.' },
+  topic_name_invalid: {
+    retry: 'never',
+    remedy:
+      'Use only a-z, 0-9, _ and - in the parts of a topic name; to Kafka two names that differ only in . and _ are one.',
+  },
   // prompts
   prompt_unknown: { retry: 'never', remedy: 'Name a prompt that `graphmill check` lists.' },
   prompt_invalid: { retry: 'never', remedy: 'Mend the prompt file; `graphmill check` shows the place.' },

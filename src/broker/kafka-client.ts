@@ -206,8 +206,15 @@ const certificateFault = /^(ERR_(TLS|SSL)_|CERT_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE
 export function kafkaError(thrown: unknown, subject: string): GraphmillError {
   if (thrown instanceof GraphmillError) return thrown
   const code = codeOf(thrown)
-  const reason = thrown instanceof Error ? thrown.message : String(thrown)
+  const reason = refusedTopic(thrown) ?? (thrown instanceof Error ? thrown.message : String(thrown))
   return new GraphmillError(code, `${subject}: ${reason}`, { cause: thrown })
+}
+
+/** What kafkajs knows of the first topic that could not be made; the error that holds them all does not say. */
+function refusedTopic(thrown: unknown): string | undefined {
+  const errors = (thrown as { errors?: unknown }).errors
+  const [first] = Array.isArray(errors) ? (errors as (Error & { topic?: string })[]) : []
+  return first?.topic && `${first.topic}: ${first.message}`
 }
 
 function codeOf(thrown: unknown): ErrorCode {

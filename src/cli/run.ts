@@ -137,11 +137,15 @@ async function runUntilStopped(
   /** Every flow with its model and prompts, before anything is started. */
   async function prepare(): Promise<PreparedFlow[]> {
     return Promise.all(
-      flowsOf(config).map((flow) =>
-        prepareFlow(flow).catch((thrown) => {
+      flowsOf(config).map((flow) => {
+        const fail = (thrown: unknown): never => {
           throw flowError(flow, thrown)
-        }),
-      ),
+        }
+        return prepareFlow(flow).then(
+          (prepared) => ({ ...prepared, start: (until) => prepared.start(until).catch(fail) }),
+          fail,
+        )
+      }),
     )
   }
 

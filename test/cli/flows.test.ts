@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { connectKafka } from '../../src/broker/kafka.ts'
 import { brokerSource } from '../support/brokers.ts'
 import { mountConfigMap } from '../support/config-map.ts'
 import { bookOf, chunkSize, difference, readGraph, same } from '../support/graph.ts'
@@ -204,6 +205,26 @@ describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () 
     const triplesOf = (flow: string) => readGraph(join(folder, 'out'), `acme.${flow}.`)
     const differs = async () => difference(await triplesOf('gone'), await triplesOf('calm'))
     await expect.poll(differs, { timeout: 30_000 }).toEqual(same)
+  })
+
+  test('a flow that cannot be started is told with the reason, holds nobody up, and starts when that is mended', async () => {
+    // To Kafka acme_x.y and acme.x_y are one.
+    await graphmill('topics', 'create', '--workspace', 'acme_x', '--flow', 'y', ...broker)
+    const calm = `{workspace: acme, flow: calm, chunk-size: ${chunkSize}}`
+    change(`flows: [${calm}, {workspace: acme, flow: x_y}, {workspace: acme, flow: beside}]`)
+    const problem = async () => (await statusOf()).configurationProblem
+    await expect
+      .poll(problem, { timeout: 30_000 })
+      .toMatch(/^acme\/x_y: topics: gm\.[a-z.-]+\.acme\.x_y: .*invalid topic/)
+    await expect.poll(running, { timeout: 30_000 }).toEqual(['acme/beside', 'acme/calm'])
+    expect(await current()).toBe('0')
+    const client = await connectKafka({ brokers: kafka.bootstrap })
+    const inTheWay = (await client.listTopics('gm.')).filter(({ name }) => name.endsWith('.acme_x.y'))
+    await client.deleteTopics(inTheWay.map(({ name }) => name))
+    await client.close()
+    await expect.poll(running, { timeout: 60_000 }).toEqual(['acme/beside', 'acme/calm', 'acme/x_y'])
+    await expect.poll(current).toBe('1')
+    expect(await problem()).toBe(null)
   })
 
   test('a workspace with 10 chunks is served while another has 10,000 in work', async () => {
