@@ -54,12 +54,12 @@ export class Between {
   readonly #options: ScannerOptions
   #mode: 'text' | 'comment' | 'thinking' | 'encoded' = 'text'
   #containers: Container[] = []
-  #containersStart = 0
-  /** So far the line held nothing but white space, structure and records. */
-  #fresh = true
-  #lineStart = true
-  /** A fence was met on this line: what else stands there is its info string. */
-  #fence = false
+  /** Where the last containers begin that opened in a row; -1 after an element. */
+  #rowStart = -1
+  /** The last line on which prose was met, with no record after it: there `#` and `//` begin no comment. */
+  #proseLine = 0
+  /** The last line with a fence: what else stands there is its info string. */
+  #fenceLine = 0
   /** The quote of the string in a container that is being passed over, or 0. */
   #quote = 0
   #escaped = false
@@ -73,17 +73,6 @@ export class Between {
     this.#options = options
   }
 
-  /** At the beginning of a line, with nothing open. */
-  get atLine(): boolean {
-    return this.#lineStart && this.#mode === 'text' && this.#containers.length === 0
-  }
-
-  /** Lines were taken from under it; the last one's newline may still come. */
-  passLines(lineOpen: boolean): void {
-    this.#lineStart = !lineOpen
-    this.#fresh = true
-  }
-
   /** An array, a wrapper, thinking or an encoded object was not closed. */
   get isOpen(): boolean {
     return this.#containers.length > 0 || this.#mode === 'thinking' || this.#mode === 'encoded'
@@ -93,8 +82,8 @@ export class Between {
   get oldest(): number {
     const { position } = this.#cursor
     if (this.#mode === 'encoded') return this.#encoded.position
-    const near = this.#containers.length > 0 && position - this.#containersStart <= lookAhead
-    return near ? this.#containersStart : position
+    const near = this.#rowStart >= 0 && position - this.#rowStart <= lookAhead
+    return near ? this.#rowStart : position
   }
 
   /** Reads on, up to a record or the end of a line at most; false to wait for more text. */
@@ -111,7 +100,6 @@ export class Between {
         this.#endLine()
         if (this.#containers.length === 0) return true
       } else {
-        this.#lineStart = false
         if (isSpace(code) && this.#mode !== 'encoded') {
           if (this.#escaped) this.#escaped = false
           cursor.position++
@@ -127,9 +115,6 @@ export class Between {
   #endLine(): void {
     this.#cursor.position++
     this.#cursor.line++
-    this.#lineStart = true
-    this.#fresh = true
-    this.#fence = false
     this.#quote = 0
     this.#escaped = false
     if (this.#mode !== 'thinking') this.#mode = 'text'
@@ -162,6 +147,7 @@ export class Between {
         return this.#closeContainer(openBracket)
       case comma:
         if (top) top.valueDue = false
+        this.#rowStart = -1
         this.#cursor.position++
         return true
       case colon:
@@ -210,8 +196,9 @@ export class Between {
       if (rooted === 'yes') return this.#openContainer(openBrace, 1)
     }
     this.#record.begin()
+    this.#rowStart = -1
     // Once it is over, a comment may follow on its line.
-    this.#fresh = true
+    this.#proseLine = 0
     return true
   }
 
@@ -225,15 +212,16 @@ export class Between {
 
   #openContainer(kind: Container['kind'], level: number): boolean {
     const cursor = this.#cursor
-    if (this.#containers.length === 0) this.#containersStart = cursor.position
+    if (this.#rowStart < 0) this.#rowStart = cursor.position
     this.#containers.push({ kind, level, valueDue: false })
     cursor.position++
     if (this.#containers.length <= this.#options.maxDepth) return true
-    const near = cursor.position - this.#containersStart <= lookAhead
-    const start = near ? this.#containersStart : cursor.position - 1
+    const near = cursor.position - this.#rowStart <= lookAhead
+    const start = near ? this.#rowStart : cursor.position - 1
     this.#records.reject('too_deep', cursor.line, cursor.excerpt(start, cursor.position))
     this.#record.skip(this.#containers.length)
     this.#containers = []
+    this.#rowStart = -1
     return true
   }
 
@@ -241,6 +229,7 @@ export class Between {
     const index = this.#containers.findLastIndex((container) => container.kind === kind)
     if (index < 0) return this.#pass(1, true)
     this.#containers.length = index
+    this.#rowStart = -1
     const top = this.#containers.at(-1)
     if (top) top.valueDue = false
     this.#cursor.position++
@@ -259,7 +248,7 @@ export class Between {
   }
 
   #stepComment(code: number): boolean {
-    if (!this.#fresh) return this.#passProse()
+    if (this.#proseLine === this.#cursor.line) return this.#passProse()
     const { store, position, complete } = this.#cursor
     const next = store.code(position + 1)
     if (next < 0 && !complete) return false
@@ -276,7 +265,7 @@ export class Between {
     const text = store.slice(position, position + 3)
     if (text.length < 3 && mark.startsWith(text) && !complete) return false
     if (text !== mark) return this.#passProse()
-    this.#fence = true
+    this.#fenceLine = this.#cursor.line
     return this.#pass(3, false)
   }
 
@@ -311,7 +300,7 @@ export class Between {
       this.#cursor.position++
       return true
     }
-    return this.#pass(1, !this.#fence)
+    return this.#pass(1, this.#fenceLine !== this.#cursor.line)
   }
 
   #pass(count: number, prose: boolean): boolean {
@@ -323,7 +312,7 @@ export class Between {
   #ignore(prose: boolean): void {
     if (prose) {
       this.prose = true
-      this.#fresh = false
+      this.#proseLine = this.#cursor.line
     }
     if (this.#ignoredLine >= this.#cursor.line) return
     this.#ignoredLine = this.#cursor.line

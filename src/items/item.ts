@@ -54,8 +54,6 @@ export interface ItemsEnd {
   readonly truncated: boolean
   /** Lines that held ignored text: prose, fences, list marks, comments, stop tokens, thinking. */
   readonly ignored: number
-  /** Items equal to an earlier one of this reply, whatever the order of keys, among the first 2,048 (they are kept). */
-  readonly duplicates: number
   /** The cut tail, at most 200 characters, for people only. */
   readonly tail: string
   /** Nothing but white space, `[]` or a wrapper round an empty array: an honest empty, if the model stopped by itself. */

@@ -1,16 +1,9 @@
 // The record that is being read: where it ends, whether it is a wrapper, and whether a new one begins inside it.
 // It never completes a cut value: a record is closed only where the next one begins and no value is missing.
-import {
-  backslash,
-  closeBrace,
-  closeBracket,
-  doubleQuote,
-  isQuote,
-  openBrace,
-  openBracket,
-} from './characters.ts'
+import { isQuote } from './characters.ts'
 import type { Cursor, Place } from './cursor.ts'
 import type { RejectReason } from './item.ts'
+import { leadingObject } from './leading-object.ts'
 import { type Ahead, opensRecord } from './noise.ts'
 import { RecordScan } from './record-scan.ts'
 import type { Records, ScannerOptions } from './records.ts'
@@ -53,6 +46,11 @@ export class OpenRecord {
     this.isOpen = true
     this.#line = line
     this.#noWrapper = false
+  }
+
+  /** It is read anew, by others or from its beginning. */
+  withdraw(): void {
+    this.isOpen = false
   }
 
   /** Something `depth` deep, already rejected, is passed over up to its end. */
@@ -184,20 +182,4 @@ export class OpenRecord {
     this.#leave({ position: scan.start, line: this.#line })
     this.wrapperAt = scan.start
   }
-}
-
-/** The object with which a line begins, if JSON's own rules close it on that line. */
-function leadingObject(line: string): string | undefined {
-  let depth = 0
-  let string = false
-  for (let index = 0; index < line.length; index++) {
-    const code = line.charCodeAt(index)
-    if (string) {
-      if (code === backslash) index++
-      else if (code === doubleQuote) string = false
-    } else if (code === doubleQuote) string = true
-    else if (code === openBrace || code === openBracket) depth++
-    else if ((code === closeBrace || code === closeBracket) && --depth === 0) return line.slice(0, index + 1)
-  }
-  return undefined
 }

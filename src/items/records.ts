@@ -9,7 +9,7 @@ export type Outcome = 'taken' | 'unreadable' | 'wrapper'
 
 /** Takes records; the scanner asks where a record's end or kind depends on what it holds. */
 export interface Records {
-  /** A line or record that begins with `{`: taken if it is an exact item with nothing that asks for a second look. */
+  /** What may be a record: taken if it is an exact item with nothing that asks for a second look. */
   exact(text: string, line: number): boolean
   /** A whole record. `closed`: but for its last brace. `recoverable`: it may be `unreadable`. */
   record(text: string, line: number, how: { closed: boolean; recoverable: boolean }): Outcome
@@ -30,8 +30,8 @@ export interface ScannerOptions {
   readonly maxDepth: number
   /** In characters. */
   readonly maxRecord: number
-  /** Take whole lines at once where they are exact items. The records are the same without; for tests. */
-  readonly wholeLines: boolean
+  /** Take whole records at once where they are exact items. The records are the same without; for tests. */
+  readonly wholeRecords: boolean
   /** The one key of a wrapper that the reply is known to be, as `/items`. */
   readonly root: string | undefined
 }

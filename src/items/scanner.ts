@@ -1,32 +1,30 @@
 // Text in any split to records: what stands between them is passed over, what opens as one is followed to its end.
 // Same records for every split, time linear in the text, memory bounded by one record.
 import { Between } from './between.ts'
-import { openBrace } from './characters.ts'
 import { Cursor } from './cursor.ts'
 import { OpenRecord } from './open-record.ts'
 import type { Records, ScannerOptions } from './records.ts'
-import { WholeLines } from './whole-lines.ts'
+import { WholeRecords } from './whole-records.ts'
 
 /** More text at once is cut into pieces, so that what is looked up in a piece, again and again, is never far away. */
 const longestPiece = 4096
 
 export class Scanner {
   readonly #cursor = new Cursor()
-  readonly #wholeLines: WholeLines
+  readonly #wholeRecords: WholeRecords
   readonly #record: OpenRecord
   readonly #between: Between
-  /** At the beginning of a line that may be taken whole: nothing is in the store. */
-  #whole: boolean
-  readonly #mayTakeLines: boolean
-  /** The line that begins here has to be read the slow way. */
-  #slowLine = -1
+  readonly #mayTake: boolean
+  /** Whole records are being taken: nothing is in the store. */
+  #taking = false
+  /** The record that begins here has to be read the slow way. */
+  #slowAt = -1
 
   constructor(records: Records, options: ScannerOptions) {
-    this.#wholeLines = new WholeLines(this.#cursor, records, options.maxRecord)
+    this.#wholeRecords = new WholeRecords(this.#cursor, records, options.maxRecord)
     this.#record = new OpenRecord(this.#cursor, records, options)
     this.#between = new Between(this.#cursor, records, this.#record, options)
-    this.#mayTakeLines = options.wholeLines
-    this.#whole = options.wholeLines
+    this.#mayTake = options.wholeRecords
   }
 
   /** Lines with ignored text. */
@@ -44,23 +42,16 @@ export class Scanner {
       for (let at = 0; at < text.length; at += longestPiece) this.push(text.slice(at, at + longestPiece))
       return
     }
-    const rest = this.#whole ? this.#takeLines(text) : text
-    if (rest.length > 0) this.#read(rest)
-  }
-
-  #read(text: string): void {
-    const { store } = this.#cursor
-    for (let rest = text; rest.length > 0; ) {
-      store.append(rest)
-      rest = ''
-      if (this.#run()) {
-        rest = store.slice(this.#cursor.position, store.end)
-        store.restart(this.#cursor.position)
-        rest = this.#takeLines(rest)
-      } else {
-        store.drop(Math.min(this.#record.start ?? this.#cursor.position, this.#between.oldest))
-        this.#whole = this.#atWholeLine && this.#cursor.position === store.end
+    const cursor = this.#cursor
+    let rest = this.#taking ? this.#take(text) : text
+    while (rest.length > 0) {
+      cursor.store.append(rest)
+      if (!this.#run()) {
+        cursor.store.drop(Math.min(this.#record.start ?? cursor.position, this.#between.oldest))
+        return
       }
+      this.#record.withdraw()
+      rest = this.#take(cursor.store.slice(cursor.position, cursor.store.end))
     }
   }
 
@@ -68,61 +59,44 @@ export class Scanner {
   end(): { truncated: boolean; tail: string } {
     const cursor = this.#cursor
     cursor.complete = true
-    const held = this.#wholeLines.release()
-    if (held !== '') this.#readSlowly(held)
+    const held = this.#wholeRecords.release()
+    if (held !== '') {
+      this.#leave()
+      cursor.store.append(held)
+    }
     do {
-      while (this.#run()) this.#slowLine = cursor.position
+      while (this.#run()) this.#slowAt = cursor.position
     } while (this.#record.recover())
     const { start } = this.#record
     const tail = start === undefined ? '' : cursor.excerpt(start, cursor.store.end)
     return { truncated: this.#record.isOpen || this.#between.isOpen, tail }
   }
 
-  /** Reads what the store holds; true where it stopped at a line that may be taken whole. */
+  /** Reads what the store holds; true where it stopped at a record that may be taken whole. */
   #run(): boolean {
     const cursor = this.#cursor
+    const record = this.#record
     while (cursor.position < cursor.store.end) {
-      if (this.#record.isOpen) {
-        if (!this.#record.read()) return false
-      } else {
-        if (this.#atWholeLine && cursor.store.code(cursor.position) === openBrace) return true
+      if (!record.isOpen) {
         if (!this.#between.read()) return false
-      }
+      } else if (this.#mayTake && cursor.position === record.start && cursor.position !== this.#slowAt) {
+        return true
+      } else if (!record.read()) return false
     }
     return false
   }
 
-  get #atWholeLine(): boolean {
-    const { position } = this.#cursor
-    return (
-      this.#mayTakeLines &&
-      !this.#record.isOpen &&
-      this.#between.atLine &&
-      position !== this.#slowLine &&
-      position !== this.#record.wrapperAt
-    )
-  }
-
-  /** Takes the lines of `text` that are exact items, and gives the text that has to be read the slow way. */
-  #takeLines(text: string): string {
-    const lines = this.#wholeLines
-    const rest = lines.take(text)
-    this.#whole = rest.length === 0
-    if (!this.#whole) this.#leaveLines(rest)
+  /** Takes the records at the beginning of `text`, and gives the text that has to be read the slow way. */
+  #take(text: string): string {
+    const rest = this.#wholeRecords.take(text)
+    this.#taking = rest.length === 0
+    if (!this.#taking) this.#leave()
     return rest
   }
 
-  #readSlowly(text: string): void {
-    this.#leaveLines(text)
-    this.#cursor.store.append(text)
-  }
-
-  #leaveLines(rest: string): void {
+  #leave(): void {
     const { store, position } = this.#cursor
-    this.#whole = false
+    this.#slowAt = position
     store.restart(position)
-    if (rest.length > 0) this.#slowLine = position
-    this.#between.passLines(this.#wholeLines.lineOpen)
-    this.#wholeLines.lineOpen = false
   }
 }

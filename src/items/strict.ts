@@ -1,6 +1,5 @@
 // The specification's plain line parser: trim, split at newlines, skip empty lines and fences, parse each line, check it.
 // Nothing is repaired or unwrapped; only an integer that a double would change becomes its digits, as everywhere.
-import { Duplicates } from './duplicates.ts'
 import { excerptOf } from './excerpt.ts'
 import type { ItemEvent, ItemsOptions, ItemsParser, RejectReason } from './item.ts'
 import { readRecord, restoreDigits } from './record.ts'
@@ -21,7 +20,6 @@ function strip(text: string): string {
 
 export function createStrictParser(schema: ItemSchema | undefined, options: ItemsOptions): ItemsParser {
   const store = new TextStore()
-  const duplicates = new Duplicates()
   const maxDepth = options.maxDepth ?? defaultMaxDepth
   let events: ItemEvent[] = []
   let position = 0
@@ -54,7 +52,6 @@ export function createStrictParser(schema: ItemSchema | undefined, options: Item
     }
     silent = false
     const repairs = restoreDigits(reading)
-    duplicates.add(reading.value)
     events.push({ type: 'item', value: reading.value, repairs, line })
   }
 
@@ -80,8 +77,7 @@ export function createStrictParser(schema: ItemSchema | undefined, options: Item
     },
     end() {
       readLine(store.slice(position, store.end))
-      const end = { truncated: false, ignored, duplicates: duplicates.count, tail: '', empty: silent }
-      return { events: drain(), end }
+      return { events: drain(), end: { truncated: false, ignored, tail: '', empty: silent } }
     },
   }
 }

@@ -1,6 +1,5 @@
 // The tolerant parser: what the scanner finds becomes items, exact or repaired, or is rejected with a reason.
 // Every record is read once and validated once; a wrapper's decision and a resync are the only second looks.
-import { Duplicates } from './duplicates.ts'
 import { excerptOf } from './excerpt.ts'
 import type { ItemEvent, ItemsEnd, ItemsOptions, ItemsParser, RejectReason, RepairName } from './item.ts'
 import { type Reading, type ReadOptions, readRecord, restoreDigits } from './record.ts'
@@ -13,9 +12,9 @@ import { inspect, isObject, isPlain, isPlainlyWellFormed } from './value.ts'
 export const defaultMaxDepth = 64
 export const defaultMaxRecord = 1_048_576
 
-/** For tests: `wholeLines: false` switches the fast way off, which must change nothing. */
+/** For tests: `wholeRecords: false` switches the fast way off, which must change nothing. */
 export interface TolerantOptions extends ItemsOptions {
-  readonly wholeLines?: boolean
+  readonly wholeRecords?: boolean
 }
 
 export function createTolerantParser(schema: ItemSchema | undefined, options: TolerantOptions): ItemsParser {
@@ -24,7 +23,7 @@ export function createTolerantParser(schema: ItemSchema | undefined, options: To
   const scanner = new Scanner(records, {
     maxDepth: read.maxDepth,
     maxRecord: options.maxRecord ?? defaultMaxRecord,
-    wholeLines: options.wholeLines ?? true,
+    wholeRecords: options.wholeRecords ?? true,
     root: options.root,
   })
   return {
@@ -36,13 +35,7 @@ export function createTolerantParser(schema: ItemSchema | undefined, options: To
       const { truncated, tail } = scanner.end()
       const { ignored, prose } = scanner
       const empty = records.silent && !truncated && !prose
-      const end: ItemsEnd = {
-        truncated,
-        ignored,
-        duplicates: records.duplicates.count,
-        tail: excerptOf(tail),
-        empty,
-      }
+      const end: ItemsEnd = { truncated, ignored, tail: excerptOf(tail), empty }
       return { events: records.drain(), end }
     },
   }
@@ -59,7 +52,6 @@ const noEvents: readonly ItemEvent[] = []
 const nothing = { text: '', thrown: undefined }
 
 class Collector implements Records {
-  readonly duplicates = new Duplicates()
   /** Nothing was found so far, neither items nor rejected records. */
   silent = true
   readonly #schema: ItemSchema | undefined
@@ -112,7 +104,7 @@ class Collector implements Records {
   }
 
   record(text: string, line: number, how: { closed: boolean; recoverable: boolean }): Outcome {
-    // What is exact need not be looked at closely; what was looked at as a line is not looked at again.
+    // What is exact need not be looked at closely; what was looked at before is not looked at again.
     if (!how.closed && this.#refused.text !== text && this.exact(text, line)) return 'taken'
     const { thrown } = how.closed ? nothing : this.#refused
     // The brace stands on a line of its own, so that no comment swallows it.
@@ -159,7 +151,6 @@ class Collector implements Records {
 
   #item(value: unknown, repairs: readonly RepairName[], line: number): void {
     this.silent = false
-    this.duplicates.add(value)
     this.#say({ type: 'item', value, repairs, line })
   }
 

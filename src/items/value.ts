@@ -161,6 +161,7 @@ function mix(value: unknown): void {
   }
 }
 
+/** Four characters a turn; each half of the hash takes part in the other, so that no character moves one of them only. */
 function mixText(text: string): void {
   const { length } = text
   let first = high ^ length
@@ -169,14 +170,14 @@ function mixText(text: string): void {
   for (; index + 3 < length; index += 4) {
     first = Math.imul(first ^ text.charCodeAt(index) ^ (text.charCodeAt(index + 1) << 16), 0x9e3779b1)
     second = Math.imul(second ^ text.charCodeAt(index + 2) ^ (text.charCodeAt(index + 3) << 16), 0x85ebca6b)
-    first ^= first >>> 15
-    second ^= second >>> 13
+    first ^= second >>> 15
+    second ^= first >>> 13
   }
   for (; index < length; index++) {
     first = Math.imul(first ^ text.charCodeAt(index), 0x9e3779b1)
-    second = Math.imul(second ^ text.charCodeAt(index), 0x85ebca6b)
-    first ^= first >>> 15
+    second = Math.imul(second ^ first, 0x85ebca6b)
+    first ^= second >>> 15
   }
-  high = first
-  low = second ^ (first >>> 7)
+  high = Math.imul(first ^ (first >>> 16), 0x85ebca6b) ^ Math.imul(second ^ (second >>> 13), 0xc2b2ae35)
+  low = Math.imul(second ^ (second >>> 16), 0x85ebca6b) ^ Math.imul(first ^ (first >>> 13), 0xc2b2ae35)
 }

@@ -1,4 +1,4 @@
-// What holds for every reply: the same events for every split, both ways through lines, every cut, in linear time.
+// What holds for every reply: the same events for every split, both ways through records, every cut, in linear time.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createItemsParser } from '../../src/items/parser.ts'
@@ -37,10 +37,10 @@ describe('every split of a reply', () => {
     )
   })
 
-  test('gives the same events as reading every line slowly', () => {
+  test('gives the same events as reading every record slowly', () => {
     fc.assert(
       fc.property(cutAnywhere(reply), anySchema, ({ whole, pieces }, schema) => {
-        const slow = () => createTolerantParser(schema, { wholeLines: false })
+        const slow = () => createTolerantParser(schema, { wholeRecords: false })
         const expected = feed(createTolerantParser(schema, {}), [whole])
         expect(feed(slow(), [whole])).toStrictEqual(expected)
         expect(feed(slow(), pieces)).toStrictEqual(expected)
@@ -55,7 +55,7 @@ describe('every split of a reply', () => {
       fc.property(cutAnywhere(reply), anySchema, ({ whole, pieces }, schema) => {
         const expected = feed(createItemsParser(schema, limits), [whole])
         expect(feed(createItemsParser(schema, limits), pieces)).toStrictEqual(expected)
-        expect(feed(createTolerantParser(schema, { ...limits, wholeLines: false }), pieces)).toStrictEqual(
+        expect(feed(createTolerantParser(schema, { ...limits, wholeRecords: false }), pieces)).toStrictEqual(
           expected,
         )
       }),

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { ItemsOptions } from '../../src/items/item.ts'
 import { createItemsParser } from '../../src/items/parser.ts'
 import { compileSchema, type ItemSchema } from '../../src/items/validate.ts'
-import { feed, itemSchema } from './replies.ts'
+import { feed, itemSchema, piecesOf } from './replies.ts'
 
 const required = compileSchema(itemSchema)
 const a = '{"e":"a","d":"1"}'
@@ -239,6 +239,14 @@ describe('what is rejected', () => {
     expect(parse(nested(64).replace('"a"', "'a'")).items).toHaveLength(0)
   })
 
+  test('what nests too deep after an item, shown from its own brackets on', () => {
+    const text = `[${a},[[ [[["x",${b}]]]]]]\n${c}`
+    for (const size of [1, 2, text.length]) {
+      const { events } = feed(createItemsParser(required, { maxDepth: 4 }), piecesOf(text, size))
+      expect(events).toMatchObject([{ value: A }, { reason: 'too_deep', text: '[[ [[' }, { value: C }])
+    }
+  })
+
   test('what is larger than a MiB, but not the next', () => {
     const sized = (length: number) => `{"e":"a","d":"${'x'.repeat(length - 16)}"}`
     expect(sized(20)).toHaveLength(20)
@@ -327,14 +335,5 @@ describe('the end of a reply', () => {
   test('without a schema only "items" may hold nothing', () => {
     expect(withoutSchema('{"items":[]}')).toMatchObject({ items: [], empty: true })
     expect(withoutSchema('{"tags":[]}')).toMatchObject({ items: [{ tags: [] }], empty: false })
-  })
-})
-
-describe('the same items again', () => {
-  test('are kept and counted, whatever the order of their keys', () => {
-    const reply = parse(`${a}\n{"d": "1", "e": "a"}\n${b}\n${a}`)
-    expect(reply.items).toStrictEqual([A, A, B, A])
-    expect(reply.duplicates).toBe(2)
-    expect(parse('{"e":"a","d":"b"}\n{"e":"b","d":"a"}\n{"e":"1","d":1}\n{"e":1,"d":"1"}').duplicates).toBe(0)
   })
 })
