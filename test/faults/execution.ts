@@ -15,6 +15,7 @@ import {
   inputGroup,
   inputTopic,
   type OutputPort,
+  outputRoute,
   type PayloadOf,
   payloadOf,
 } from '../../src/flow/ports.ts'
@@ -212,7 +213,9 @@ export async function openExecution(
       const id = v7()
       const header = { ...blank, ...scope, source: 'test', time: Date.now(), correlationId: id, ...own }
       const typed = { type: payloadOf[port], payload } as TypedPayload
-      await broker.publish(codec.encode(header, typed, { topic: topic(port), salt: '', id: () => id }))
+      const { key } = outputRoute(port, { space, ...scope })
+      const sealing = { topic: topic(port), key: key === 'id' ? id : header[key] || id }
+      await broker.publish(codec.encode(header, typed, { ...sealing, salt: '', id: () => id }))
       return id
     },
     until(condition) {
@@ -276,7 +279,7 @@ function watch(processor: AnyProcessor, work: Work): AnyProcessor {
       const lose = () => work.lost++
       context.signal.addEventListener('abort', lose)
       try {
-        yield* processor.handle(message, context)
+        return yield* processor.handle(message, context)
       } finally {
         context.signal.removeEventListener('abort', lose)
       }
