@@ -2,6 +2,7 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import kafkajs from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { brokerSource } from '../support/brokers.ts'
 import { readGraph } from '../support/graph.ts'
@@ -130,6 +131,16 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     expect((await mill.end('SIGTERM')).code).toBe(0)
   })
 
+  async function retentionOf(name: string): Promise<string | undefined> {
+    const client = new kafkajs.Kafka({ brokers: [...kafka.bootstrap], logLevel: kafkajs.logLevel.NOTHING })
+    const admin = client.admin()
+    await admin.connect()
+    const wanted = { type: kafkajs.ConfigResourceTypes.TOPIC, name, configNames: ['retention.ms'] }
+    const { resources } = await admin.describeConfigs({ includeSynonyms: false, resources: [wanted] })
+    await admin.disconnect()
+    return resources[0]?.configEntries[0]?.configValue
+  }
+
   test('topics are made as docs/operations.md counts them, and as the flows file says', async () => {
     interface Row {
       readonly topic: string
@@ -177,6 +188,9 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     // As the page says: 16 topics with 75 partitions, for each extractor 1 with 12, for rows 1 with 3 more.
     expect([small!.length, sumOf(small!)]).toEqual([16 + 1, 75 + 12 - 10 - 11])
     expect([rows!.length, sumOf(rows!)]).toEqual([16 + 1 + 1, 75 + 12 + 3])
+
+    expect(await retentionOf('filed.flow.document.default.small')).toBe(String(3 * 24 * 3600 * 1000))
+    expect(await retentionOf('filed.flow.document.default.rows')).toBe('-1')
 
     await writeFile(flows, 'flows: [{flow: small, extractors: [topics], topics: {chunk: {partitions: 9}}}]')
     const again = rowsOf(await graphmill('topics', 'create', ...ofFile))
