@@ -6,6 +6,9 @@ import { createOffline } from './offline.ts'
 import { createOllama, onlyOllamaModel } from './ollama.ts'
 import { createOpenAi, onlyModel } from './openai.ts'
 
+/** One thread for all flows of the process, started by the first call. */
+const offline = createOffline()
+
 const openAiAddress = 'https://api.openai.com/v1'
 
 /**
@@ -32,7 +35,7 @@ async function openModel(config: Config, fallback: 'offline' | undefined, signal
     case undefined:
       throw new GraphmillError('llm_not_configured', 'No model is configured.')
     case 'offline':
-      return createOffline()
+      return offline
     case 'openai': {
       const { openaiBaseUrl: baseUrl = openAiAddress, openaiApiKey: apiKey } = config.servers
       const server = { baseUrl, apiKey, timeoutMs: config.options['llm-timeout'] * 1000 }
