@@ -178,7 +178,10 @@ const table = {
     retry: 'later',
     remedy: 'Check the disk that --out names, or the store that --store names.',
   },
-  aborted: { retry: 'later', remedy: 'Nothing: the work was stopped on request and will be done again.' },
+  aborted: {
+    retry: 'later',
+    remedy: 'Run the command again to go on; under `run` the work is done again by itself.',
+  },
   unexpected: { retry: 'never', remedy: 'Report it, with the cause: this is a defect in graphmill.' },
 } as const satisfies Record<string, Entry>
 

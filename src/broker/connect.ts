@@ -26,20 +26,25 @@ const accepted =
 /**
  * A broker at `kafka://host:port[,host:port]` or `pulsar+ws[s]://host:port[/tenant/namespace]`.
  * Rejects with `broker_url_invalid`; with `broker_unavailable` after about two seconds without a broker (ten
- * with one that says nothing); and with `broker_refused` when it does not let us in.
+ * with one that says nothing); with `broker_refused` when it does not let us in; and with the reason of `signal` when
+ * that aborts before it is connected.
  *
  * @example const broker = await connect('kafka://127.0.0.1:9092')
  */
-export async function connect(url: string, options: ConnectOptions = {}): Promise<Broker> {
+export async function connect(
+  url: string,
+  options: ConnectOptions = {},
+  signal?: AbortSignal,
+): Promise<Broker> {
   const target = targetOf(url)
   switch (target.kind) {
     case 'kafka': {
       const { connectKafka } = await import('./kafka.ts')
-      return connectKafka({ brokers: target.brokers, ...options })
+      return connectKafka({ brokers: target.brokers, ...options }, signal)
     }
     case 'pulsar': {
       const { connectPulsarWebSocket } = await import('./pulsar-websocket.ts')
-      return connectPulsarWebSocket({ ...target.place, ...options })
+      return connectPulsarWebSocket({ ...target.place, ...options }, signal)
     }
     default:
       return target satisfies never

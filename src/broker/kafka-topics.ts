@@ -160,16 +160,18 @@ async function withCoordinator<T>(ask: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Rejects with what the broker says when it cannot be reached or does not let us in. */
-export function checkConnection(settings: KafkaSettings): Promise<void> {
-  return withAdmin(settings, settings.brokers.join(), async () => {})
+/** Rejects with what the broker says when it cannot be reached or does not let us in, and with the reason of the signal. */
+export function checkConnection(settings: KafkaSettings, signal?: AbortSignal): Promise<void> {
+  return withAdmin(settings, settings.brokers.join(), async () => {}, signal)
 }
 
 async function withAdmin<T>(
   settings: KafkaSettings,
   subject: string,
   use: (admin: Admin) => Promise<T>,
+  signal?: AbortSignal,
 ): Promise<T> {
+  signal?.throwIfAborted()
   const client = createClient(settings, impatient)
   const admin = client.kafka.admin()
   let silent = false
@@ -177,11 +179,13 @@ async function withAdmin<T>(
     silent = true
     client.abandon()
   }, silenceMs)
+  signal?.addEventListener('abort', client.abandon)
   try {
     await admin.connect()
     clearTimeout(silence)
     return await use(admin)
   } catch (thrown) {
+    signal?.throwIfAborted()
     if (silent)
       throw new GraphmillError('broker_unavailable', `${subject}: no answer within ${silenceMs / 1000} s`, {
         cause: thrown,
@@ -193,6 +197,7 @@ async function withAdmin<T>(
     throw kafkaError(thrown, subject)
   } finally {
     clearTimeout(silence)
+    signal?.removeEventListener('abort', client.abandon)
     client.abandon()
   }
 }

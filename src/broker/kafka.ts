@@ -10,12 +10,12 @@ export type { KafkaLog, KafkaOptions, KafkaSasl, KafkaTls } from './kafka-client
 
 /**
  * Connects to a Kafka cluster. Rejects with `broker_unavailable` after about two seconds without one (ten with one
- * that says nothing), and with `broker_refused` when it does not let us in.
+ * that says nothing), with `broker_refused` when it does not let us in, and with the reason of `signal` once that aborts.
  * @example const broker = await connectKafka({ brokers: ['127.0.0.1:9092'] })
  */
-export async function connectKafka(options: KafkaOptions): Promise<Broker> {
+export async function connectKafka(options: KafkaOptions, signal?: AbortSignal): Promise<Broker> {
   const settings = kafkaSettings(options)
-  await checkConnection(settings)
+  await checkConnection(settings, signal)
   const publisher = createPublisher(settings)
   const closing = new AbortController()
   const open: OpenMembers = new Set()

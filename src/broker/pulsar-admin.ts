@@ -3,7 +3,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { coded, GraphmillError } from '../errors.ts'
 import type { Lag, TopicDescription, TopicSpec } from './broker.ts'
-import { type Answer, ask, codeOf, type Endpoint, reasonIn } from './pulsar-endpoint.ts'
+import { type Answer, ask, codeOf, type Endpoint, type Question, reasonIn } from './pulsar-endpoint.ts'
 
 /** Pulsar compacts a topic whenever this many bytes were added since the last time. */
 const compactionThresholdBytes = 8 * 1024 * 1024
@@ -20,17 +20,23 @@ export interface PartitionEnd {
   readonly entry: number
 }
 
-/** Rejects with `broker_unavailable` after about two seconds without a server, and when it does not let us in. */
-export async function checkConnection(endpoint: Endpoint): Promise<void> {
+/**
+ * Rejects with `broker_unavailable` after about two seconds without a server, when it does not let us in, and with the
+ * reason of the signal.
+ */
+export async function checkConnection(endpoint: Endpoint, signal?: AbortSignal): Promise<void> {
   const end = performance.now() + silenceMs
   for (let attempt = 1; ; attempt++) {
     try {
-      await get(endpoint, `/persistent/${endpoint.namespace}/partitioned`, silenceMs)
+      await get(endpoint, `/persistent/${endpoint.namespace}/partitioned`, { timeoutMs: silenceMs, signal })
       return
     } catch (error) {
+      signal?.throwIfAborted()
       const hopeless = coded(error).retry !== 'later' || attempt === connectAttempts
       if (hopeless || performance.now() >= end) throw error
-      await delay(connectDelayMs)
+      await delay(connectDelayMs, undefined, { ...(signal && { signal }) }).catch(() =>
+        signal?.throwIfAborted(),
+      )
     }
   }
 }
@@ -175,8 +181,12 @@ function nameIn(url: string): string {
   return decodeURIComponent(url.slice(url.lastIndexOf('/') + 1))
 }
 
-async function get<T>(endpoint: Endpoint, path: string, timeoutMs?: number): Promise<T> {
-  const answer = await ask(endpoint, { method: 'GET', path, ...(timeoutMs !== undefined && { timeoutMs }) })
+async function get<T>(
+  endpoint: Endpoint,
+  path: string,
+  how: Pick<Question, 'timeoutMs' | 'signal'> = {},
+): Promise<T> {
+  const answer = await ask(endpoint, { method: 'GET', path, ...how })
   accept(answer, path)
   return JSON.parse(answer.body) as T
 }

@@ -80,6 +80,7 @@ export interface Question {
   readonly body?: unknown
   /** Default 20,000. */
   readonly timeoutMs?: number
+  readonly signal?: AbortSignal | undefined
 }
 
 const requestTimeoutMs = 20_000
@@ -129,7 +130,7 @@ export function reasonIn(body: string): string {
 async function send(
   { headers, tls }: Endpoint,
   url: string,
-  { method, body, timeoutMs = requestTimeoutMs }: Question,
+  { method, body, timeoutMs = requestTimeoutMs, signal }: Question,
 ): Promise<Answer & { readonly location: string | undefined }> {
   const json = body === undefined ? undefined : JSON.stringify(body)
   const request = (url.startsWith('https:') ? httpsRequest : httpRequest)(url, {
@@ -137,7 +138,7 @@ async function send(
     method,
     agent: false,
     headers: json === undefined ? headers : { ...headers, 'content-type': 'application/json' },
-    signal: AbortSignal.timeout(timeoutMs),
+    signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal ? [signal] : [])]),
   }).end(json)
   const [response] = (await once(request, 'response')) as [IncomingMessage]
   return { status: response.statusCode ?? 0, location: response.headers.location, body: await text(response) }

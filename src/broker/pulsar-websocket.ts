@@ -28,9 +28,9 @@ const adminConcurrency = 8
  *
  * @example const broker = await connectPulsarWebSocket({ url: 'ws://127.0.0.1:8080' })
  */
-export async function connectPulsarWebSocket(options: PulsarOptions): Promise<Broker> {
+export async function connectPulsarWebSocket(options: PulsarOptions, signal?: AbortSignal): Promise<Broker> {
   const endpoint = endpointOf(options)
-  await checkConnection(endpoint)
+  await checkConnection(endpoint, signal)
   const producers = new Map<string, PulsarProducer>()
   const consumptions = new Set<PulsarMember | PulsarReader>()
   let closed = false

@@ -24,15 +24,15 @@ export const brokerOptions = [
   'schema-registry',
 ] as const satisfies readonly OptionName[]
 
-/** Connects at once or throws: for commands that a person waits for. */
-export function openBroker(config: Config, log?: Logger): Promise<Broker> {
+/** Connects at once or throws, the reason of the signal too: for commands that a person waits for. */
+export async function openBroker(config: Config, signal?: AbortSignal, log?: Logger): Promise<Broker> {
   const { broker: url } = config.options
   if (!url)
     throw new GraphmillError(
       'usage',
       'No broker is named: give --broker kafka://host:port or pulsar+ws://host:port.',
     )
-  return connect(url, connectOptions(config, log))
+  return connect(url, connectOptions(config, log), signal)
 }
 
 /** The schema registry, if one is configured. */
@@ -43,7 +43,7 @@ export function openRegistry({ options }: Config): SchemaRegistry | undefined {
 /** Waits for a broker that is away: for `run`, which may be started before its broker. */
 export function awaitBroker(config: Config, log: Logger, signal: AbortSignal): Promise<Broker> {
   const onFailure = (error: GraphmillError) => log.warn({ err: error }, 'waiting for the broker')
-  return untilAvailable(() => openBroker(config, log), { signal, onFailure })
+  return untilAvailable(() => openBroker(config, signal, log), { signal, onFailure })
 }
 
 function connectOptions({ options }: Config, log: Logger | undefined): ConnectOptions {

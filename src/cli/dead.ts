@@ -54,12 +54,13 @@ export function addDead(program: Command): void {
 async function within(command: Command, act: (place: Place) => Promise<void>): Promise<void> {
   const config = configOf(command)
   const shutdown = onShutdown()
-  const broker = await openBroker(config)
+  const broker = await openBroker(config, shutdown.asked)
   try {
     const codec = createCodec(loadSchemas())
     const { options } = config
     const schemas = createSchemasTopic(broker, codec, options.space, openRegistry(config))
     await act({ broker, codec, schemas, options, signal: shutdown.asked })
+    shutdown.asked.throwIfAborted()
   } finally {
     await broker.close()
     shutdown.dispose()
@@ -87,6 +88,8 @@ async function listLetters(place: Place): Promise<void> {
   for (const topic of await deadTopics(place, undefined)) {
     let letters = 0
     for await (const _ of broker.read({ topic, from: 'earliest', until: 'end' }, signal)) letters++
+    // It ends quietly, before the end of the topic.
+    signal.throwIfAborted()
     rows.push({ topic, letters, waiting: (await broker.lag(replayGroup(topic, options.space), topic)).total })
   }
   if (rows.length === 0 && !options.json) process.stderr.write('no dead letters\n')

@@ -25,7 +25,7 @@ const patienceMs = 30_000
 export async function* findings(config: Config, signal: AbortSignal): AsyncGenerator<Finding> {
   yield await filesFinding(config)
   yield* modelFindings(config, signal)
-  yield await brokerFinding(config)
+  yield await brokerFinding(config, signal)
   yield await registryFinding(config, signal)
 }
 
@@ -95,11 +95,11 @@ async function answerOf(
   }
 }
 
-async function brokerFinding(config: Config): Promise<Finding> {
+async function brokerFinding(config: Config, signal: AbortSignal): Promise<Finding> {
   const { broker: url, space } = config.options
   if (!url) return skipped('broker', 'none is named; `extract` needs none')
   try {
-    const broker = await openBroker(config)
+    const broker = await openBroker(config, signal)
     try {
       const topics = await broker.listTopics(`${space}.`)
       const { tls } = config.options
@@ -111,6 +111,7 @@ async function brokerFinding(config: Config): Promise<Finding> {
       await broker.close()
     }
   } catch (thrown) {
+    signal.throwIfAborted()
     return failed('broker', coded(thrown))
   }
 }

@@ -35,7 +35,7 @@ async function load(files: readonly string[], command: Command): Promise<number>
   const isAsked = config.origins.collection === 'flag' || config.origins.collection === 'environment'
   const { collection } = isAsked ? config.options : options
   const shutdown = onShutdown()
-  const broker = await openBroker(config)
+  const broker = await openBroker(config, shutdown.asked)
   const codec = createCodec(loadSchemas())
   const scope = { workspace, flow }
   const circuits = createCircuits(() => systemClock.now())

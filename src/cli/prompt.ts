@@ -44,7 +44,7 @@ async function ask(
   const { space, workspace, flow } = config.options
   const shutdown = onShutdown()
   const registry = openRegistry(config)
-  const broker = await openBroker(config)
+  const broker = await openBroker(config, shutdown.asked)
   try {
     const client = await PromptClient.connect({
       ...(registry && { registry }),

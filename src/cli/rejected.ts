@@ -28,7 +28,7 @@ export function addRejected(program: Command): void {
       const config = configOf(command)
       const { json } = config.options
       const shutdown = onShutdown()
-      const broker = await openBroker(config)
+      const broker = await openBroker(config, shutdown.asked)
       try {
         const rows = await countRejected(broker, config, shutdown.asked)
         if (rows.length === 0 && !json) process.stderr.write('nothing was rejected\n')
@@ -67,6 +67,8 @@ async function countRejected(broker: Broker, { options }: Config, signal: AbortS
         rows.set(key, row)
       }
     }
+    // It ends quietly, before the end of the topic.
+    signal.throwIfAborted()
   } catch (thrown) {
     // Nobody has run the flow yet.
     if (coded(thrown).code !== 'topic_missing') throw thrown

@@ -74,6 +74,9 @@ export function addRun(program: Command): void {
   ])
 }
 
+/** How long a second signal leaves to drop what is in hand, in milliseconds. */
+const lastStopMs = 10_000
+
 /** How often the flows file, prompts and the like are looked at, in milliseconds. */
 const watchMs = 2000
 
@@ -83,7 +86,7 @@ async function runUntilStopped(
   all: boolean,
 ): Promise<void> {
   const { options } = config
-  const shutdown = onShutdown()
+  const shutdown = onShutdown({ lastMs: lastStopMs })
   const signal = shutdown.asked
   const needsModel = processors.some(({ name }) => name === 'prompt' || name === 'text-completion')
   const log = createLogger(config.origins['log-level'] === 'default' ? 'info' : options['log-level'])

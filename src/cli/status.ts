@@ -35,7 +35,7 @@ async function status(document: string | undefined, flags: Flags, config: Config
   const { json } = config.options
   const prices = readPrices(config.options.prices)
   const shutdown = onShutdown()
-  const broker = await openBroker(config)
+  const broker = await openBroker(config, shutdown.asked)
   try {
     const follower = followStatuses(broker, config, shutdown.asked)
     const views = [...(await follower.now()).values()].map((message) => viewStatus(message, prices))
@@ -78,6 +78,8 @@ function followStatuses(broker: Broker, { options }: Config, signal: AbortSignal
       try {
         for await (const entry of broker.read({ topic, from: 'earliest', until: 'end' }, signal))
           await take(entry)
+        // It ends quietly, before the end of the topic.
+        signal.throwIfAborted()
       } catch (thrown) {
         if (coded(thrown).code !== 'topic_missing') throw thrown
         throw new GraphmillError('document_unknown', 'No ledger keeps the statuses of this flow.', {

@@ -24,7 +24,7 @@ export function addTail(program: Command): void {
       const config = configOf(command)
       const topic = topicOf(role, config.options)
       const shutdown = onShutdown()
-      const broker = await openBroker(config)
+      const broker = await openBroker(config, shutdown.asked)
       const codec = createCodec(loadSchemas())
       const schemas = createSchemasTopic(broker, codec, config.options.space, openRegistry(config))
       try {
@@ -34,6 +34,7 @@ export function addTail(program: Command): void {
             `${JSON.stringify(await show(entry, { topic, schemas, signal: shutdown.asked }))}\n`,
           )
         }
+        if (flags.untilEnd) shutdown.asked.throwIfAborted()
       } finally {
         await broker.close()
         shutdown.dispose()

@@ -13,7 +13,7 @@ export function backoff(failures: number, random: () => number = Math.random): n
   return random() * Math.min(30_000, 1000 * 2 ** Math.min(failures, 10))
 }
 
-/** Does `act`, and again with full jitter for as long as what it throws is of the kind that passes. */
+/** Does `act`, and again with full jitter for as long as what it throws is of the kind that passes. Throws the signal's reason. */
 export async function untilAvailable<T>(
   act: () => Promise<T>,
   {
@@ -26,9 +26,10 @@ export async function untilAvailable<T>(
       return await act()
     } catch (thrown) {
       const error = coded(thrown)
-      if (error.retry !== 'later' || signal.aborted) throw error
+      if (error.retry !== 'later') throw error
+      signal.throwIfAborted()
       onFailure(error)
-      await wait(backoff(failures), undefined, { signal })
+      await wait(backoff(failures), undefined, { signal }).catch(() => signal.throwIfAborted())
     }
   }
 }

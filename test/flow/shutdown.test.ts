@@ -1,36 +1,54 @@
 import { expect, test } from 'vitest'
-import { onShutdown } from '../../src/flow/shutdown.ts'
+import { onShutdown, type ShutdownOptions } from '../../src/flow/shutdown.ts'
 
-test('the first signal asks for an end, a second one for an end at once', () => {
+/** Hears signals at times that the test sets; `ended` holds those that ended the process. */
+function listen(options: ShutdownOptions = {}) {
   let time = 1000
-  const shutdown = onShutdown(() => time)
-  try {
-    process.emit('SIGTERM', 'SIGTERM')
-    expect([shutdown.asked.reason, shutdown.now.aborted]).toEqual(['SIGTERM', false])
-    time += 1000
-    process.emit('SIGTERM', 'SIGTERM')
-    expect(shutdown.now.aborted).toBe(true)
-  } finally {
-    shutdown.dispose()
+  const ended: string[] = []
+  const shutdown = onShutdown({ clock: () => time, end: (signal) => ended.push(signal), ...options })
+  const hear = (signal: 'SIGINT' | 'SIGTERM', laterMs: number) => {
+    time += laterMs
+    process.emit(signal, signal)
   }
+  return { shutdown, ended, hear, [Symbol.dispose]: () => shutdown.dispose() }
+}
+
+test('the first signal asks for an end, as a coded error, and a second one ends the process', () => {
+  using heard = listen()
+  heard.hear('SIGTERM', 0)
+  expect(heard.shutdown.asked.reason).toMatchObject({ code: 'aborted', message: 'Stopped by SIGTERM.' })
+  expect([heard.shutdown.now.aborted, heard.ended]).toEqual([false, []])
+  heard.hear('SIGINT', 1000)
+  expect([heard.shutdown.now.aborted, heard.ended]).toEqual([true, ['SIGINT']])
+})
+
+test('a second signal leaves as much time as is asked for, a third one none', () => {
+  using heard = listen({ lastMs: 60_000 })
+  heard.hear('SIGTERM', 0)
+  heard.hear('SIGTERM', 1000)
+  expect([heard.shutdown.now.aborted, heard.ended]).toEqual([true, []])
+  heard.hear('SIGTERM', 1000)
+  expect(heard.ended).toEqual(['SIGTERM'])
+})
+
+test('the time that a second signal leaves is over once', async () => {
+  const ended = Promise.withResolvers<string>()
+  using heard = listen({ lastMs: 1, end: ended.resolve })
+  heard.hear('SIGINT', 0)
+  heard.hear('SIGINT', 1000)
+  expect(await ended.promise).toBe('SIGINT')
 })
 
 test('a Ctrl-C that comes from the terminal and from npm counts once', () => {
-  let time = 1000
-  const shutdown = onShutdown(() => time)
-  try {
-    process.emit('SIGINT', 'SIGINT')
-    time += 5
-    process.emit('SIGINT', 'SIGINT')
-    expect([shutdown.asked.aborted, shutdown.now.aborted]).toEqual([true, false])
-  } finally {
-    shutdown.dispose()
-  }
+  using heard = listen()
+  heard.hear('SIGINT', 0)
+  heard.hear('SIGINT', 5)
+  expect([heard.shutdown.asked.aborted, heard.shutdown.now.aborted, heard.ended]).toEqual([true, false, []])
 })
 
 test('a disposed one no longer listens', () => {
   const before = process.listenerCount('SIGINT')
-  const shutdown = onShutdown()
+  const { shutdown } = listen()
   expect(process.listenerCount('SIGINT')).toBe(before + 1)
   shutdown.dispose()
   expect(process.listenerCount('SIGINT')).toBe(before)
