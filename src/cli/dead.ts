@@ -14,6 +14,7 @@ import { type Codec, createCodec } from '../messages/codec.ts'
 import { loadSchemas } from '../messages/registry.ts'
 import { brokerOptions, openBroker, openRegistry } from './broker.ts'
 import { addOptions, configOf } from './options.ts'
+import { readToEnd } from './read-to-end.ts'
 import { show } from './show-message.ts'
 import { printTable } from './table.ts'
 import { topicOf } from './topic-names.ts'
@@ -87,9 +88,7 @@ async function listLetters(place: Place): Promise<void> {
   const rows = []
   for (const topic of await deadTopics(place, undefined)) {
     let letters = 0
-    for await (const _ of broker.read({ topic, from: 'earliest', until: 'end' }, signal)) letters++
-    // It ends quietly, before the end of the topic.
-    signal.throwIfAborted()
+    for await (const _ of readToEnd(broker, topic, signal)) letters++
     rows.push({ topic, letters, waiting: (await broker.lag(replayGroup(topic, options.space), topic)).total })
   }
   if (rows.length === 0 && !options.json) process.stderr.write('no dead letters\n')
@@ -99,7 +98,7 @@ async function listLetters(place: Place): Promise<void> {
 async function showLetters(place: Place, role: string | undefined): Promise<void> {
   const { broker, schemas, signal } = place
   for (const topic of await deadTopics(place, role))
-    for await (const letter of broker.read({ topic, from: 'earliest', until: 'end' }, signal))
+    for await (const letter of readToEnd(broker, topic, signal))
       process.stdout.write(`${JSON.stringify(await show(letter, { topic, schemas, signal }))}\n`)
 }
 

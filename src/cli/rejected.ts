@@ -11,6 +11,7 @@ import type { Message } from '../messages/envelope.ts'
 import { loadSchemas } from '../messages/registry.ts'
 import { brokerOptions, openBroker } from './broker.ts'
 import { addOptions, configOf } from './options.ts'
+import { readToEnd } from './read-to-end.ts'
 import { printTable } from './table.ts'
 
 interface Row {
@@ -51,7 +52,7 @@ async function countRejected(broker: Broker, { options }: Config, signal: AbortS
   const rows = new Map<string, Row>()
   const counted = new Set<string>()
   try {
-    for await (const entry of broker.read({ topic, from: 'earliest', until: 'end' }, signal)) {
+    for await (const entry of readToEnd(broker, topic, signal)) {
       const { id, payload } = (await schemas.decode(entry, signal)) as Message<'Rejected'>
       if (counted.has(id)) continue
       counted.add(id)
@@ -67,8 +68,6 @@ async function countRejected(broker: Broker, { options }: Config, signal: AbortS
         rows.set(key, row)
       }
     }
-    // It ends quietly, before the end of the topic.
-    signal.throwIfAborted()
   } catch (thrown) {
     // Nobody has run the flow yet.
     if (coded(thrown).code !== 'topic_missing') throw thrown

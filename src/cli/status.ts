@@ -14,6 +14,7 @@ import type { Message } from '../messages/envelope.ts'
 import { loadSchemas } from '../messages/registry.ts'
 import { brokerOptions, openBroker } from './broker.ts'
 import { addOptions, configOf } from './options.ts'
+import { readToEnd } from './read-to-end.ts'
 import { type StatusView, statusLines, statusRow, viewStatus } from './status-view.ts'
 import { printTable } from './table.ts'
 
@@ -76,10 +77,7 @@ function followStatuses(broker: Broker, { options }: Config, signal: AbortSignal
   return {
     async now(): Promise<ReadonlyMap<string, Message<'Status'>>> {
       try {
-        for await (const entry of broker.read({ topic, from: 'earliest', until: 'end' }, signal))
-          await take(entry)
-        // It ends quietly, before the end of the topic.
-        signal.throwIfAborted()
+        for await (const entry of readToEnd(broker, topic, signal)) await take(entry)
       } catch (thrown) {
         if (coded(thrown).code !== 'topic_missing') throw thrown
         throw new GraphmillError('document_unknown', 'No ledger keeps the statuses of this flow.', {
