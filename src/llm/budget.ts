@@ -16,16 +16,29 @@ export interface Budget {
   admit(request: CompletionRequest, signal: AbortSignal): Promise<Admission>
 }
 
+/** A call that may be made. Only the first word on how it ended counts. */
 export interface Admission {
-  /** The call is over: what it used, and how many characters it wrote. Only the first word counts. */
-  settle(usage: Usage, characters: number): void
+  /** The model has written so many more characters, thoughts among them. */
+  hear(characters: number): void
+  /** It came to its end, and this is what it used. */
+  settle(usage: Usage): void
+  /** It was refused or broke off: what was heard of it is paid for, and where that is nothing, it cost nothing. */
+  giveUp(): void
 }
 
 const charactersPerToken = 3.5
-/** Until a reply tells better, it is so much of its prompt. */
-const firstGuess = 0.25
-/** Replies may be longer than the usual one. */
+/** A reply is expected to be so much of its prompt at least. */
+const leastShare = 0.25
+/** The next reply may be longer than any before. */
 const margin = 1.2
+
+interface OpenCall {
+  /** Estimated from the request. */
+  readonly promptTokens: number
+  readonly maxTokens: number | undefined
+  /** What the model has written of it. */
+  characters: number
+}
 
 export function createBudget({
   maxCost,
@@ -35,38 +48,53 @@ export function createBudget({
   readonly price: Price
 }): Budget {
   let spent = 0
-  let expected = 0
-  let written = 0
-  let calls = 0
-  let open = 0
-  let settled = Promise.withResolvers<void>()
+  let replies = 0
+  /** Tokens of the longest reply so far. */
+  let longest = 0
+  /** How many tokens a prompt had where one was estimated, at most so far: there are languages with a token a character. */
+  let density = 1
+  const open = new Set<OpenCall>()
+  let changed = Promise.withResolvers<void>()
 
-  function guess({ messages, sampling }: CompletionRequest): Tokens {
-    const promptTokens = estimateTokens({ messages })
-    const usual = calls > 0 ? (margin * written) / calls : firstGuess * promptTokens
-    return { promptTokens, completionTokens: Math.min(usual, sampling?.maxTokens ?? usual) }
+  const cost = (promptTokens: number, completionTokens: number) =>
+    costOf({ promptTokens, completionTokens }, price) ?? 0
+
+  function expected({ promptTokens, maxTokens = Number.POSITIVE_INFINITY, characters }: OpenCall): number {
+    const prompt = density * promptTokens
+    const usual = Math.max(margin * longest, leastShare * prompt)
+    return cost(prompt, Math.max(Math.min(usual, maxTokens), characters / charactersPerToken))
   }
 
-  const costIn = (tokens: Tokens) => costOf(tokens, price) ?? 0
+  function fits(call: OpenCall): boolean {
+    // The first call goes alone, and every reply makes room for one more: few replies tell little of how long the others are.
+    if (open.size > replies) return false
+    return [...open, call].reduce((sum, each) => sum + expected(each), spent) <= maxCost
+  }
 
-  function enter(tokens: Tokens): Admission {
-    const cost = costIn(tokens)
-    let over = false
-    expected += cost
-    open++
+  function enter(call: OpenCall): Admission {
+    open.add(call)
+
+    function pay(usage: Usage): void {
+      const completionTokens = usage.completionTokens ?? call.characters / charactersPerToken
+      if (usage.promptTokens) density = Math.max(density, usage.promptTokens / call.promptTokens)
+      spent += cost(usage.promptTokens ?? density * call.promptTokens, completionTokens)
+      longest = Math.max(longest, completionTokens)
+      replies++
+    }
+
+    function leave(usage: Usage | undefined): void {
+      if (!open.delete(call)) return
+      if (usage) pay(usage)
+      changed.resolve()
+      changed = Promise.withResolvers()
+    }
+
     return {
-      settle(usage, characters) {
-        if (over) return
-        over = true
-        open--
-        expected = open === 0 ? 0 : expected - cost
-        const completionTokens = usage.completionTokens ?? characters / charactersPerToken
-        spent += costIn({ promptTokens: usage.promptTokens ?? tokens.promptTokens, completionTokens })
-        written += completionTokens
-        calls++
-        settled.resolve()
-        settled = Promise.withResolvers()
+      hear(characters) {
+        call.characters += characters
       },
+      settle: leave,
+      giveUp: () => leave(call.characters > 0 ? unreported : undefined),
     }
   }
 
@@ -75,24 +103,21 @@ export function createBudget({
       return spent
     },
     async admit(request, signal) {
+      const { messages, sampling } = request
+      const promptTokens = Math.max(1, estimateTokens({ messages }))
+      const call = { promptTokens, maxTokens: sampling?.maxTokens, characters: 0 }
       for (;;) {
         signal.throwIfAborted()
-        const tokens = guess(request)
-        // The first call goes alone: it tells how long replies are.
-        const fits = spent + expected + costIn(tokens) <= maxCost && (calls > 0 || open === 0)
-        if (fits) return enter(tokens)
-        if (open === 0)
+        if (fits(call)) return enter(call)
+        if (open.size === 0)
           throw new GraphmillError(
             'cost_limit_reached',
             `Another call might cost more than the limit of ${maxCost}.`,
           )
-        await unlessAborted(settled.promise, signal)
+        await unlessAborted(changed.promise, signal)
       }
     },
   }
 }
 
-interface Tokens {
-  readonly promptTokens: number
-  readonly completionTokens: number
-}
+const unreported: Usage = { promptTokens: null, completionTokens: null, totalTokens: null }

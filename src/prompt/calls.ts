@@ -1,7 +1,7 @@
 // The model calls of one run: counted, added up, remembered for the cache, and answered from what was remembered as long as
 // the run asks the same. What is remembered is a call's whole text; a call that fails is not.
 import { GraphmillError } from '../errors.ts'
-import type { Budget } from '../llm/budget.ts'
+import type { Admission, Budget } from '../llm/budget.ts'
 import { type CallReason, type RecordedCall, requestDigest } from '../llm/cache-entry.ts'
 import type { CompletionEvent, CompletionRequest, FinishReason, Llm, Usage } from '../llm/llm.ts'
 import { isOutputRefusal } from '../llm/output-refusal.ts'
@@ -36,7 +36,8 @@ export interface CallEnd {
 /** One call: read `events`, tell what was heard of them, then how it ended. */
 export interface Call {
   readonly events: AsyncIterable<CompletionEvent>
-  hear(text: string): void
+  /** Thoughts are paid for as well, and not remembered. Default `content`. */
+  hear(text: string, kind?: 'content' | 'reasoning'): void
   end(end: CallEnd): void
   /** It failed. A call whose prompt did not fit, or whose form the server does not take, does not count. */
   fail(thrown: unknown): void
@@ -60,7 +61,7 @@ export interface Calls {
   spent(): Spent[]
   /** Of all calls that came to an end. */
   usage(): Usage
-  /** The run is over, however it ended: what calls that broke off have cost is guessed. */
+  /** The run is over, however it ended: what calls that broke off have cost is guessed, and nothing where nothing was heard. */
   close(): void
 }
 
@@ -74,7 +75,7 @@ const mostRemembered = 4 * 1024 * 1024
 
 export function createCalls(options: CallsOptions): Calls {
   const { llm, signal, recorded = [], remember } = options
-  const settles: ((usage: Usage) => void)[] = []
+  const admissions: Admission[] = []
   const done: RecordedCall[] = []
   const opened: OpenedCall[] = []
   let made = 0
@@ -115,26 +116,27 @@ export function createCalls(options: CallsOptions): Calls {
       const digest = remember || replaying ? requestDigest(request) : ''
       const old = known(digest)
       const admission = old ? undefined : await options.budget?.admit(request, signal)
+      if (admission) admissions.push(admission)
       made++
       const own: OpenedCall = { reason: old ? 'cached' : reason, model: llm.model, characters: 0 }
       opened.push(own)
       let text = ''
-      const settle = (usage: Usage) => admission?.settle(usage, own.characters)
-      settles.push(settle)
       return {
         events: old ? replay(old) : llm.stream(request, signal),
-        hear(more) {
+        hear(more, kind = 'content') {
           own.characters += more.length
-          if (digest === '') return
+          admission?.hear(more.length)
+          if (digest === '' || kind === 'reasoning') return
           remembered += more.length
           if (remembered <= mostRemembered) text += more
         },
         end(end) {
-          settle(end.usage)
+          admission?.settle(end.usage)
           own.end = end
           done.push({ digest, text, ...end, overflow: false })
         },
         fail(thrown) {
+          admission?.giveUp()
           if (isOutputRefusal(thrown)) made--
           if (!overflows(thrown)) return
           made--
@@ -158,7 +160,7 @@ export function createCalls(options: CallsOptions): Calls {
       }
     },
     close() {
-      for (const settle of settles) settle(noUsage)
+      for (const admission of admissions) admission.giveUp()
     },
   }
 }

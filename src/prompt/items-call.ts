@@ -88,8 +88,10 @@ export async function* callForItems(
   try {
     for await (const event of made.events) {
       if (event.type === 'end') end = { ...event, reasoned }
-      else if (event.kind === 'reasoning') reasoned = true
-      else {
+      else if (event.kind === 'reasoning') {
+        reasoned = true
+        made.hear(event.text, 'reasoning')
+      } else {
         const blank = guard.blank(event.text)
         const text = blank ?? event.text
         made.hear(text)

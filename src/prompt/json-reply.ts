@@ -61,10 +61,8 @@ function calledThrough(calls: Calls): Llm {
       for await (const event of call.events) {
         if (event.type === 'delta') {
           reasoned ||= event.kind === 'reasoning'
-          if (event.kind === 'content') {
-            call.hear(event.text)
-            blank &&= event.text.trim() === ''
-          }
+          call.hear(event.text, event.kind)
+          if (event.kind === 'content') blank &&= event.text.trim() === ''
         } else {
           over = true
           call.end({ ...event, reasoned })

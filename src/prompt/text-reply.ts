@@ -11,8 +11,10 @@ export async function* hearText({ calls, request, terms }: Asking): AsyncGenerat
   try {
     for await (const event of call.events) {
       if (event.type === 'end') end = { ...event, reasoned }
-      else if (event.kind === 'reasoning') reasoned = true
-      else {
+      else if (event.kind === 'reasoning') {
+        reasoned = true
+        call.hear(event.text, 'reasoning')
+      } else {
         call.hear(event.text)
         blank &&= event.text.trim() === ''
         for (const text of slices(event.text)) yield { type: 'text', text }

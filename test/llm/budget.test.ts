@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createBudget } from '../../src/llm/budget.ts'
+import { type Admission, type Budget, createBudget } from '../../src/llm/budget.ts'
 import { costOf, priceOf, readPrices } from '../../src/llm/prices.ts'
 
 const never = new AbortController().signal
@@ -9,6 +9,15 @@ const usage = { promptTokens: 100, completionTokens: 50, totalTokens: 150 }
 /** Such a call costs 200. */
 const price = { prompt: 1_000_000, completion: 2_000_000 }
 
+/** Another call is neither admitted nor refused now. */
+async function expectWaiting(budget: Budget): Promise<void> {
+  const stop = new AbortController()
+  const asking = budget.admit(request, stop.signal)
+  await new Promise(setImmediate)
+  stop.abort(new Error('it waits'))
+  await expect(asking).rejects.toThrow('it waits')
+}
+
 describe('a budget', () => {
   it('admits calls as long as another one fits, and not one more', async () => {
     const budget = createBudget({ maxCost: 1000, price })
@@ -17,8 +26,9 @@ describe('a budget', () => {
       for (;;) {
         const admission = await budget.admit(request, never)
         calls++
-        admission.settle(usage, 0)
-        admission.settle(usage, 0)
+        admission.settle(usage)
+        admission.settle(usage)
+        admission.giveUp()
       }
     }).rejects.toMatchObject({ code: 'cost_limit_reached', retry: 'never' })
     expect(calls).toBe(4)
@@ -32,7 +42,7 @@ describe('a budget', () => {
       const admission = await budget.admit(request, never)
       calls++
       await new Promise(setImmediate)
-      admission.settle(usage, 0)
+      admission.settle(usage)
     }
     const asked = await Promise.allSettled(Array.from({ length: 50 }, ask))
     expect(calls).toBe(4)
@@ -40,10 +50,73 @@ describe('a budget', () => {
     expect(budget.spent).toBeLessThanOrEqual(1000)
   })
 
+  it('admits one call at first, and with every reply one more at once', async () => {
+    const budget = createBudget({ maxCost: 1_000_000, price })
+    const open: Admission[] = []
+    for (let n = 0; n < 100; n++) void budget.admit(request, never).then((admission) => open.push(admission))
+    const together: number[] = []
+    for (let round = 0; round < 5; round++) {
+      await new Promise(setImmediate)
+      together.push(open.length)
+      for (const admission of open.splice(0)) admission.settle(usage)
+    }
+    expect(together).toEqual([1, 2, 4, 8, 16])
+  })
+
+  it('takes a reply for no shorter than a part of its prompt, though those before were empty', async () => {
+    const budget = createBudget({ maxCost: 1000, price })
+    const empty = { promptTokens: 100, completionTokens: 0, totalTokens: 100 }
+    for (let n = 0; n < 6; n++) (await budget.admit(request, never)).settle(empty)
+    // 600 are spent: each of these is taken for 100 and a reply of 50.
+    await Promise.all([budget.admit(request, never), budget.admit(request, never)])
+    await expectWaiting(budget)
+  })
+
+  it('takes a reply for as long as the longest so far, unless it has a limit', async () => {
+    const budget = createBudget({ maxCost: 1200, price })
+    for (const completionTokens of [0, 200, 0])
+      (await budget.admit(request, never)).settle({ ...usage, completionTokens })
+    // 700 are spent, and such a reply would cost 100 and 480.
+    await expect(budget.admit(request, never)).rejects.toMatchObject({ code: 'cost_limit_reached' })
+    await budget.admit({ ...request, sampling: { maxTokens: 100 } }, never)
+  })
+
+  it('counts what is heard of a call against the others, while it is in work', async () => {
+    const budget = createBudget({ maxCost: 1000, price })
+    ;(await budget.admit(request, never)).settle({ ...usage, completionTokens: 0 })
+    const long = await budget.admit(request, never)
+    long.hear(350 * 3.5)
+    await expectWaiting(budget)
+  })
+
+  it('learns from the server how many tokens a prompt has', async () => {
+    const budget = createBudget({ maxCost: 1000, price })
+    ;(await budget.admit(request, never)).settle({ ...usage, promptTokens: 300, completionTokens: 0 })
+    // 300 are spent, and another one would cost 300 and a reply of 75: one fits, and not two.
+    const fitting = await budget.admit(request, never)
+    fitting.settle({ ...usage, promptTokens: 300, completionTokens: 0 })
+    await expect(budget.admit(request, never)).rejects.toMatchObject({ code: 'cost_limit_reached' })
+  })
+
   it('guesses what was not reported', async () => {
     const budget = createBudget({ maxCost: 1000, price })
     const unknown = { promptTokens: null, completionTokens: null, totalTokens: null }
-    ;(await budget.admit(request, never)).settle(unknown, 175)
+    const admission = await budget.admit(request, never)
+    admission.hear(100)
+    admission.hear(75)
+    admission.settle(unknown)
+    expect(budget.spent).toBe(200)
+  })
+
+  it('charges nothing for a call of which nothing was heard, and what was heard of one that broke off', async () => {
+    const budget = createBudget({ maxCost: 1000, price })
+    for (let n = 0; n < 100; n++) (await budget.admit(request, never)).giveUp()
+    expect(budget.spent).toBe(0)
+    // None of them was a reply: the next one still goes alone.
+    const broken = await budget.admit(request, never)
+    await expectWaiting(budget)
+    broken.hear(175)
+    broken.giveUp()
     expect(budget.spent).toBe(200)
   })
 
