@@ -23,7 +23,7 @@ import { createLogger } from '../observe/log.ts'
 import type { TripleStore } from '../rdf/store.ts'
 import { type Assembly, announceModel, createAssembler, findProcessors } from './assembly.ts'
 import { coloured } from './colour.ts'
-import { budgetOf, costLines, costOptions } from './cost.ts'
+import { costLines, costOptions, limitCost } from './cost.ts'
 import { type Estimate, estimateLines, estimator, newEstimate } from './dry-run.ts'
 import { failureText } from './failure.ts'
 import { type ChunkLimit, limitChunks } from './limit.ts'
@@ -90,7 +90,7 @@ async function extract(files: readonly string[], config: Config): Promise<number
   if (options.resume && options['no-cache'])
     throw new GraphmillError('usage', '--resume replays the cache: leave --no-cache out.')
   const prices = readPrices(options.prices)
-  const limits = { ...assembly.limits, budget: budgetOf(config, assembly.llm) }
+  const llm = limitCost(assembly.llm, config)
   const estimate = options['dry-run'] ? newEstimate() : undefined
   say(announceModel(assembly.llm))
   if (!estimate) await assembly.llm.ready(signal)
@@ -116,7 +116,7 @@ async function extract(files: readonly string[], config: Config): Promise<number
   })
   const broker = cluster.connect()
   const mill = await run(
-    { ...assembly, limits, broker, processors, store, onOperatorFault: (error) => fault.abort(error) },
+    { ...assembly, llm, broker, processors, store, onOperatorFault: (error) => fault.abort(error) },
     signal,
   )
 
@@ -291,9 +291,21 @@ async function untilDone(
 /** A line that is rewritten on a terminal; elsewhere one every few seconds, and one at the end. */
 function showProgress(tally: Tally, circuits: Circuits): { stop(): void } {
   const terminal = process.stderr.isTTY
+  const explained = new Set<string>()
   let shown = ''
+  /** Why something is waited for, once for each code. */
+  function explain(name: string, error: GraphmillError) {
+    const key = `${name} ${error.code}`
+    if (explained.has(key)) return
+    explained.add(key)
+    say(`graphmill: waiting for ${name}: ${failureText(error)} ${error.remedy}`)
+  }
   function show() {
-    const away = circuits.open().map((key) => `, waiting for ${key.replace(/^\w+:/, '')}`)
+    const away = circuits.open().map((key) => {
+      const name = key.replace(/^\w+:/, '')
+      explain(name, circuits.reason(key)!)
+      return `, waiting for ${name}`
+    })
     const line = progressLine(tally.documents()) + away.join('')
     if (line === shown) return
     shown = line

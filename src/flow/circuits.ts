@@ -1,5 +1,6 @@
 // Circuits remember what is away. While one is open, whoever needs it waits, and one at a time probes whether it is back.
 import { setTimeout as wait } from 'node:timers/promises'
+import type { GraphmillError } from '../errors.ts'
 import { backoff } from './retry.ts'
 
 export interface Circuits {
@@ -8,12 +9,15 @@ export interface Circuits {
   /** `key` worked: the circuit closes. */
   succeeded(key: string): void
   /** `key` failed. The circuit opens after five failures without a success between them, or at once for at least `forMs`. */
-  failed(key: string, forMs?: number): void
+  failed(key: string, error: GraphmillError, forMs?: number): void
   /** The keys of the open circuits. */
   open(): string[]
+  /** The last failure of what is away. */
+  reason(key: string): GraphmillError | undefined
 }
 
 interface Circuit {
+  error: GraphmillError
   failures: number
   openUntil: number
   probing: boolean
@@ -48,14 +52,16 @@ export function createCircuits(now: () => number, random: () => number = Math.ra
       circuits.delete(key)
       circuit.closed.abort()
     },
-    failed(key, forMs = 0) {
+    failed(key, error, forMs = 0) {
       const circuit = circuits.get(key) ?? {
+        error,
         failures: 0,
         openUntil: 0,
         probing: false,
         closed: new AbortController(),
       }
       circuits.set(key, circuit)
+      circuit.error = error
       // Failures of calls that were under way when the circuit opened say nothing new.
       if (circuit.openUntil > now() && forMs === 0) return
       circuit.failures++
@@ -64,6 +70,7 @@ export function createCircuits(now: () => number, random: () => number = Math.ra
         circuit.openUntil =
           now() + Math.max(forMs, backoff(Math.max(0, circuit.failures - failuresToOpen), random))
     },
+    reason: (key) => circuits.get(key)?.error,
     open: () => [...circuits].filter(([, circuit]) => circuit.openUntil > 0).map(([key]) => key),
   }
 }

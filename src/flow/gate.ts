@@ -1,8 +1,10 @@
-// A flow's way to its model: through the model's circuit, then the governor's queue.
+// A flow's way to what is elsewhere: to its model through the model's circuit, then the governor's queue; to its store through
+// the store's circuit.
 import { coded } from '../errors.ts'
 import { governedStream } from '../llm/governed.ts'
 import type { Caller, Governor } from '../llm/governor.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm/llm.ts'
+import type { TripleStore } from '../rdf/store.ts'
 import type { Circuits } from './circuits.ts'
 import { operatorPauseMs } from './retry.ts'
 
@@ -29,14 +31,38 @@ export function gateLlm(llm: Llm, { governor, circuits, caller, called }: GateOp
       }
     } catch (thrown) {
       const error = coded(thrown)
-      if (error.retry === 'operator') circuits.failed(llm.circuit, operatorPauseMs)
+      if (error.retry === 'operator') circuits.failed(llm.circuit, error, operatorPauseMs)
       else if (error.code === 'llm_unavailable' || error.code === 'llm_model_loading')
-        circuits.failed(llm.circuit)
+        circuits.failed(llm.circuit, error)
       throw thrown
     }
   }
   return { ...llm, stream, ready: (signal) => llm.ready(signal) }
 }
+
+/** The same store, with every batch waiting for it to be back where it is away. */
+export function gateStore(store: TripleStore, circuits: Circuits): TripleStore {
+  const circuit = `store:${store.destination ?? 'the store'}`
+  return {
+    ...store,
+    async write(triples, scope, signal) {
+      await circuits.enter(circuit, signal ?? new AbortController().signal)
+      try {
+        await store.write(triples, scope, signal)
+        circuits.succeeded(circuit)
+      } catch (thrown) {
+        const error = coded(thrown)
+        if (error.retry === 'operator') circuits.failed(circuit, error, operatorPauseMs)
+        else if (error.code === 'store_failed')
+          circuits.failed(circuit, error, error.retryAfterMs ?? storePauseMs)
+        throw thrown
+      }
+    },
+  }
+}
+
+/** A store gets one batch at a time: its first failure says enough. In milliseconds. */
+const storePauseMs = 1000
 
 /** The same model, with every call that comes to its end timed by a clock that never goes back. */
 function timed(llm: Llm, called: NonNullable<GateOptions['called']>): Llm {

@@ -122,7 +122,7 @@ export async function publishUntilStored(
     } catch (thrown) {
       const error = coded(thrown)
       if (error.retry !== 'later' || error.code === 'aborted') throw error
-      circuits.failed(circuit)
+      circuits.failed(circuit, error)
       await wait(backoff(failures), undefined, { signal })
     }
   }

@@ -15,7 +15,7 @@ import { type Catalogue, loadCatalogue } from '../prompt/catalogue.ts'
 import type { RunLimits } from '../prompt/reply.ts'
 import type { TripleStore } from '../rdf/store.ts'
 import { type Circuits, createCircuits } from './circuits.ts'
-import { gateLlm } from './gate.ts'
+import { gateLlm, gateStore } from './gate.ts'
 import {
   type InputPort,
   inputTopic,
@@ -86,6 +86,7 @@ export async function run(options: MillOptions, signal: AbortSignal): Promise<Mi
   if (flows.some(({ topics = {} }) => Object.keys(topics).length > 0))
     await untilAvailable(() => warnOfOthers(specs, { broker, log, space }), { signal, onFailure })
   await untilAvailable(() => schemas.announce(signal), { signal, onFailure })
+  const store = gateStore(options.store, circuits)
   const runner = startRunner({
     ...options,
     clock,
@@ -107,7 +108,7 @@ export async function run(options: MillOptions, signal: AbortSignal): Promise<Mi
         ((model: string, seconds: number) =>
           completion.observe({ processor: processor.name, model }, seconds))
       const llm = gateLlm(options.llm, { governor, circuits, caller, called })
-      const { store, limits, replies } = options
+      const { limits, replies } = options
       return { settings, llm, prompts, store, limits, replies }
     },
   })

@@ -61,6 +61,7 @@ export function openSparqlStore(options: SparqlStoreOptions): TripleStore {
   }
 
   return {
+    destination: url.host,
     async write(triples, _, signal) {
       const lists = parts(reify(triples), notations[protocol])
       if (!isProven) {

@@ -8,6 +8,8 @@ import type { Triple } from './term.ts'
 import { createEncoder, type EncoderOptions, type Format } from './write.ts'
 
 export interface TripleStore {
+  /** Where the triples go, as people read it: a host, a file, a folder. Default `the store`. */
+  readonly destination?: string
   /**
    * Resolves when the triples are durable. Throws `store_failed`, and `message_invalid` for what RDF can't say.
    * `signal` ends the wait for a store that is elsewhere.
@@ -37,6 +39,7 @@ export function openStreamStore(stream: Writable, { format, ...options }: StoreO
       stream.write(text, (error) => (error ? reject(error) : resolve())),
     ).catch(failed('standard output'))
   return {
+    destination: 'standard output',
     async write(triples) {
       const head = begun ? '' : encoder.begin()
       begun = true
@@ -56,6 +59,7 @@ export async function openFileStore(
   const file = (await open(path, 'w').catch(failed(path))) as FileHandle
   await file.write(encoder.begin()).catch(failed(path))
   return {
+    destination: path,
     write: (triples) => append(file, encoder.encode(triples), path),
     async close() {
       await append(file, encoder.end(), path)
@@ -97,6 +101,7 @@ export function openFolderStore(folder: string, { format, ...options }: StoreOpt
   }
 
   return {
+    destination: folder,
     async write(triples, scope) {
       const name = `${scope.workspace}.${scope.flow}`
       const opening = files.get(name) ?? openFile(name).catch(failed(folder))

@@ -1,10 +1,14 @@
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { Parser } from 'n3'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { graphmill } from '../support/command.ts'
 import { type LlmServer, startLlmServer } from '../support/llm-server.ts'
+import { freePorts } from '../support/ports.ts'
+import { startGraphmill } from '../support/processes.ts'
 
 let server: LlmServer
 let folder: string
@@ -193,4 +197,30 @@ test('Ctrl-C in the middle prints what was done and ends soon', async () => {
   server.set({ tokensPerSecond: undefined })
   expect(stderr).toMatch(/stopped before the end/)
   expect(code).toBe(1)
+})
+
+test('a store that is away is named with the cause, and is waited for', async () => {
+  const [port] = await freePorts(1)
+  const started = startGraphmill(
+    ['extract', file('mill.txt'), '--store', `http://127.0.0.1:${port}/update`],
+    {
+      ...env(),
+      GRAPHMILL_NO_CACHE: 'true',
+    },
+  )
+  await started.says(', waiting for ')
+  expect(started.stderr()).toMatch(
+    new RegExp(
+      `^graphmill: waiting for 127\\.0\\.0\\.1:${port}: .* does not answer\\. \\(cause: .*ECONNREFUSED.*\\) \\[store_failed\\] Check .*--store`,
+      'm',
+    ),
+  )
+  const taken: string[] = []
+  const store = createServer(async (request, response) => {
+    taken.push(await text(request))
+    response.end()
+  }).listen(port, '127.0.0.1')
+  expect(await started.ended).toEqual({ code: 0, signal: null })
+  expect(taken.join('')).toContain('miller')
+  await store[Symbol.asyncDispose]()
 })

@@ -221,7 +221,7 @@ describe('what is counted of a consumer', () => {
     const circuits = createCircuits(() => Date.now())
     flow = await startFlow([worker(() => undefined)], { metrics, circuits })
     expect(await metricOf(metrics, 'graphmill_circuit_open')).toBe(undefined)
-    circuits.failed('llm:openai x', 60_000)
+    circuits.failed('llm:openai x', new GraphmillError('llm_unavailable', 'It is away.'), 60_000)
     expect(await metricOf(metrics, 'graphmill_circuit_open', { circuit: 'llm:openai x' })).toBe(1)
   })
 })
