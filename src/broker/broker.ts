@@ -8,6 +8,8 @@ export interface OutgoingBytes {
   readonly key: string
   readonly value: Uint8Array
   readonly headers: Readonly<Record<string, string>>
+  /** A foreign message that is brought back: it may be as large as the topic takes. Default: `maxMessageBytes`, but for dead letters. */
+  readonly anySize?: boolean
 }
 
 export interface TopicSpec {
@@ -110,7 +112,7 @@ export interface Broker {
   close(): Promise<void>
 }
 
-/** The largest message on any topic but dead letters, in bytes: key and headers not counted. */
+/** The largest message of ours on any topic but dead letters, in bytes: key and headers not counted. */
 export const maxMessageBytes = 700 * 1024
 
 /** Dead letters carry a whole message and `dead-*` headers. */

@@ -64,9 +64,9 @@ export function createPublisher(settings: KafkaSettings): KafkaPublisher {
   let current: Connection | undefined
 
   function publish(message: OutgoingBytes): Promise<void> {
-    const { topic, key, value, headers } = message
+    const { topic, key, value, headers, anySize = isDeadTopic(topic) } = message
     if (closing.signal.aborted) return Promise.reject(closed(topic))
-    if (value.byteLength > maxMessageBytes && !isDeadTopic(topic)) {
+    if (value.byteLength > maxMessageBytes && !anySize) {
       const text = `${topic}: a message of ${value.byteLength} bytes is over the limit of ${maxMessageBytes}`
       return Promise.reject(new GraphmillError('message_too_large', text))
     }

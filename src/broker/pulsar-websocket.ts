@@ -22,7 +22,7 @@ const adminConcurrency = 8
  * A broker for a Pulsar server, 4.0 or newer. Rejects with `broker_unavailable` after about two seconds without one, and with
  * `broker_refused` when it does not let us in.
  *
- * A dead letter may be as large as the server takes: `maxMessageSize` (5 MiB by default), and, since a frame is base64,
+ * A dead letter, and what is brought back of one, may be as large as the server takes: `maxMessageSize` (5 MiB by default), and, since a frame is base64,
  * three quarters of `webSocketMaxTextFrameSize` (1 MiB by default; 8 MiB lets every message through that Pulsar stores).
  * `TopicSpec.maxBytes` is not set on topics for that reason.
  *
@@ -109,8 +109,8 @@ export async function connectPulsarWebSocket(options: PulsarOptions, signal?: Ab
 }
 
 /** The limit is checked here, before a message joins others in flight. */
-function refuseLarge({ topic, value }: OutgoingBytes): void {
-  if (value.byteLength <= maxMessageBytes || isDeadTopic(topic)) return
+function refuseLarge({ topic, value, anySize = isDeadTopic(topic) }: OutgoingBytes): void {
+  if (value.byteLength <= maxMessageBytes || anySize) return
   throw new GraphmillError(
     'message_too_large',
     `a message for ${topic} has ${value.byteLength} bytes, more than ${maxMessageBytes}`,

@@ -1,20 +1,19 @@
 // `graphmill dead`: the messages that no one could process. `replay` brings each back to its topic, once: what was replayed
-// is remembered by the group <space>.dead-replay.<role>.<workspace>.<flow>.
+// is remembered by the group <space>.dead-replay. and the rest of the topic's name.
 import type { Command } from 'commander'
 import type { Broker, ReadMessage } from '../broker/broker.ts'
 import { deadTopic, isDeadTopic, parseTopic } from '../broker/topics.ts'
 import type { Options } from '../config/options.ts'
 import { GraphmillError } from '../errors.ts'
-import { originalHeaders } from '../flow/dead-letter.ts'
-import { outputRoute } from '../flow/ports.ts'
 import { createSchemasTopic, type SchemasTopic } from '../flow/schemas-topic.ts'
 import { onShutdown } from '../flow/shutdown.ts'
-import { systemClock, uuids } from '../flow/system.ts'
 import { type Codec, createCodec } from '../messages/codec.ts'
 import { loadSchemas } from '../messages/registry.ts'
 import { brokerOptions, openBroker, openRegistry } from './broker.ts'
+import { failureText } from './failure.ts'
 import { addOptions, configOf } from './options.ts'
 import { readToEnd } from './read-to-end.ts'
+import { idOf, replayOne, replayWaiting } from './replay.ts'
 import { show } from './show-message.ts'
 import { printTable } from './table.ts'
 import { topicOf } from './topic-names.ts'
@@ -44,7 +43,7 @@ export function addDead(program: Command): void {
     .command('replay')
     .description('publish dead letters to the topics they came from')
     .argument('[role]', 'a role, such as chunk, or the name of a topic; default: all')
-    .option('--id <ID>', 'only the message with this id, even if it was replayed before')
+    .option('--id <ID>', 'only the newest letter of the message with this id, even if it was replayed before')
     .action((role: string | undefined, { id }: { id?: string }) =>
       within(replay, (place) => replayLetters(place, role, id)),
     )
@@ -103,74 +102,24 @@ async function showLetters(place: Place, role: string | undefined): Promise<void
 }
 
 async function replayLetters(place: Place, role: string | undefined, id: string | undefined): Promise<void> {
-  const { options } = place
+  const { broker, codec, schemas, signal, options } = place
+  const topics = await deadTopics(place, role)
   let replayed = 0
-  for (const topic of await deadTopics(place, role))
-    replayed +=
-      id === undefined
-        ? await replayWaiting(place, topic, replayGroup(topic, options.space))
-        : await replayOne(place, topic, id)
-  if (id !== undefined && replayed === 0)
+  let refused = 0
+  const onRefused = (letter: ReadMessage, error: GraphmillError) => {
+    refused++
+    process.stderr.write(`${idOf(letter)} in ${letter.topic} can't be replayed: ${failureText(error)}\n`)
+  }
+  if (topics.length > 0) await schemas.announce(signal)
+  for (const topic of topics) {
+    const at = { broker, codec, signal, onRefused }
+    if (id === undefined) replayed += await replayWaiting(at, topic, replayGroup(topic, options.space))
+    else if (await replayOne(at, topic, id)) replayed++
+  }
+  if (id !== undefined && replayed + refused === 0)
     throw new GraphmillError('usage', `No dead letter has the id ${id}.`)
-  process.stderr.write(`${replayed} replayed\n`)
-}
-
-async function replayWaiting(place: Place, topic: string, group: string): Promise<number> {
-  const { broker, signal } = place
-  const { total } = await broker.lag(group, topic)
-  if (total === 0) return 0
-  const enough = new AbortController()
-  const stop = AbortSignal.any([signal, enough.signal])
-  let replayed = 0
-  for await (const letter of broker.consume(
-    { group, topic, maxInFlight: 1, from: 'earliest', ordering: 'none' },
-    stop,
-  )) {
-    await bringBack(place, letter)
-    await letter.ack()
-    replayed++
-    if (replayed >= total) enough.abort()
-  }
-  return replayed
-}
-
-async function replayOne(place: Place, topic: string, id: string): Promise<number> {
-  const { broker, signal } = place
-  for await (const letter of broker.read({ topic, from: 'earliest', until: 'end' }, signal)) {
-    if (letter.headers['id'] !== id) continue
-    await bringBack(place, letter)
-    return 1
-  }
-  return 0
-}
-
-// Progress is told first: should the message die again, its new entry comes after this one.
-async function bringBack({ broker, codec }: Place, { key, value, headers }: ReadMessage): Promise<void> {
-  const topic = headers['dead-topic']
-  const parts = topic ? parseTopic(topic) : undefined
-  if (!topic || !parts)
-    throw new GraphmillError('message_invalid', 'A dead letter does not say which topic it came from.')
-  if (headers['documentId'] && 'workspace' in parts) {
-    const { space, workspace, flow } = parts
-    const id = uuids.next()
-    const header = {
-      source: 'dead-replay',
-      time: systemClock.now(),
-      workspace,
-      flow,
-      collection: '',
-      documentId: headers['documentId'],
-      chunkId: headers['chunkId'] ?? '',
-      correlationId: headers['correlationId'] ?? '',
-      causationId: headers['id'] ?? `${topic}:${headers['dead-position']}`,
-      replyTo: null,
-      deadline: null,
-      traceparent: headers['traceparent'] ?? null,
-    }
-    const route = outputRoute('progress', { space, workspace, flow })
-    const entry = { type: 'Progress', payload: { kind: 'replayed', topic } } as const
-    const sealing = { topic: route.topic, key: header.documentId, salt: '', id: () => id }
-    await broker.publish(codec.encode(header, entry, sealing))
-  }
-  await broker.publish({ topic, key, value, headers: originalHeaders(headers) })
+  process.stderr.write(
+    `${replayed} replayed${refused === 0 ? '' : `, ${refused} not: --id tries one again`}\n`,
+  )
+  if (refused > 0) process.exitCode = 1
 }

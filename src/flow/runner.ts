@@ -2,7 +2,7 @@
 // paused or given up by the table of errors; what is given up goes to its dead-letter topic and is said on `progress`.
 import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { type Broker, type Delivery, maxMessageBytes } from '../broker/broker.ts'
+import { type Broker, type Delivery, maxMessageBytes, type OutgoingBytes } from '../broker/broker.ts'
 import { deadTopic, parseTopic, topicSpec } from '../broker/topics.ts'
 import { coded, GraphmillError } from '../errors.ts'
 import type { Codec } from '../messages/codec.ts'
@@ -10,7 +10,7 @@ import type { Header, Message } from '../messages/envelope.ts'
 import type { ConsumerMeter, FlowMetrics, Outcome } from '../observe/metrics.ts'
 import { startSpan } from '../observe/trace.ts'
 import { type Circuits, createCircuits } from './circuits.ts'
-import { deadLetter } from './dead-letter.ts'
+import { beginningOf, deadLetter, replayedHeader } from './dead-letter.ts'
 import { measure } from './measure.ts'
 import { createOutbox, type OutboxOptions, publishUntilStored } from './outbox.ts'
 import {
@@ -35,7 +35,7 @@ import type {
   StatePort,
   Stored,
 } from './processor.ts'
-import { nextStep, operatorPauseMs } from './retry.ts'
+import { backoff, nextStep, operatorPauseMs } from './retry.ts'
 import type { SchemasTopic } from './schemas-topic.ts'
 import { unitsOf } from './units.ts'
 
@@ -161,8 +161,7 @@ export function startRunner(options: RunnerOptions): Runner {
       unexpected.delete(place(delivery))
       end?.('ok')
     } catch (thrown) {
-      // Decoded again, so that whoever waits for others holds no more than its delivery.
-      const message = await read(delivery, stopping.signal).catch(() => undefined)
+      const message = readAgain(delivery)
       const outcome = await recover(line, { delivery, message, error: coded(thrown) })
       end?.(outcome)
     }
@@ -188,6 +187,15 @@ export function startRunner(options: RunnerOptions): Runner {
         `A message of ${byteLength} bytes is over ${maxMessageBytes}.`,
       )
     return options.schemas.decode(delivery, signal)
+  }
+
+  // Decoded again, so that whoever waits for others holds no more than its delivery.
+  function readAgain({ value, headers }: Delivery): Message | undefined {
+    try {
+      return value.byteLength > maxMessageBytes ? undefined : codec.decode(value, headers)
+    } catch {
+      return undefined
+    }
   }
 
   // What aborts the work on a delivery: its ownership is lost, the grace period is over, or one of its outputs failed.
@@ -338,7 +346,7 @@ export function startRunner(options: RunnerOptions): Runner {
       return 'dead'
     } catch (thrown) {
       line.log.error({ messageId: message?.id, err: coded(thrown) }, 'dead letter could not be written yet')
-      return await handBack(delivery, 1000)
+      return await handBack(delivery, backoff(delivery.attempt))
     }
   }
 
@@ -371,12 +379,12 @@ export function startRunner(options: RunnerOptions): Runner {
     const { delivery, message, error } = failure
     const cause = causeOf(line, delivery, message)
     if (message) await sayLastWords(line, { delivery, message, error })
+    if (cause.documentId && !isDeadEntry(message)) await sayDeath(line, failure)
     const hands = takeInHand(delivery)
     try {
-      if (cause.documentId && !isDeadEntry(message)) await drive(deadEntry(line, failure), line, cause, hands)
       const letter = deadLetter(delivery, error, { processor: line.processor.name, time: clock.now() })
       await broker.ensureTopics([topicSpec(deadTopic(delivery.topic))])
-      await publishUntilStored(letter, { broker, circuits }, hands.signal)
+      await storeLetter(line, letter, hands.signal)
       await delivery.ack()
       metrics?.dead(line.processor.name, error.code)
       line.log.error(
@@ -401,6 +409,33 @@ export function startRunner(options: RunnerOptions): Runner {
       line.log.warn({ messageId: message.id, err: coded(thrown) }, 'last words could not be delivered')
     } finally {
       hands.free()
+    }
+  }
+
+  async function sayDeath(line: Line, failure: Failure): Promise<void> {
+    const { delivery, message } = failure
+    const cause = causeOf(line, delivery, message)
+    const id = delivery.headers[replayedHeader] ?? cause.id
+    const hands = takeInHand(delivery)
+    try {
+      await drive(deadEntry(line, failure), line, { ...cause, id }, hands)
+    } catch (thrown) {
+      // A foreign message may have headers that fit into no entry.
+      if (coded(thrown).retry !== 'never') throw thrown
+      line.log.error({ messageId: cause.id, err: coded(thrown) }, 'a death could not be said on progress')
+    } finally {
+      hands.free()
+    }
+  }
+
+  async function storeLetter(line: Line, letter: OutgoingBytes, signal: AbortSignal): Promise<void> {
+    try {
+      await publishUntilStored(letter, { broker, circuits }, signal)
+    } catch (thrown) {
+      const error = coded(thrown)
+      if (error.code !== 'message_too_large') throw error
+      line.log.error({ err: error, position: letter.headers['dead-position'] }, 'a dead letter is cut')
+      await publishUntilStored(beginningOf(letter), { broker, circuits }, signal)
     }
   }
 

@@ -230,6 +230,21 @@ describe('a message that fails', () => {
     expect((await broker.lag('gm.worker.chunk.default.default', topic('chunk'))).total).toBe(1)
   })
 
+  test('after it was brought back names that replay as the cause of its death', async () => {
+    const { broker, first, topic } = await start([worker(() => undefined)])
+    const headers = { id: 'one', documentId: 'urn:d', chunkId: 'urn:d/0/9' }
+    for (const more of [{}, { replayed: 'replay-1' }])
+      await broker.publish({
+        topic: topic('chunk'),
+        key: 'k',
+        value: Buffer.from('no avro'),
+        headers: { ...headers, ...more },
+      })
+    const deaths = await first(topic('progress'), 2)
+    expect(deaths.map(({ causationId }) => causationId).sort()).toEqual(['one', 'replay-1'])
+    expect(new Set(deaths.map(({ id }) => id)).size).toBe(2)
+  })
+
   test('because its bytes are undecodable, or of an unknown schema, is dead with those bytes', async () => {
     const started = await start([worker(() => undefined)])
     const { broker, send, first, topic } = started
@@ -255,6 +270,81 @@ describe('a message that fails', () => {
     const dead = await first(topic('progress'), 2)
     for (const entry of dead)
       expect(entry).toMatchObject({ chunkId: 'urn:d/0/9', payload: { kind: 'dead', unit: 'worker' } })
+  })
+})
+
+describe('a letter that can not be written as it is', () => {
+  test('because its topic takes no such size keeps the beginning, and holds up none of its neighbours', async () => {
+    const cluster = createMemoryCluster()
+    const chunks = 'gm.flow.chunk.default.default'
+    await cluster.connect().ensureTopics([
+      { ...topicSpec(chunks), partitions: 1, maxBytes: 3 * 1024 * 1024 },
+      { ...topicSpec(deadTopic(chunks)), maxBytes: 100 * 1024 },
+    ])
+    const started = await start([worker(() => undefined)], { cluster })
+    const { broker, send, first, topic } = started
+    const headers = {
+      id: 'large',
+      documentId: 'urn:d',
+      chunkId: 'urn:d/0/9',
+      huge: 'x'.repeat(200_000),
+      last: 'z',
+    }
+    await broker.publish({ topic: chunks, key: 'k', value: Buffer.alloc(2_000_000, 'x'), headers })
+    await send('chunk', { text: 'neighbour' })
+    const [letter] = await readRaw(started, deadTopic(chunks), 1)
+    expect(letter!.value.byteLength).toBeGreaterThan(1000)
+    expect(Buffer.from(letter!.value).toString()).toMatch(/^x+$/)
+    const { huge: _, ...others } = headers
+    expect(letter!.headers).toMatchObject({
+      ...others,
+      'dead-code': 'message_too_large',
+      'dead-cut': '2000000',
+      'dead-topic': chunks,
+      'dead-position': '0:0',
+    })
+    expect(await first(topic('topics'), 1)).toHaveLength(1)
+    expect((await first(topic('progress'), 1))[0]).toMatchObject({
+      chunkId: 'urn:d/0/9',
+      payload: { kind: 'dead' },
+    })
+    const group = 'gm.worker.chunk.default.default'
+    await expect.poll(async () => (await broker.lag(group, chunks)).total).toBe(0)
+  })
+
+  test('because somebody else must act is tried again, less and less often', async () => {
+    const tried: number[] = []
+    const cluster = createMemoryCluster()
+    const broker = cluster.connect()
+    const { publish } = broker
+    broker.publish = async (message) => {
+      if (!message.topic.endsWith('.dead')) return publish(message)
+      tried.push(performance.now())
+      throw new GraphmillError('broker_refused', 'not for you')
+    }
+    vi.spyOn(Math, 'random').mockReturnValue(0.1)
+    const { send } = await start(
+      [worker(() => Promise.reject(new GraphmillError('message_invalid', 'no')))],
+      {
+        cluster,
+        broker,
+      },
+    )
+    await send('chunk', { text: 'poison' })
+    await expect.poll(() => tried.length, { timeout: 10_000 }).toBe(5)
+    vi.restoreAllMocks()
+    const pauses = tried.slice(1).map((at, index) => at - tried[index]!)
+    expect(pauses[3]!).toBeGreaterThan(2 * pauses[0]!)
+  })
+
+  test('is written though its headers fit into no entry on progress', async () => {
+    const started = await start([worker(() => undefined)])
+    const { broker, topic } = started
+    const headers = { id: 'odd', documentId: 'd'.repeat(65 * 1024) }
+    await broker.publish({ topic: topic('chunk'), key: 'k', value: Buffer.from('no avro'), headers })
+    await untilTopic(started, deadTopic(topic('chunk')))
+    const [letter] = await readRaw(started, deadTopic(topic('chunk')), 1)
+    expect(letter!.headers).toMatchObject({ ...headers, 'dead-code': 'bytes_undecodable' })
   })
 })
 

@@ -155,6 +155,23 @@ export function publishing(harness: Harness): void {
     expect(letter!.value.byteLength).toBe(value.byteLength)
   })
 
+  test('takes what is brought back of a dead letter, if the topic does', async (context) => {
+    harness.needs('large-messages', context)
+    const client = await harness.client()
+    const topic = await harness.topic(client, { maxBytes: 3 * 1024 * 1024 })
+    const value = new Uint8Array(2 * 1024 * 1024)
+    const message = { topic, key: 'k', value, headers: {} }
+    await client.publish({ ...message, anySize: true })
+    expect((await harness.readAll(client, topic)).map((one) => one.value.byteLength)).toEqual([
+      value.byteLength,
+    ])
+    const small = await harness.topic(client)
+    await expectCode(
+      'message_too_large',
+      client.publish({ ...message, topic: small, value: new Uint8Array(8 * 1024 * 1024), anySize: true }),
+    )
+  })
+
   test('refuses a topic that does not exist, while others go on, and does not make it', async () => {
     const client = await harness.client()
     const topic = await harness.topic(client)
