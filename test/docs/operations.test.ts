@@ -44,6 +44,17 @@ test('what it says of other extractors, and of one partition, adds up too', () =
   expect(page).toContain(`the default flow has ${countsOf(usual, small)[1]}.`)
 })
 
+test('whoever stops a process leaves it more time than it takes to finish what is in hand', () => {
+  const longest = optionTable['llm-timeout'].default + 15
+  expect(page).toContain(`\`--llm-timeout\` (${optionTable['llm-timeout'].default} s) and 15 s`)
+  const files = ['docker-compose.yml', 'deploy/kubernetes.yaml'].map((name) => readFileSync(name, 'utf8'))
+  const periods = files.flatMap((text) => [
+    ...text.matchAll(/(?:stop_grace_period|terminationGracePeriodSeconds): (\d+)/g),
+  ])
+  expect(periods).toHaveLength(3)
+  for (const [line, seconds] of periods) expect(Number(seconds), line).toBeGreaterThan(longest)
+})
+
 test('options that the page names are there', () => {
   const flags = new Set([...page.matchAll(/`--([a-z-]+)[ `]/g)].map(([, name]) => name!))
   const other = ['all', 'id', 'size', 'time']
