@@ -1,7 +1,7 @@
 // The command line: one file a command. Exit codes: 0 well, 1 failed, 2 wrong usage; extract has more, see its file.
 import { existsSync, readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
-import { coded } from '../errors.ts'
+import { coded, type ErrorCode } from '../errors.ts'
 import { addCache } from './cache.ts'
 import { addCheck } from './check.ts'
 import { coloured } from './colour.ts'
@@ -20,6 +20,7 @@ import { addRun } from './run.ts'
 import { addStatus } from './status.ts'
 import { addTail } from './tail.ts'
 import { addTopics } from './topics.ts'
+import { usageError } from './usage.ts'
 
 // Two folders up from the sources, three from the build.
 const packageFile = ['../../package.json', '../../../package.json']
@@ -36,6 +37,8 @@ const program = new Command('graphmill')
   .showSuggestionAfterError()
   .configureHelp({ sortSubcommands: false })
   .exitOverride()
+  // Said below, as any other error.
+  .configureOutput({ outputError: () => undefined })
 
 const commands = [
   addExtract,
@@ -56,6 +59,13 @@ const commands = [
 ]
 for (const add of commands) add(program)
 
+const wrongUsage: readonly ErrorCode[] = [
+  'usage',
+  'configuration_invalid',
+  'broker_url_invalid',
+  'topic_name_invalid',
+]
+
 // Whoever reads our output may have had enough: that is no failure of ours.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error
@@ -66,13 +76,13 @@ try {
   readVariables(program, process.env)
   await program.parseAsync()
 } catch (thrown) {
-  if (thrown instanceof CommanderError) {
-    // commander has printed what is wrong, or the help that was asked for.
+  if (thrown instanceof CommanderError && (thrown.exitCode === 0 || thrown.code === 'commander.help')) {
+    // commander has printed the help; where nobody asked for it, a command is missing.
     process.exitCode = thrown.exitCode === 0 ? 0 : 2
   } else {
-    const error = coded(thrown)
+    const error = thrown instanceof CommanderError ? usageError(thrown) : coded(thrown)
     console.error(`${coloured('red', `graphmill: ${failureText(error)}`, process.stderr)}\n${error.remedy}`)
     if (error.code === 'unexpected' && error.cause instanceof Error) console.error(error.cause.stack)
-    process.exitCode = error.code === 'usage' || error.code === 'configuration_invalid' ? 2 : 1
+    process.exitCode = wrongUsage.includes(error.code) ? 2 : 1
   }
 }

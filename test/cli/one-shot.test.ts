@@ -190,6 +190,21 @@ describe('wrong usage exits 2', () => {
     expect(code).toBe(2)
   })
 
+  test.each<[string, string[], RegExp]>([
+    ['an address that names no broker', ['--broker', 'nonsense'], /names no broker.*\[broker_url_invalid\]/],
+    ['the native protocol of Pulsar', ['--broker', 'pulsar://127.0.0.1:6650'], /\[broker_url_invalid\]/],
+    [
+      'a workspace that can be part of no topic',
+      ['--broker', 'kafka://127.0.0.1:9', '--workspace', 'A'],
+      /\[topic_name_invalid\]/,
+    ],
+  ])('%s', async (_, args, said) => {
+    const { code, stdout, stderr } = await inTime(graphmill(['tail', 'chunk', ...args]))
+    expect(stderr).toMatch(said)
+    expect(stdout).toBe('')
+    expect(code).toBe(2)
+  })
+
   test('no file, and a command that there is not', async () => {
     const [none, command] = await Promise.all([graphmill(['extract']), graphmill(['extrakt', document])])
     expect(none.code).toBe(2)
