@@ -2,16 +2,16 @@
 import type { Config } from '../config/config.ts'
 import { GraphmillError } from '../errors.ts'
 import type { SpendingRow } from '../flow/spending.ts'
-import { type Budget, createBudget } from '../llm/budget.ts'
+import { createBudget } from '../llm/budget.ts'
 import type { Llm } from '../llm/llm.ts'
 import { costOf, type Prices, priceOf, readPrices } from '../llm/prices.ts'
 
 export const costOptions = ['prices', 'max-cost'] as const
 
-/** The limit of `--max-cost`. Throws `configuration_invalid` where it is no amount, or the model has no price. */
-export function budgetOf({ options }: Config, llm: Llm): Budget | undefined {
+/** The model, kept to `--max-cost`. Throws `configuration_invalid` where that is no amount, or the model has no price. */
+export function limitCost(llm: Llm, { options }: Config): Llm {
   // The offline model costs nothing.
-  if (options['max-cost'] === undefined || llm.provider === 'offline') return undefined
+  if (options['max-cost'] === undefined || llm.provider === 'offline') return llm
   const maxCost = Number(options['max-cost'])
   if (!(maxCost > 0))
     throw new GraphmillError(
@@ -24,7 +24,7 @@ export function budgetOf({ options }: Config, llm: Llm): Budget | undefined {
       'configuration_invalid',
       `max-cost needs a price of ${llm.model}: --prices ${llm.model}=IN/OUT, per million tokens.`,
     )
-  return createBudget({ maxCost, price })
+  return createBudget({ maxCost, price }).limit(llm)
 }
 
 /** Lines for the closing summary: calls by reason, and what they cost where any price is configured. */

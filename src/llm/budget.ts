@@ -2,7 +2,7 @@
 // expected to cost, and what this one is expected to cost, all fit; while calls in work stand against it, it waits for them.
 import { GraphmillError } from '../errors.ts'
 import { estimateTokens } from './governed.ts'
-import type { CompletionRequest, Usage } from './llm.ts'
+import type { CompletionEvent, CompletionRequest, Llm, Usage } from './llm.ts'
 import { costOf, type Price } from './prices.ts'
 import { unlessAborted } from './unless-aborted.ts'
 
@@ -10,20 +10,10 @@ export interface Budget {
   /** What was spent so far; where the server reports no tokens, what was expected. */
   readonly spent: number
   /**
-   * Resolves when the call may be made. Throws `cost_limit_reached` for one that might cost too much, and the signal's
-   * reason when it aborts.
+   * The same model, with every call waiting until it may be made. `stream` throws `cost_limit_reached` for a call that might
+   * cost too much.
    */
-  admit(request: CompletionRequest, signal: AbortSignal): Promise<Admission>
-}
-
-/** A call that may be made. Only the first word on how it ended counts. */
-export interface Admission {
-  /** The model has written so many more characters, thoughts among them. */
-  hear(characters: number): void
-  /** It came to its end, and this is what it used. */
-  settle(usage: Usage): void
-  /** It was refused or broke off: what was heard of it is paid for, and where that is nothing, it cost nothing. */
-  giveUp(): void
+  limit(llm: Llm): Llm
 }
 
 const charactersPerToken = 3.5
@@ -71,53 +61,60 @@ export function createBudget({
     return [...open, call].reduce((sum, each) => sum + expected(each), spent) <= maxCost
   }
 
-  function enter(call: OpenCall): Admission {
+  /** Resolves when the call may be made. */
+  async function admit(call: OpenCall, signal: AbortSignal): Promise<void> {
+    for (;;) {
+      signal.throwIfAborted()
+      if (fits(call)) break
+      if (open.size === 0)
+        throw new GraphmillError(
+          'cost_limit_reached',
+          `Another call might cost more than the limit of ${maxCost}.`,
+        )
+      await unlessAborted(changed.promise, signal)
+    }
     open.add(call)
+  }
 
-    function pay(usage: Usage): void {
-      const completionTokens = usage.completionTokens ?? call.characters / charactersPerToken
-      if (usage.promptTokens) density = Math.max(density, usage.promptTokens / call.promptTokens)
-      spent += cost(usage.promptTokens ?? density * call.promptTokens, completionTokens)
+  /** The call is over, however it ended: with what the server reports, where it came to its end. */
+  function leave(call: OpenCall, usage?: Usage): void {
+    if (!open.delete(call)) return
+    // Of a call that was refused nothing is heard, and it cost nothing.
+    if (usage || call.characters > 0) {
+      const completionTokens = usage?.completionTokens ?? call.characters / charactersPerToken
+      if (usage?.promptTokens) density = Math.max(density, usage.promptTokens / call.promptTokens)
+      spent += cost(usage?.promptTokens ?? density * call.promptTokens, completionTokens)
       longest = Math.max(longest, completionTokens)
       replies++
     }
-
-    function leave(usage: Usage | undefined): void {
-      if (!open.delete(call)) return
-      if (usage) pay(usage)
-      changed.resolve()
-      changed = Promise.withResolvers()
-    }
-
-    return {
-      hear(characters) {
-        call.characters += characters
-      },
-      settle: leave,
-      giveUp: () => leave(call.characters > 0 ? unreported : undefined),
-    }
+    changed.resolve()
+    changed = Promise.withResolvers()
   }
 
   return {
     get spent() {
       return spent
     },
-    async admit(request, signal) {
-      const { messages, sampling } = request
-      const promptTokens = Math.max(1, estimateTokens({ messages }))
-      const call = { promptTokens, maxTokens: sampling?.maxTokens, characters: 0 }
-      for (;;) {
-        signal.throwIfAborted()
-        if (fits(call)) return enter(call)
-        if (open.size === 0)
-          throw new GraphmillError(
-            'cost_limit_reached',
-            `Another call might cost more than the limit of ${maxCost}.`,
-          )
-        await unlessAborted(changed.promise, signal)
+    limit(llm) {
+      async function* stream(
+        request: CompletionRequest,
+        signal: AbortSignal,
+      ): AsyncGenerator<CompletionEvent> {
+        const { messages, sampling } = request
+        const promptTokens = Math.max(1, estimateTokens({ messages }))
+        const call: OpenCall = { promptTokens, maxTokens: sampling?.maxTokens, characters: 0 }
+        await admit(call, signal)
+        try {
+          for await (const event of llm.stream(request, signal)) {
+            if (event.type === 'end') leave(call, event.usage)
+            else call.characters += event.text.length
+            yield event
+          }
+        } finally {
+          leave(call)
+        }
       }
+      return { ...llm, stream, ready: (signal) => llm.ready(signal) }
     },
   }
 }
-
-const unreported: Usage = { promptTokens: null, completionTokens: null, totalTokens: null }

@@ -1,7 +1,6 @@
 // The model calls of one run: counted, added up, remembered for the cache, and answered from what was remembered as long as
 // the run asks the same. What is remembered is a call's whole text; a call that fails is not.
 import { GraphmillError } from '../errors.ts'
-import type { Admission, Budget } from '../llm/budget.ts'
 import { type CallReason, type RecordedCall, requestDigest } from '../llm/cache-entry.ts'
 import type { CompletionEvent, CompletionRequest, FinishReason, Llm, Usage } from '../llm/llm.ts'
 import { isOutputRefusal } from '../llm/output-refusal.ts'
@@ -20,8 +19,6 @@ export interface CallsOptions {
   readonly replayOnly?: boolean
   /** Given all calls so far whenever they are worth remembering. Default: nothing is remembered. */
   readonly remember?: (made: Remembered) => void
-  /** Refuses calls that might cost too much. Default: no limit. */
-  readonly budget?: Budget | undefined
 }
 
 /** How a call ended. */
@@ -36,7 +33,7 @@ export interface CallEnd {
 /** One call: read `events`, tell what was heard of them, then how it ended. */
 export interface Call {
   readonly events: AsyncIterable<CompletionEvent>
-  /** Thoughts are paid for as well, and not remembered. Default `content`. */
+  /** Of thoughts, only that there were some: they are not remembered. Default `content`. */
   hear(text: string, kind?: 'content' | 'reasoning'): void
   end(end: CallEnd): void
   /** It failed. A call whose prompt did not fit, or whose form the server does not take, does not count. */
@@ -51,8 +48,8 @@ export interface Calls {
   readonly model: string
   /** Whether the calls do without the server's own constraint; undefined: that is not known yet. */
   unaided: boolean | undefined
-  /** Waits for the budget, where there is one. Throws `cost_limit_reached`, and Diverged where the model must not be asked. */
-  open(request: CompletionRequest, reason: CallReason): Promise<Call>
+  /** Throws Diverged where the model must not be asked. */
+  open(request: CompletionRequest, reason: CallReason): Call
   /** The calls so far are worth remembering: the latest held an item, or was empty honestly. */
   keep(): void
   /** All calls, where they are worth remembering and not too much. */
@@ -61,8 +58,6 @@ export interface Calls {
   spent(): Spent[]
   /** Of all calls that came to an end. */
   usage(): Usage
-  /** The run is over, however it ended: what calls that broke off have cost is guessed, and nothing where nothing was heard. */
-  close(): void
 }
 
 /** A replay would have to ask the model. */
@@ -75,7 +70,6 @@ const mostRemembered = 4 * 1024 * 1024
 
 export function createCalls(options: CallsOptions): Calls {
   const { llm, signal, recorded = [], remember } = options
-  const admissions: Admission[] = []
   const done: RecordedCall[] = []
   const opened: OpenedCall[] = []
   let made = 0
@@ -112,11 +106,9 @@ export function createCalls(options: CallsOptions): Calls {
     get model() {
       return ended(opened)[0]?.model ?? llm.model
     },
-    async open(request, reason) {
+    open(request, reason) {
       const digest = remember || replaying ? requestDigest(request) : ''
       const old = known(digest)
-      const admission = old ? undefined : await options.budget?.admit(request, signal)
-      if (admission) admissions.push(admission)
       made++
       const own: OpenedCall = { reason: old ? 'cached' : reason, model: llm.model, characters: 0 }
       opened.push(own)
@@ -125,18 +117,15 @@ export function createCalls(options: CallsOptions): Calls {
         events: old ? replay(old) : llm.stream(request, signal),
         hear(more, kind = 'content') {
           own.characters += more.length
-          admission?.hear(more.length)
           if (digest === '' || kind === 'reasoning') return
           remembered += more.length
           if (remembered <= mostRemembered) text += more
         },
         end(end) {
-          admission?.settle(end.usage)
           own.end = end
           done.push({ digest, text, ...end, overflow: false })
         },
         fail(thrown) {
-          admission?.giveUp()
           if (isOutputRefusal(thrown)) made--
           if (!overflows(thrown)) return
           made--
@@ -158,9 +147,6 @@ export function createCalls(options: CallsOptions): Calls {
         completionTokens: sum(usages, 'completionTokens'),
         totalTokens: sum(usages, 'totalTokens'),
       }
-    },
-    close() {
-      for (const admission of admissions) admission.giveUp()
     },
   }
 }

@@ -103,8 +103,6 @@ async function* live(
     const spent = calls.spent().filter(({ reason }) => reason !== 'cached')
     if (spent.length > 0) options.onLost?.({ run, model: calls.model, spent })
     throw thrown
-  } finally {
-    calls.close()
   }
 }
 
@@ -158,8 +156,8 @@ async function* hear(chosen: ChosenForm, options: AskOptions, calls: Calls): Asy
 }
 
 function callsOf({ llm, limits, signal }: AskOptions, more: Partial<CallsOptions> | undefined): Calls {
-  const { maxCalls = defaultLimits.maxCalls, budget } = limits ?? {}
-  return createCalls({ llm, signal, maxCalls, budget, ...more })
+  const { maxCalls = defaultLimits.maxCalls } = limits ?? {}
+  return createCalls({ llm, signal, maxCalls, ...more })
 }
 
 function hearIn(form: ItemsForm, options: AskOptions, calls: Calls): AsyncGenerator<Heard, void> {

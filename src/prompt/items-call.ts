@@ -46,7 +46,7 @@ export async function* callForItems(
   findings: Findings,
   { request, reason, shown, lines }: ItemsCall,
 ): AsyncGenerator<Heard, Outcome> {
-  const made = await calls.open(request, reason)
+  const made = calls.open(request, reason)
   const parser = createItemsParser(form.schema, { ...form.parser, maxRecord })
   const guard = createRepetitionGuard()
   const before = { accepted: findings.accepted, rejected: findings.rejected }

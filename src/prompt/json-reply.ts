@@ -53,7 +53,7 @@ const maxReply = 4 * maxValue
 /** The run's model, each of its calls counted and remembered. */
 function calledThrough(calls: Calls): Llm {
   async function* stream(request: CompletionRequest): AsyncGenerator<CompletionEvent> {
-    const call = await calls.open(request, calls.spent().length === 0 ? 'first' : 'reask')
+    const call = calls.open(request, calls.spent().length === 0 ? 'first' : 'reask')
     let reasoned = false
     let blank = true
     let over = false

@@ -1,6 +1,5 @@
 // What the engine's ways of reading a reply have in common: what they are given, what they hear, and what is known at the end.
 import type { ResolvedMode } from '../llm/answer-modes.ts'
-import type { Budget } from '../llm/budget.ts'
 import type { CallReason } from '../llm/cache-entry.ts'
 import type { CompletionRequest, FinishReason, Usage } from '../llm/llm.ts'
 import type { RejectionInit } from '../messages/generated.ts'
@@ -15,8 +14,6 @@ export interface RunLimits {
   readonly maxContinuations: number
   /** Model calls of a run, those refused because the prompt did not fit not counted. Default 8. */
   readonly maxCalls: number
-  /** What the calls of the process may cost. Default: no limit. */
-  readonly budget?: Budget | undefined
 }
 
 export const defaultLimits: RunLimits = { maxContinuations: 3, maxCalls: 8 }

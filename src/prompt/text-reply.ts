@@ -4,7 +4,7 @@ import type { CallEnd } from './calls.ts'
 import { type Asking, type Heard, maxPart, nothing } from './reply.ts'
 
 export async function* hearText({ calls, request, terms }: Asking): AsyncGenerator<Heard, void> {
-  const call = await calls.open(request(terms), 'first')
+  const call = calls.open(request(terms), 'first')
   let reasoned = false
   let blank = true
   let end: CallEnd | undefined

@@ -1,132 +1,156 @@
+import { PassThrough } from 'node:stream'
 import { describe, expect, it } from 'vitest'
-import { type Admission, type Budget, createBudget } from '../../src/llm/budget.ts'
+import { GraphmillError } from '../../src/errors.ts'
+import { type Budget, createBudget } from '../../src/llm/budget.ts'
+import type { CompletionEvent, Sampling } from '../../src/llm/llm.ts'
 import { costOf, priceOf, readPrices } from '../../src/llm/prices.ts'
+import { noLlm } from '../support/flow.ts'
 
-const never = new AbortController().signal
-/** A prompt of about 100 tokens. */
-const request = { messages: [{ role: 'user' as const, content: 'x'.repeat(350) }] }
 const usage = { promptTokens: 100, completionTokens: 50, totalTokens: 150 }
 /** Such a call costs 200. */
 const price = { prompt: 1_000_000, completion: 2_000_000 }
 
-/** Another call is neither admitted nor refused now. */
-async function expectWaiting(budget: Budget): Promise<void> {
-  const stop = new AbortController()
-  const asking = budget.admit(request, stop.signal)
-  await new Promise(setImmediate)
-  stop.abort(new Error('it waits'))
-  await expect(asking).rejects.toThrow('it waits')
+/** A call with a prompt of about 100 tokens, that the test answers. */
+async function ask(
+  budget: Budget,
+  { sampling = {} as Sampling, signal = new AbortController().signal } = {},
+) {
+  const reply = new PassThrough({ objectMode: true })
+  let begun = false
+  const stream = (): AsyncIterable<CompletionEvent> => {
+    begun = true
+    return reply
+  }
+  const request = { messages: [{ role: 'user' as const, content: 'x'.repeat(350) }], sampling }
+  const over = (async () => {
+    for await (const _event of budget.limit({ ...noLlm, stream }).stream(request, signal));
+  })()
+  over.catch(() => undefined)
+  const looked = () => new Promise<void>((resolve) => setImmediate(resolve))
+  await looked()
+  return {
+    /** It was let through to the model. */
+    get begun() {
+      return begun
+    },
+    over,
+    async hear(characters: number, kind = 'content'): Promise<void> {
+      reply.write({ type: 'delta', kind, text: 'x'.repeat(characters) })
+      await looked()
+    },
+    async end(reported: object): Promise<void> {
+      reply.end({ type: 'end', finishReason: 'stop', usage: { ...usage, ...reported }, model: 'm', raw: {} })
+      await over
+    },
+    async fail(): Promise<void> {
+      reply.destroy(new GraphmillError('llm_unavailable', 'away'))
+      await expect(over).rejects.toMatchObject({ code: 'llm_unavailable' })
+    },
+  }
 }
+
+const refused = { code: 'cost_limit_reached', retry: 'never' }
 
 describe('a budget', () => {
   it('admits calls as long as another one fits, and not one more', async () => {
     const budget = createBudget({ maxCost: 1000, price })
-    let calls = 0
-    await expect(async () => {
-      for (;;) {
-        const admission = await budget.admit(request, never)
-        calls++
-        admission.settle(usage)
-        admission.settle(usage)
-        admission.giveUp()
-      }
-    }).rejects.toMatchObject({ code: 'cost_limit_reached', retry: 'never' })
-    expect(calls).toBe(4)
+    for (let n = 0; n < 4; n++) await (await ask(budget)).end(usage)
+    const fifth = await ask(budget)
+    await expect(fifth.over).rejects.toMatchObject(refused)
+    expect(fifth.begun).toBe(false)
     expect(budget.spent).toBe(800)
   })
 
   it('is kept however many ask at once', async () => {
     const budget = createBudget({ maxCost: 1000, price })
-    let calls = 0
-    const ask = async () => {
-      const admission = await budget.admit(request, never)
-      calls++
+    const calls = await Promise.all(Array.from({ length: 50 }, () => ask(budget)))
+    for (let open = calls; open.length > 0; ) {
+      open = calls.filter(({ begun }) => begun)
+      await Promise.all(open.map((call) => call.end(usage)))
+      calls.splice(0, calls.length, ...calls.filter((call) => !open.includes(call)))
       await new Promise(setImmediate)
-      admission.settle(usage)
     }
-    const asked = await Promise.allSettled(Array.from({ length: 50 }, ask))
-    expect(calls).toBe(4)
-    expect(asked.filter(({ status }) => status === 'rejected')).toHaveLength(46)
-    expect(budget.spent).toBeLessThanOrEqual(1000)
+    expect(calls).toHaveLength(46)
+    for (const { over } of calls) await expect(over).rejects.toMatchObject(refused)
+    expect(budget.spent).toBe(800)
   })
 
   it('admits one call at first, and with every reply one more at once', async () => {
     const budget = createBudget({ maxCost: 1_000_000, price })
-    const open: Admission[] = []
-    for (let n = 0; n < 100; n++) void budget.admit(request, never).then((admission) => open.push(admission))
+    let calls = await Promise.all(Array.from({ length: 100 }, () => ask(budget)))
     const together: number[] = []
     for (let round = 0; round < 5; round++) {
-      await new Promise(setImmediate)
+      const open = calls.filter(({ begun }) => begun)
       together.push(open.length)
-      for (const admission of open.splice(0)) admission.settle(usage)
+      calls = calls.filter((call) => !open.includes(call))
+      await Promise.all(open.map((call) => call.end(usage)))
+      await new Promise(setImmediate)
     }
     expect(together).toEqual([1, 2, 4, 8, 16])
   })
 
   it('takes a reply for no shorter than a part of its prompt, though those before were empty', async () => {
     const budget = createBudget({ maxCost: 1000, price })
-    const empty = { promptTokens: 100, completionTokens: 0, totalTokens: 100 }
-    for (let n = 0; n < 6; n++) (await budget.admit(request, never)).settle(empty)
+    for (let n = 0; n < 6; n++) await (await ask(budget)).end({ completionTokens: 0 })
     // 600 are spent: each of these is taken for 100 and a reply of 50.
-    await Promise.all([budget.admit(request, never), budget.admit(request, never)])
-    await expectWaiting(budget)
+    const calls = [await ask(budget), await ask(budget), await ask(budget)]
+    expect(calls.map(({ begun }) => begun)).toEqual([true, true, false])
   })
 
   it('takes a reply for as long as the longest so far, unless it has a limit', async () => {
     const budget = createBudget({ maxCost: 1200, price })
-    for (const completionTokens of [0, 200, 0])
-      (await budget.admit(request, never)).settle({ ...usage, completionTokens })
+    for (const completionTokens of [0, 200, 0]) await (await ask(budget)).end({ completionTokens })
     // 700 are spent, and such a reply would cost 100 and 480.
-    await expect(budget.admit(request, never)).rejects.toMatchObject({ code: 'cost_limit_reached' })
-    await budget.admit({ ...request, sampling: { maxTokens: 100 } }, never)
+    await expect((await ask(budget)).over).rejects.toMatchObject(refused)
+    expect((await ask(budget, { sampling: { maxTokens: 100 } })).begun).toBe(true)
   })
 
   it('counts what is heard of a call against the others, while it is in work', async () => {
     const budget = createBudget({ maxCost: 1000, price })
-    ;(await budget.admit(request, never)).settle({ ...usage, completionTokens: 0 })
-    const long = await budget.admit(request, never)
-    long.hear(350 * 3.5)
-    await expectWaiting(budget)
+    await (await ask(budget)).end({ completionTokens: 0 })
+    const long = await ask(budget)
+    await long.hear(250 * 3.5)
+    await long.hear(100 * 3.5, 'reasoning')
+    expect((await ask(budget)).begun).toBe(false)
   })
 
   it('learns from the server how many tokens a prompt has', async () => {
     const budget = createBudget({ maxCost: 1000, price })
-    ;(await budget.admit(request, never)).settle({ ...usage, promptTokens: 300, completionTokens: 0 })
-    // 300 are spent, and another one would cost 300 and a reply of 75: one fits, and not two.
-    const fitting = await budget.admit(request, never)
-    fitting.settle({ ...usage, promptTokens: 300, completionTokens: 0 })
-    await expect(budget.admit(request, never)).rejects.toMatchObject({ code: 'cost_limit_reached' })
+    const dense = { promptTokens: 300, completionTokens: 0 }
+    // Once 300 are spent, another one would cost 300 and a reply of 75: one fits, and not two.
+    await (await ask(budget)).end(dense)
+    await (await ask(budget)).end(dense)
+    await expect((await ask(budget)).over).rejects.toMatchObject(refused)
   })
 
   it('guesses what was not reported', async () => {
     const budget = createBudget({ maxCost: 1000, price })
-    const unknown = { promptTokens: null, completionTokens: null, totalTokens: null }
-    const admission = await budget.admit(request, never)
-    admission.hear(100)
-    admission.hear(75)
-    admission.settle(unknown)
+    const call = await ask(budget)
+    await call.hear(100)
+    await call.hear(75, 'reasoning')
+    await call.end({ promptTokens: null, completionTokens: null })
     expect(budget.spent).toBe(200)
   })
 
   it('charges nothing for a call of which nothing was heard, and what was heard of one that broke off', async () => {
     const budget = createBudget({ maxCost: 1000, price })
-    for (let n = 0; n < 100; n++) (await budget.admit(request, never)).giveUp()
+    for (let n = 0; n < 20; n++) await (await ask(budget)).fail()
     expect(budget.spent).toBe(0)
-    // None of them was a reply: the next one still goes alone.
-    const broken = await budget.admit(request, never)
-    await expectWaiting(budget)
-    broken.hear(175)
-    broken.giveUp()
+    const broken = await ask(budget)
+    // None of those was a reply: this one still goes alone.
+    expect((await ask(budget)).begun).toBe(false)
+    await broken.hear(175)
+    await broken.fail()
     expect(budget.spent).toBe(200)
   })
 
   it('lets who waits go when it is aborted', async () => {
     const budget = createBudget({ maxCost: 1000, price })
-    await budget.admit(request, never)
+    await ask(budget)
     const stop = new AbortController()
-    const waiting = budget.admit(request, stop.signal)
+    const waiting = await ask(budget, { signal: stop.signal })
     stop.abort(new Error('enough'))
-    await expect(waiting).rejects.toThrow('enough')
+    await expect(waiting.over).rejects.toThrow('enough')
   })
 })
 

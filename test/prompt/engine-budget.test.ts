@@ -21,9 +21,9 @@ describe('the budget of a run', () => {
   it.each(refusals)('is charged nothing for a call that the server refuses: %s', async (_name, error) => {
     const budget = createBudget({ maxCost: 100, price: byPrompt })
     for (let n = 0; n < 50; n++)
-      await expect(askAll(scriptedLlm([{ error }]), { limits: { budget } })).rejects.toBe(error)
+      await expect(askAll(budget.limit(scriptedLlm([{ error }])))).rejects.toBe(error)
     expect(budget.spent).toBe(0)
-    const { items } = await askAll(scriptedLlm([linesOf(2)]), { limits: { budget } })
+    const { items } = await askAll(budget.limit(scriptedLlm([linesOf(2)])))
     expect(items).toHaveLength(2)
     expect(budget.spent).toBe(10)
   })
@@ -33,7 +33,7 @@ describe('the budget of a run', () => {
     const llm = scriptedLlm([overflow, linesOf(1), linesOf(1, 1)])
     // Both halves fit, and not beside what the whole would have cost.
     const budget = createBudget({ maxCost: 35, price: byPrompt })
-    const { items } = await askAll(llm, { terms: { text: 'One. Two. Three. Four.' }, limits: { budget } })
+    const { items } = await askAll(budget.limit(llm), { terms: { text: 'One. Two. Three. Four.' } })
     expect(items).toHaveLength(2)
     expect(budget.spent).toBe(20)
   })
@@ -44,16 +44,16 @@ describe('the budget of a run', () => {
   ])('is charged for what a call wrote that broke off: %s', async (_name, written) => {
     const error = new GraphmillError('llm_unavailable', 'cut')
     const budget = createBudget({ maxCost: 1000, price: byReply })
-    await expect(askAll(scriptedLlm([{ ...written, error }]), { limits: { budget } })).rejects.toBe(error)
+    await expect(askAll(budget.limit(scriptedLlm([{ ...written, error }])))).rejects.toBe(error)
     expect(budget.spent).toBe(100)
   })
 
   it('is overrun by no more than the calls that were in work when the first long reply came', async () => {
     const budget = createBudget({ maxCost: 1000, price: byReply })
-    await askAll(scriptedLlm(['[]']), { limits: { budget } })
+    await askAll(budget.limit(scriptedLlm(['[]'])))
     const llm = scriptedLlm([linesOf(100)])
     const texts = Array.from({ length: 64 }, (_, n) => ({ text: `text ${n}` }))
-    const asked = await Promise.all(texts.map((terms) => askAll(llm, { terms, limits: { budget } })))
+    const asked = await Promise.all(texts.map((terms) => askAll(budget.limit(llm), { terms })))
     expect(llm.requests).toHaveLength(2)
     expect(asked.filter(({ end }) => end.incomplete === 'max_cost')).toHaveLength(62)
   })
