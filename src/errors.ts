@@ -169,7 +169,7 @@ const table = {
   document_empty: { retry: 'never', remedy: 'Give a document that holds text.' },
   // everything else
   configuration_invalid: { retry: 'operator', remedy: 'Mend the option or file that the message names.' },
-  usage: { retry: 'operator', remedy: 'See `graphmill --help`.' },
+  usage: { retry: 'operator', remedy: 'See `graphmill --help`, or `--help` behind the command.' },
   store_refused: {
     retry: 'operator',
     remedy: 'Check the address in --store, its credentials, and whether --store-protocol is what it takes.',

@@ -1,6 +1,6 @@
 // How the options of the table become flags of a command, and a command's flags the configuration.
-import { type Command, Option } from 'commander'
-import { type Config, readConfig, variableOf } from '../config/config.ts'
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Config, readConfig, suggest, variableOf } from '../config/config.ts'
 import { type OptionEntry, type OptionName, optionTable } from '../config/options.ts'
 import { GraphmillError } from '../errors.ts'
 
@@ -18,6 +18,14 @@ export function addOptions(command: Command, names: readonly OptionName[]): Comm
     command.addOption(option)
   }
   return command
+}
+
+/** An option that only one command has, and that takes one of these values. */
+export function choiceOption(flags: string, help: string, choices: readonly string[]): Option {
+  return new Option(flags, help).choices(choices).argParser((value) => {
+    if (choices.includes(value)) return value
+    throw new InvalidArgumentError(`Allowed choices are ${choices.join(', ')}.${suggest(value, choices)}`)
+  })
 }
 
 /**

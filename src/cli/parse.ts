@@ -1,27 +1,32 @@
 // `graphmill parse`: a model's reply, or JSON in a stream format, on standard input, as one JSON object on standard output.
 import { readFile } from 'node:fs/promises'
-import { type Command, Option } from 'commander'
+import type { Command } from 'commander'
 import { decodeText } from '../documents/read.ts'
 import { GraphmillError } from '../errors.ts'
 import { type Format, formats } from '../formats/format.ts'
 import { parseFormat } from '../formats/read-format.ts'
 import { parseReply, type ReplyType } from '../items/parse.ts'
 import { compileSchema } from '../items/validate.ts'
+import { choiceOption } from './options.ts'
 
 export function addParse(program: Command): void {
   program
     .command('parse')
     .description("read a model's reply on standard input and print what the items engine makes of it")
     .addOption(
-      new Option('--response-type <TYPE>', 'what was asked of the model')
-        .choices(['text', 'json', 'jsonl'])
-        .default('jsonl'),
+      choiceOption('--response-type <TYPE>', 'what was asked of the model', [
+        'text',
+        'json',
+        'jsonl',
+      ]).default('jsonl'),
     )
     .option('--schema <FILE>', 'JSON Schema of an item, or of the value for json')
     .addOption(
-      new Option('--format <FORMAT>', 'read JSON texts in this format by its own rules, not a reply')
-        .choices(formats)
-        .conflicts('responseType'),
+      choiceOption(
+        '--format <FORMAT>',
+        'read JSON texts in this format by its own rules, not a reply',
+        formats,
+      ).conflicts('responseType'),
     )
     .option('--strict', "the specification's plain line parser; for a format, nothing that it forbids")
     .action(async (options: ParseFlags) => {

@@ -1,11 +1,11 @@
 // `graphmill tail`: the messages of a topic as JSON lines, for people and for jq.
-import { type Command, Option } from 'commander'
+import type { Command } from 'commander'
 import { createSchemasTopic } from '../flow/schemas-topic.ts'
 import { onShutdown } from '../flow/shutdown.ts'
 import { createCodec } from '../messages/codec.ts'
 import { loadSchemas } from '../messages/registry.ts'
 import { brokerOptions, openBroker, openRegistry } from './broker.ts'
-import { addOptions, configOf } from './options.ts'
+import { addOptions, choiceOption, configOf } from './options.ts'
 import { show } from './show-message.ts'
 import { topicOf } from './topic-names.ts'
 
@@ -16,9 +16,7 @@ export function addTail(program: Command): void {
       'print the messages of a topic, one JSON object a line, and go on with new ones until stopped',
     )
     .argument('<role>', 'a role, such as chunk or triples, or the whole name of a topic')
-    .addOption(
-      new Option('--from <WHERE>', 'where to begin').choices(['earliest', 'latest']).default('latest'),
-    )
+    .addOption(choiceOption('--from <WHERE>', 'where to begin', ['earliest', 'latest']).default('latest'))
     .option('--until-end', 'stop at what is the end now')
     .action(async (role: string, flags: { from: 'earliest' | 'latest'; untilEnd?: boolean }) => {
       const config = configOf(command)

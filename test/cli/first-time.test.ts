@@ -40,11 +40,11 @@ const rowsOf = (stdout: string) =>
 
 describe('a typo gets a suggestion, and exit code 2', () => {
   test.each([
-    ['a command', ['extrat', 'x.txt'], /unknown command 'extrat'\s+\(Did you mean extract\?\)/],
+    ['a command', ['extrat', 'x.txt'], /Unknown command 'extrat'\. Did you mean extract\? \[usage\]/],
     [
       'a flag',
       ['extract', '--chunk-sise', '9', 'x.txt'],
-      /unknown option '--chunk-sise'\s+\(Did you mean --chunk-size\?\)/,
+      /Unknown option '--chunk-sise'\. Did you mean --chunk-size\? \[usage\]/,
     ],
     ['a processor', ['run', 'chunk-txt'], /no processor chunk-txt\. Did you mean chunk-text\? \[usage\]/],
     [
@@ -63,6 +63,17 @@ describe('a typo gets a suggestion, and exit code 2', () => {
       ['extract', '--format', 'turtel', 'x.txt'],
       /--format must be one of .*Did you mean turtle\?/,
     ],
+    [
+      'a choice of one command',
+      ['tail', 'chunk', '--from', 'erliest'],
+      /'erliest' is invalid\. Allowed choices are earliest, latest\. Did you mean earliest\? \[usage\]/,
+    ],
+    [
+      'a response type',
+      ['parse', '--response-type', 'jsnl'],
+      /Allowed choices are text, json, jsonl\. Did you mean jsonl\? \[usage\]/,
+    ],
+    ['a command of a group', ['topics', 'lagg'], /Unknown command 'lagg'\. Did you mean lag\? \[usage\]/],
   ])('%s', async (_, args, expected) => {
     const { code, stderr } = await graphmill(args, { cwd: folder })
     expect(stderr).toMatch(expected)
@@ -71,6 +82,22 @@ describe('a typo gets a suggestion, and exit code 2', () => {
 })
 
 describe('an error', () => {
+  test.each([
+    [['extract'], /^graphmill: Missing required argument 'files'\. \[usage\]\nSee `graphmill --help`/],
+    [['config', 'all'], /^graphmill: Too many arguments for 'config'\. .* \[usage\]\nSee `graphmill --help`/],
+    [['extract', '--model'], /^graphmill: Option '--model <NAME>' argument missing\. \[usage\]\nSee /],
+  ])('of the command line has a code and a next step: %j', async (args, expected) => {
+    const { code, stderr } = await graphmill(args, { cwd: folder })
+    expect(stderr).toMatch(expected)
+    expect(code).toBe(2)
+  })
+
+  test('of a variable that is no choice suggests one', async () => {
+    const { code, stderr } = await graphmill(['tail', 'chunk'], { env: { GRAPHMILL_FROM: 'erliest' } })
+    expect(stderr).toMatch(/GRAPHMILL_FROM: .* Did you mean earliest\? \[usage\]/)
+    expect(code).toBe(2)
+  })
+
   test('says what happened, its cause, its code and what to do', async () => {
     const [port] = await freePorts(1)
     const { code, stderr } = await graphmill(['tail', 'chunk', '--broker', `kafka://127.0.0.1:${port}`])

@@ -167,7 +167,7 @@ describe('wrong usage exits 2', () => {
       [],
       /OPENAI_BASE_URL or OPENAI_API_KEY.*OLLAMA_HOST.*--llm/,
     ],
-    ['a flag that there is not', configured, ['--modle', 'm'], /unknown option '--modle'\n.*--model/],
+    ['a flag that there is not', configured, ['--modle', 'm'], /Unknown option '--modle'\. .*--model/],
     [
       'an extractor that there is not',
       configured,
