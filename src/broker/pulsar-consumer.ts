@@ -70,8 +70,9 @@ export class PulsarMember {
 
   /** Waits, after `close`, until the server has let the member go: what it acked is settled, the rest is the group's again. */
   async released(): Promise<void> {
-    const deadline = Date.now() + leaveTimeoutMs
-    while (Date.now() < deadline && (await this.#isMember().catch(() => false))) await delay(leavePollMs)
+    const deadline = performance.now() + leaveTimeoutMs
+    while (performance.now() < deadline && (await this.#isMember().catch(() => false)))
+      await delay(leavePollMs)
   }
 
   /** Opens the socket again and again. */

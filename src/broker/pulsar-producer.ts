@@ -19,6 +19,7 @@ const frameTooLarge = 1009
 
 interface Entry {
   readonly message: OutgoingBytes
+  /** By `performance.now()`. */
   readonly deadline: number
   resolve(): void
   reject(error: GraphmillError): void
@@ -39,7 +40,7 @@ export class PulsarProducer {
   #nextContext = 1
   #socket: PulsarSocket | undefined
   #connecting: Promise<void> | undefined
-  #usedAt = Date.now()
+  #usedAt = performance.now()
   readonly #timer: NodeJS.Timeout
 
   constructor(endpoint: Endpoint, topic: string, onIdle: () => void) {
@@ -51,7 +52,7 @@ export class PulsarProducer {
   }
 
   publish(message: OutgoingBytes): Promise<void> {
-    this.#usedAt = Date.now()
+    this.#usedAt = performance.now()
     return new Promise((resolve, reject) => {
       this.#waiting.push({
         message,
@@ -200,7 +201,7 @@ export class PulsarProducer {
 
   /** Once a second: rejects what has waited too long, and closes what is of no use. */
   #tick(): void {
-    const now = Date.now()
+    const now = performance.now()
     if (this.#isEmpty()) {
       if (now - this.#usedAt < idleMs) return
       this.#onIdle()

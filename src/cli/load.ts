@@ -38,7 +38,7 @@ async function load(files: readonly string[], command: Command): Promise<number>
   const broker = await openBroker(config, shutdown.asked)
   const codec = createCodec(loadSchemas())
   const scope = { workspace, flow }
-  const circuits = createCircuits(() => systemClock.now())
+  const circuits = createCircuits()
   let failures = 0
   let loaded = 0
   try {

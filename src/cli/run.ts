@@ -91,7 +91,7 @@ async function runUntilStopped(
   const needsModel = processors.some(({ name }) => name === 'prompt' || name === 'text-completion')
   const log = createLogger(config.origins['log-level'] === 'default' ? 'info' : options['log-level'])
   const metrics = createMetrics()
-  const circuits = createCircuits(() => systemClock.now())
+  const circuits = createCircuits()
   const assembler = createAssembler({ fallback: undefined, needsModel, provenance: 'subgraph', log }, signal)
   const graceMs = options.drain === 'now' ? 0 : options['llm-timeout'] * 1000 + drainExtraMs
   const flows = createFlowSet(log, signal)

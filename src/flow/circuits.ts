@@ -24,7 +24,17 @@ interface Circuit {
   closed: AbortController
 }
 
-export function createCircuits(now: () => number, random: () => number = Math.random): Circuits {
+export interface CircuitsOptions {
+  /** Milliseconds from anywhere on, by a clock that nobody sets. Default `performance.now`. */
+  readonly now?: () => number
+  /** From 0 up to 1. Default `Math.random`. */
+  readonly random?: () => number
+}
+
+export function createCircuits({
+  now = () => performance.now(),
+  random = Math.random,
+}: CircuitsOptions = {}): Circuits {
   const circuits = new Map<string, Circuit>()
 
   return {

@@ -61,7 +61,7 @@ function measureReply(
   // A remembered run has started in another life.
   const live = part.run.startedAt >= takenAt
   if (live && (part.seq ?? 0) === 0 && (part.accepted ?? 0) > 0)
-    metrics.firstItem.observe(labels, (storedAt - part.run.startedAt) / 1000)
+    metrics.firstItem.observe(labels, Math.max(0, storedAt - part.run.startedAt) / 1000)
   if (part.endOfStream === false) return
   measureUsage(metrics, labels, part.usage)
   if (part.repaired) metrics.repaired.inc(labels, part.repaired)

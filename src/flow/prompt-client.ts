@@ -83,7 +83,7 @@ export class PromptClient {
     this.#options = { ...options, space, workspace, flow, lane, clock, ids }
     this.#codec = createCodec(loadSchemas())
     this.#schemas = createSchemasTopic(options.broker, this.#codec, space, options.registry)
-    this.#circuits = createCircuits(() => clock.now())
+    this.#circuits = createCircuits()
     const receiver = `client-${randomBytes(6).toString('hex')}`
     this.#replyTo = topicName({ space, class: 'response', role: 'prompt', receiver, workspace, flow })
   }

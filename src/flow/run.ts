@@ -76,7 +76,7 @@ export async function run(options: MillOptions, signal: AbortSignal): Promise<Mi
   const { clock = systemClock, ids = uuids, log = createLogger('warn') } = options
   const { governor = createGovernor(), prompts = await loadCatalogue() } = options
   const codec = options.codec ?? createCodec(loadSchemas())
-  const { circuits = createCircuits(() => clock.now()), metrics } = options
+  const { circuits = createCircuits(), metrics } = options
   metrics?.circuits(circuits.open)
   const schemas = createSchemasTopic(broker, codec, space, options.registry)
   const specs = flows.flatMap((flow) => topicsOf(processors, { ...flow, space }))

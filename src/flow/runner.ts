@@ -98,7 +98,7 @@ interface Hands {
 
 export function startRunner(options: RunnerOptions): Runner {
   const { broker, codec, clock, ids, metrics, space = 'gm' } = options
-  const circuits = options.circuits ?? createCircuits(() => clock.now())
+  const circuits = options.circuits ?? createCircuits()
   const stopping = new AbortController()
   const inHand = new Set<() => void>()
   /** The same, by the signal of whoever owns the delivery. */

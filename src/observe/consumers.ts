@@ -29,7 +29,7 @@ export interface ListedConsumer {
 }
 
 export interface ConsumersOptions {
-  /** Milliseconds since 1970. */
+  /** Milliseconds, from anywhere on. */
   readonly now: () => number
   /** How old a lag may be that is shown again, in milliseconds. Default 5,000. */
   readonly freshMs?: number

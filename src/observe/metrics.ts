@@ -34,7 +34,7 @@ export interface ConsumerMeter {
 /** TrustGraph's words: a message that is tried again was an error, too. */
 const statusOf = { ok: 'ok', retried: 'error', dead: 'error', dropped: 'dropped' } as const
 
-export function createMetrics(now: () => number = Date.now): FlowMetrics {
+export function createMetrics(now: () => number = () => performance.now()): FlowMetrics {
   const registry = new Registry()
   const registers = [registry]
   const labelNames = ['processor', 'consumer'] as const

@@ -193,7 +193,7 @@ export async function openExecution(
           yield text
         },
       }
-      const circuits = createCircuits(Date.now)
+      const circuits = createCircuits()
       const place = {
         broker,
         codec,

@@ -39,7 +39,7 @@ test('one workspace with 10,000 chunks does not starve another with 10', { timeo
   })
   const broker = createMemoryCluster().connect()
   const codec = createCodec(loadSchemas())
-  const circuits = createCircuits(() => clock.now())
+  const circuits = createCircuits({ now: () => clock.now() })
   const governor = createGovernor({ concurrency: 4 })
   const llm = createOpenAi({ baseUrl: server.url, model: 'test-model' })
   const over = new AbortController()

@@ -218,7 +218,7 @@ describe('what is counted of a consumer', () => {
 
   test('what is away', async () => {
     const metrics = createMetrics()
-    const circuits = createCircuits(() => Date.now())
+    const circuits = createCircuits()
     flow = await startFlow([worker(() => undefined)], { metrics, circuits })
     expect(await metricOf(metrics, 'graphmill_circuit_open')).toBe(undefined)
     circuits.failed('llm:openai x', new GraphmillError('llm_unavailable', 'It is away.'), 60_000)

@@ -26,7 +26,7 @@ const { parts } = await loadDocument(
   {
     broker,
     codec: createCodec(loadSchemas()),
-    circuits: createCircuits(() => Date.now()),
+    circuits: createCircuits(),
     clock: { now: () => Date.now() },
     ids: { next: () => crypto.randomUUID() },
     space: 'gm',
