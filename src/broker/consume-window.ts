@@ -14,7 +14,10 @@ import {
   takeNext,
 } from './partition-hold.ts'
 
-/** A partition with more than this in wait is full; it wants more when half of it is gone. */
+/**
+ * A partition with more than this in wait is full; it wants more when half of it is gone. It is half of what may be in flight
+ * where that is more: while a partition is full kafkajs waits for the others, and what waits must last for as long.
+ */
 const maxWaitingMessages = 2000
 const maxWaitingBytes = 2 * 1024 * 1024
 /** What setTimeout takes. */
@@ -48,6 +51,7 @@ export interface ConsumeWindow {
 /** `onChange` is called whenever something was settled, freed or let go. */
 export function createWindow(subscription: Subscription, onChange: () => void): ConsumeWindow {
   const { maxInFlight, ordering, maxBytes = defaultMaxHeldBytes } = subscription
+  const room = Math.max(1, maxInFlight / 2 / maxWaitingMessages)
   const holds = new Map<number, PartitionHold>()
   const sated = new Set<PartitionHold>()
   /** There was no room for their next message: no use to fetch it again before something was settled. */
@@ -124,7 +128,7 @@ export function createWindow(subscription: Subscription, onChange: () => void): 
   }
 
   function dropWaiting(hold: PartitionHold): void {
-    hold.fetched.length = 0
+    hold.fetched.clear()
     hold.ready.length = 0
     hold.behind.clear()
     heldBytes -= hold.waitingBytes
@@ -188,8 +192,8 @@ export function createWindow(subscription: Subscription, onChange: () => void): 
       const share = sated.has(hold) ? 0.5 : 1
       const waiting = hold.tracker.inFlight - hold.inHand.size
       const wants =
-        waiting < maxWaitingMessages * share &&
-        hold.waitingBytes < maxWaitingBytes * share &&
+        waiting < maxWaitingMessages * room * share &&
+        hold.waitingBytes < maxWaitingBytes * room * share &&
         heldBytes < maxBytes * share
       if (wants) sated.delete(hold)
       else sated.add(hold)

@@ -3,6 +3,7 @@
 import { GraphmillError } from '../errors.ts'
 import type { Delivery, ReadMessage, Subscription } from './broker.ts'
 import { createOffsetTracker, type OffsetTracker } from './offsets.ts'
+import { createQueue, type Queue } from './queue.ts'
 
 /** A message from the broker, with its offset as a number. */
 export interface Incoming {
@@ -29,7 +30,7 @@ export interface PartitionHold {
   /** Aborts when the partition goes to another member. */
   readonly lost: AbortController
   /** In the order of the partition; those whose key is busy are moved to `behind`. */
-  readonly fetched: Held[]
+  readonly fetched: Queue<Held>
   /** What waits for the message of its key before it, by key. A key is in here while one of its messages is in hand. */
   readonly behind: Map<string, Held[]>
   /** Freed by the message of their key before them: next to be handed out. */
@@ -48,7 +49,7 @@ export function createHold(partition: number, maxSettled: number): PartitionHold
     maxSettled,
     tracker: createOffsetTracker(maxSettled),
     lost: new AbortController(),
-    fetched: [],
+    fetched: createQueue(),
     behind: new Map(),
     ready: [],
     inHand: new Set(),

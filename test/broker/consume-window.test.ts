@@ -142,6 +142,18 @@ describe('the window of a consumer', () => {
     expect(window.next()).toBeDefined()
   })
 
+  test('asks for more before what may be in flight at once has come', () => {
+    const wait = (maxInFlight: number) => {
+      const window = windowOf({ maxInFlight })
+      window.own([0])
+      let offset = 0
+      for (; window.wants(0); offset += 500) window.offer(0, run(0, offset, 500), offset + 500)
+      return offset
+    }
+    expect(wait(100)).toBe(2000)
+    expect(wait(32_000)).toBe(16_000)
+  })
+
   test('hands out all that may be in flight where the messages of a member settle together', () => {
     const window = windowOf({ maxInFlight: 5000, ordering: 'member' })
     window.own([0])
