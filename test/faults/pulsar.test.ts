@@ -5,6 +5,7 @@ import { brokerSource } from '../support/brokers.ts'
 import { startLlmServer } from '../support/llm-server.ts'
 import { type PulsarServer, startPulsar } from '../support/pulsar-server.ts'
 import { type Outcome, type Site, undisturbed } from './execution.ts'
+import { ledgerReplicas } from './ledger-replicas.ts'
 import { calm, crashAndRestart, modelAway } from './scenarios.ts'
 import { secondAnswer } from './second-answer.ts'
 
@@ -41,6 +42,11 @@ describe.skipIf(!present)('faults, on Pulsar', { timeout: 120_000 }, () => {
       expect.hasAssertions()
     },
   )
+
+  test('the ledger says the same in the end while its replicas join, leave and are killed', async () => {
+    await ledgerReplicas(site)
+    expect.hasAssertions()
+  })
 
   test('a model that answers differently after a crash: nothing of either answer is lost, one is counted', async () => {
     await secondAnswer(site)
