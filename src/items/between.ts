@@ -1,6 +1,7 @@
 // What stands between records: prose, fences, list marks, comments, stop tokens and thinking are passed over and counted;
 // arrays and wrappers are seen through, so that their elements are records of their own.
 import {
+  asterisk,
   backslash,
   backtick,
   closeBrace,
@@ -22,12 +23,14 @@ import {
 import type { Cursor, Place } from './cursor.ts'
 import {
   type Ahead,
+  closesComment,
   longestTag,
   lookAhead,
   opensArray,
   opensEncoded,
   opensRecord,
   opensRoot,
+  opensString,
   tagAt,
 } from './noise.ts'
 import type { OpenRecord } from './open-record.ts'
@@ -52,7 +55,8 @@ export class Between {
   readonly #records: Records
   readonly #record: OpenRecord
   readonly #options: ScannerOptions
-  #mode: 'text' | 'comment' | 'thinking' | 'encoded' = 'text'
+  /** `comment` ends with its line, `block` where it is closed. */
+  #mode: 'text' | 'comment' | 'block' | 'thinking' | 'encoded' = 'text'
   #containers: Container[] = []
   /** Where the last containers begin that opened in a row; -1 after an element. */
   #rowStart = -1
@@ -60,7 +64,7 @@ export class Between {
   #proseLine = 0
   /** The last line with a fence: what else stands there is its info string. */
   #fenceLine = 0
-  /** The quote of the string in a container that is being passed over, or 0. */
+  /** The quote of the string that is being passed over, or 0. */
   #quote = 0
   #escaped = false
   #ignoredLine = 0
@@ -117,7 +121,7 @@ export class Between {
     this.#cursor.line++
     this.#quote = 0
     this.#escaped = false
-    if (this.#mode !== 'thinking') this.#mode = 'text'
+    if (this.#mode === 'comment' || this.#mode === 'encoded') this.#mode = 'text'
   }
 
   /** One character that is not white space; false to wait for more text. */
@@ -127,6 +131,8 @@ export class Between {
         return this.#quote === 0 ? this.#stepText(code) : this.#stepString(code)
       case 'comment':
         return this.#pass(1, false)
+      case 'block':
+        return this.#stepBlock(code)
       case 'thinking':
         return code === less ? this.#stepTag() : this.#pass(1, false)
       case 'encoded':
@@ -166,11 +172,17 @@ export class Between {
       case doubleQuote: {
         const encoded = this.#cursor.ahead(opensEncoded)
         if (encoded === 'wait') return false
-        if (encoded === 'no') break
-        this.#encoded = this.#cursor.place
-        this.#mode = 'encoded'
-        this.#cursor.position++
-        return true
+        if (encoded === 'yes') {
+          this.#encoded = this.#cursor.place
+          this.#mode = 'encoded'
+          this.#cursor.position++
+          return true
+        }
+        if (top) break
+        const string = this.#cursor.ahead(opensString)
+        if (string === 'wait') return false
+        if (string === 'yes') this.#quote = code
+        break
       }
     }
     if (top && (code === doubleQuote || (top.kind === openBrace && isQuote(code)))) this.#quote = code
@@ -253,10 +265,21 @@ export class Between {
     const next = store.code(position + 1)
     if (next < 0 && !complete) return false
     // `#1` is a list mark.
-    const comment = code === slash ? next === slash || next === 0x2a : next < 0x30 || next > 0x39
+    const block = code === slash && next === asterisk
+    const comment = code === slash ? next === slash || block : next < 0x30 || next > 0x39
     if (!comment) return this.#passProse()
-    this.#mode = 'comment'
-    return this.#pass(1, false)
+    // One that is not closed soon hides no more than its line.
+    const closes = block ? this.#cursor.ahead(closesComment) : 'no'
+    if (closes === 'wait') return false
+    this.#mode = closes === 'yes' ? 'block' : 'comment'
+    return this.#pass(block ? 2 : 1, false)
+  }
+
+  #stepBlock(code: number): boolean {
+    if (code !== asterisk || this.#cursor.store.code(this.#cursor.position + 1) !== slash)
+      return this.#pass(1, false)
+    this.#mode = 'text'
+    return this.#pass(2, false)
   }
 
   #stepFence(code: number): boolean {
@@ -269,7 +292,7 @@ export class Between {
     return this.#pass(3, false)
   }
 
-  /** In a string of a container, which ends with its line at the latest. */
+  /** In a string, which ends with its line at the latest. */
   #stepString(code: number): boolean {
     if (this.#escaped) this.#escaped = false
     else if (code === backslash) this.#escaped = true
@@ -295,8 +318,8 @@ export class Between {
 
   #passProse(): boolean {
     const top = this.#containers.at(-1)
-    // A wrapper's own keys and values are neither items nor prose.
-    if (top && top.level > 0) {
+    // A wrapper's own keys and values are neither items nor prose; what stands in its arrays is.
+    if (top?.kind === openBrace) {
       this.#cursor.position++
       return true
     }

@@ -50,18 +50,36 @@ export function opensEncoded(after: string, complete: boolean): Ahead {
     const code = after.charCodeAt(index)
     if (code === 0x0a) return 'no'
     if (isSpace(code)) continue
-    if (!brace) {
-      if (code !== 0x7b) return 'no'
-      brace = true
-    } else if (code !== 0x5c) return 'no'
-    else {
+    if (code === 0x5c) {
       const escaped = after[index + 1]
-      if (escaped === '"') return 'yes'
       if (escaped === undefined) break
+      if (escaped === '"') return brace ? 'yes' : 'no'
       if (!'nrt'.includes(escaped)) return 'no'
       index++
-    }
+    } else if (brace || code !== 0x7b) return 'no'
+    else brace = true
   }
+  return complete || after.length >= lookAhead ? 'no' : 'wait'
+}
+
+/**
+ * Whether a `"`, followed by `after`, begins a string that ends on its line as a value does: before a comma or the line's end.
+ * A long one is, for a record would have brought a quote by then.
+ */
+export function opensString(after: string, complete: boolean): Ahead {
+  const undecided: Ahead = after.length >= lookAhead ? 'yes' : complete ? 'no' : 'wait'
+  const end = /^(?:[^"\\\n]|\\.)*/.exec(after)?.[0].length ?? 0
+  const rest = after.slice(end)
+  if (rest === '' || rest === '\\') return undecided
+  if (!rest.startsWith('"')) return 'no'
+  const next = /^"[^\S\n]*(.|\n)/.exec(rest)?.[1]
+  if (next === undefined) return complete ? 'yes' : undecided
+  return next === '\n' || next === ',' ? 'yes' : 'no'
+}
+
+/** Whether a comment that a slash and `after` open is closed. */
+export function closesComment(after: string, complete: boolean): Ahead {
+  if (after.includes('*/', 1)) return 'yes'
   return complete || after.length >= lookAhead ? 'no' : 'wait'
 }
 

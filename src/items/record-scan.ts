@@ -28,8 +28,8 @@ export type Stop = 'text' | 'head' | 'element' | 'closed' | 'deep'
  */
 export type LineState = 'closes' | 'breaks' | 'legal'
 
-/** Arrays this deep in a record, counted from the record itself as 1, may be what a wrapper wraps. */
-export const wrapperDepth = 3
+/** Arrays so deep, the record itself being 1, may be what a wrapper wraps: three keys down, as in `{"a":{"b":{"items":[`. */
+export const wrapperDepth = 4
 
 const Token = {
   none: 0,

@@ -6,6 +6,7 @@ import { readRecord, restoreDigits } from './record.ts'
 import { TextStore } from './text-store.ts'
 import { defaultMaxDepth } from './tolerant.ts'
 import type { ItemSchema } from './validate.ts'
+import { isObject } from './value.ts'
 
 /** What Python's `str.strip` takes away: unlike JavaScript's `trim` U+001C-001F and U+0085, but not U+FEFF. */
 const edge = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/
@@ -45,7 +46,7 @@ export function createStrictParser(schema: ItemSchema | undefined, options: Item
       reject(reading.reason, text, reading.message)
       return
     }
-    const error = schema?.check(reading.value)
+    const error = schema && (isObject(reading.value) ? schema.check(reading.value) : 'It is not an object.')
     if (error !== undefined) {
       reject('schema', text, error)
       return

@@ -57,6 +57,8 @@ class Collector implements Records {
   readonly #schema: ItemSchema | undefined
   readonly #read: ReadOptions
   readonly #options: TolerantOptions
+  /** What holds it may be the wrapper that is expected. */
+  readonly #rootKey: string | undefined
   /** The last text that was not exact, and what JSON.parse threw for it, if it did. */
   #refused: { readonly text: string; readonly thrown: unknown } = nothing
   #events: ItemEvent[] | undefined
@@ -65,6 +67,7 @@ class Collector implements Records {
     this.#schema = schema
     this.#read = read
     this.#options = options
+    this.#rootKey = options.root?.slice(1)
   }
 
   drain(): readonly ItemEvent[] {
@@ -95,7 +98,8 @@ class Collector implements Records {
     }
     const depth = this.#read.maxDepth
     const plain = isPlainlyWellFormed(text) && (isPlain(value) || inspect(value, depth, true) === 0)
-    if (!plain || (this.#schema ? !this.#schema.test(value) : isEmptyWrapper(value, undefined))) {
+    const rooted = this.#rootKey !== undefined && Object.hasOwn(value, this.#rootKey)
+    if (!plain || rooted || (this.#schema ? !this.#schema.test(value) : isEmptyWrapper(value, undefined))) {
       this.#refused = { text, thrown: undefined }
       return false
     }

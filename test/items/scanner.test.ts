@@ -14,6 +14,7 @@ const schemas = [
   compileSchema({ type: 'object', properties: { e: { type: 'string' }, d: { type: 'string' } } }),
 ]
 const anySchema = fc.constantFrom(...schemas)
+const anyRoot = fc.constantFrom({}, { root: '/items' } as const)
 
 describe('every split of a reply', () => {
   test('gives the same events', () => {
@@ -39,9 +40,9 @@ describe('every split of a reply', () => {
 
   test('gives the same events as reading every record slowly', () => {
     fc.assert(
-      fc.property(cutAnywhere(reply), anySchema, ({ whole, pieces }, schema) => {
-        const slow = () => createTolerantParser(schema, { wholeRecords: false })
-        const expected = feed(createTolerantParser(schema, {}), [whole])
+      fc.property(cutAnywhere(reply), anySchema, anyRoot, ({ whole, pieces }, schema, root) => {
+        const slow = () => createTolerantParser(schema, { ...root, wholeRecords: false })
+        const expected = feed(createTolerantParser(schema, root), [whole])
         expect(feed(slow(), [whole])).toStrictEqual(expected)
         expect(feed(slow(), pieces)).toStrictEqual(expected)
       }),

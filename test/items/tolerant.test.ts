@@ -124,12 +124,13 @@ describe('a wrapper', () => {
     expect(parse(`{"e":"x","d":[\n${a},\n${b}\n]}\n${c}`).items).toStrictEqual([item, C])
   })
 
-  test('holds its array at most three deep', () => {
-    expect(parse(`{"a":{"b":[${a}]}}`).items).toStrictEqual([A])
-    expect(parse(`{"a":{"b":{"c":[${a}]}}}`)).toMatchObject({
-      items: [],
-      rejected: [['schema', 1, expect.any(String)]],
-    })
+  test('holds its array at most three keys down', () => {
+    for (const open of ['{"items":[', '{"a":{"items":[', '{"a":{"b":{"items":[', '{"a":{"items":[[']) {
+      const close = [...open].reverse().flatMap((each) => (each === '{' ? ['}'] : each === '[' ? [']'] : []))
+      expect(parse(`${open}${a},${b}${close.join('')}`).items).toStrictEqual([A, B])
+    }
+    const deeper = `{"a":{"b":{"c":{"items":[${a}]}}}}`
+    expect(parse(deeper)).toMatchObject({ items: [], rejected: [['schema', 1, deeper]] })
   })
 
   test('gives up what fails in it as rejected', () => {
