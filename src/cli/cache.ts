@@ -2,6 +2,7 @@
 import type { Command } from 'commander'
 import { addOptions, configOf } from './options.ts'
 import { cacheOptions, openReplies } from './replies.ts'
+import { printTable } from './table.ts'
 
 export function addCache(program: Command): void {
   const group = program
@@ -11,12 +12,15 @@ export function addCache(program: Command): void {
     .command('stats')
     .description('print how many runs are remembered, and how much room they take')
     .action(async () => {
-      const cache = openReplies(configOf(stats))
+      const config = configOf(stats)
+      const cache = openReplies(config)
       const { entries, bytes, oldest } = await cache.stats()
+      const since = oldest === undefined ? null : new Date(oldest).toISOString()
+      if (config.options.json) return printTable([{ folder: cache.dir, entries, bytes, oldest: since }], true)
       console.log(`folder   ${cache.dir}`)
       console.log(`entries  ${entries}`)
       console.log(`bytes    ${bytes}`)
-      console.log(`oldest   ${oldest === undefined ? 'none' : new Date(oldest).toISOString()}`)
+      console.log(`oldest   ${since ?? 'none'}`)
     })
   const clear = group
     .command('clear')
@@ -27,5 +31,6 @@ export function addCache(program: Command): void {
       await cache.clear()
       console.log(`${entries} ${entries === 1 ? 'entry' : 'entries'} removed from ${cache.dir}`)
     })
-  for (const command of [stats, clear]) addOptions(command, cacheOptions)
+  addOptions(stats, [...cacheOptions, 'json'])
+  addOptions(clear, cacheOptions)
 }

@@ -52,6 +52,11 @@ export function estimator(estimate: Estimate) {
 
 const charactersPerToken = 3.5
 
+/** What `--dry-run` prints with `--json`; the cost is null where the model has no price. */
+export function estimateRow(estimate: Estimate, chunks: number, price: Price | undefined): object {
+  return { chunks, ...estimate, cost: costOf(estimate, price) }
+}
+
 /** What `--dry-run` prints. */
 export function estimateLines(estimate: Estimate, chunks: number, price: Price | undefined): string[] {
   const { requests, remembered, promptTokens, completionTokens } = estimate

@@ -24,7 +24,7 @@ import type { TripleStore } from '../rdf/store.ts'
 import { type Assembly, announceModel, createAssembler, findProcessors } from './assembly.ts'
 import { coloured } from './colour.ts'
 import { costLines, costOptions, limitCost } from './cost.ts'
-import { type Estimate, estimateLines, estimator, newEstimate } from './dry-run.ts'
+import { type Estimate, estimateLines, estimateRow, estimator, newEstimate } from './dry-run.ts'
 import { failureText } from './failure.ts'
 import { type ChunkLimit, limitChunks } from './limit.ts'
 import { ontologyOptions } from './ontologies.ts'
@@ -62,6 +62,7 @@ export function addExtract(program: Command): void {
     ...replyOptions,
     ...costOptions,
     'dry-run',
+    'json',
     'limit',
     'resume',
     'chunk-size',
@@ -150,7 +151,8 @@ async function extract(files: readonly string[], config: Config): Promise<number
   const lines = limited ? [`limited    to the first ${options.limit} chunks; the rest was left out`] : []
   if (estimate) {
     for (const line of lines) say(line)
-    return reportEstimate(estimate, documents, priceOf(assembly.llm.model, prices))
+    const price = priceOf(assembly.llm.model, prices)
+    return reportEstimate(estimate, documents, { price, json: options.json })
   }
   lines.push(...summaryLines(documents, failed, (assembly.clock.now() - started) / 1000))
   for (const line of lines) say(painted(line))
@@ -171,10 +173,13 @@ const nowhere: TripleStore = { write: async () => undefined, close: async () => 
 function reportEstimate(
   estimate: Estimate,
   documents: readonly DocumentStatus[],
-  price: Price | undefined,
+  { price, json }: { readonly price: Price | undefined; readonly json: boolean },
 ): number {
   const chunks = documents.reduce((sum, document) => sum + document.chunks, 0)
-  for (const line of estimateLines(estimate, chunks, price)) process.stdout.write(`${line}\n`)
+  const lines = json
+    ? [JSON.stringify(estimateRow(estimate, chunks, price))]
+    : estimateLines(estimate, chunks, price)
+  for (const line of lines) process.stdout.write(`${line}\n`)
   return documents.some(({ state }) => state === 'failed') ? 4 : 0
 }
 

@@ -61,6 +61,15 @@ describe('extract', () => {
     expect(dry.stdout).toMatch(
       /chunks +\d+\nrequests +\d+\ntokens +about \d+ in, \d+ out\ncost +about 0\.\d+\n/,
     )
+    const row = JSON.parse((await extract('--dry-run', '--json', ...prices)).stdout) as Record<string, number>
+    expect(dry.stdout).toContain(`requests   ${row['requests']}\n`)
+    expect(dry.stdout).toContain(`about ${row['promptTokens']} in, ${row['completionTokens']} out`)
+    expect(row).toMatchObject({
+      remembered: 0,
+      cost: expect.closeTo(Number(/0\.\d+/.exec(dry.stdout)![0]), 3),
+    })
+    const unpriced = await extract('--dry-run', '--json')
+    expect(JSON.parse(unpriced.stdout)).toMatchObject({ chunks: row['chunks'], cost: null })
     expect((await extract('--dry-run')).stdout).toMatch(/cost +unknown/)
     expect(calls()).toBe(before)
     await extract()
@@ -116,6 +125,9 @@ describe('cache', () => {
     const { stdout } = await command(['cache', 'stats'])
     const entries = Number(/entries +(\d+)/.exec(stdout)![1])
     expect(entries).toBeGreaterThan(10)
+    const row = JSON.parse((await command(['cache', 'stats', '--json'])).stdout) as Record<string, unknown>
+    expect(row).toMatchObject({ entries, folder: expect.any(String), bytes: expect.any(Number) })
+    expect(new Date(row['oldest'] as string).getTime()).toBeGreaterThan(Date.now() - 600_000)
     expect((await command(['cache', 'clear'])).stdout).toContain(`${entries} entries removed`)
     expect((await command(['cache', 'stats'])).stdout).toMatch(/entries +0\n/)
   })
