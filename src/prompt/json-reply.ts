@@ -1,10 +1,10 @@
 // The reply to a json prompt: one checked value. An unusable reply is asked for once more; then that is the end of it.
 import { GraphmillError } from '../errors.ts'
-import { answerJson } from '../llm/answer-json.ts'
+import { answerJson, type JsonAnswer } from '../llm/answer-json.ts'
 import { withoutServer } from '../llm/answer-path.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm/llm.ts'
 import { type Calls, noUsage } from './calls.ts'
-import { type Asking, type Heard, maxPart, nothing } from './reply.ts'
+import { type Asking, type Heard, maxPart, nothing, unpaid } from './reply.ts'
 
 /** The largest value as JSON text, in characters: it must fit one message. */
 const maxValue = 2 * maxPart
@@ -16,16 +16,22 @@ export async function* hearJson({
   terms,
   signal,
 }: Asking): AsyncGenerator<Heard, void> {
-  const answer = await answerJson({
-    ...request(terms),
-    llm: calledThrough(calls),
-    schema: prompt.jsonSchema,
-    mode: prompt.outputMode,
-    unaided: calls.unaided,
-    reask: 1,
-    maxCharacters: maxReply,
-    signal,
-  })
+  let answer: JsonAnswer
+  try {
+    answer = await answerJson({
+      ...request(terms),
+      llm: calledThrough(calls),
+      schema: prompt.jsonSchema,
+      mode: prompt.outputMode,
+      unaided: calls.unaided,
+      reask: 1,
+      maxCharacters: maxReply,
+      signal,
+    })
+  } catch (thrown) {
+    yield { type: 'end', end: unpaid(thrown, calls) }
+    return
+  }
   const json = JSON.stringify(answer.value)
   if (json.length > maxValue)
     throw new GraphmillError('reply_not_json', `The value is longer than ${maxValue} characters.`)

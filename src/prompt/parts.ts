@@ -3,7 +3,10 @@
 import { collect, gather } from './gather.ts'
 import { type Heard, maxPart, type ReplyEnd } from './reply.ts'
 
-/** A part of a reply: text for text prompts, JSON text for json prompts, a JSON array for jsonl prompts. The last one has `end`. */
+/**
+ * A part of a reply: text for text prompts, JSON text for json prompts, or nothing where there is no value, a JSON array for
+ * jsonl prompts. The last one has `end`.
+ */
 export interface Part {
   readonly text?: string
   readonly object?: string
@@ -79,8 +82,9 @@ function partMaker(kind: PartKind): (pieces: readonly Heard[]) => Part {
       if (piece.type === 'end') end = piece.end
     }
     const counts = end ? { accepted: end.accepted, rejected: end.rejected, end } : { accepted, rejected }
-    if (kind === 'text') return { text: texts.join(''), ...counts }
-    if (kind === 'json') return { object: texts.join(''), ...counts }
+    const text = texts.join('')
+    if (kind === 'text') return { text, ...counts }
+    if (kind === 'json') return { ...(text !== '' && { object: text }), ...counts }
     return { object: `[${texts.filter((text) => text !== '').join(',')}]`, ...counts }
   }
 }

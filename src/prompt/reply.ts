@@ -1,4 +1,5 @@
 // What the engine's ways of reading a reply have in common: what they are given, what they hear, and what is known at the end.
+import { GraphmillError } from '../errors.ts'
 import type { ResolvedMode } from '../llm/answer-modes.ts'
 import type { CallReason } from '../llm/cache-entry.ts'
 import type { CompletionRequest, FinishReason, Usage } from '../llm/llm.ts'
@@ -91,3 +92,21 @@ export const nothing = {
   cause: undefined,
   outputMode: undefined,
 } as const satisfies Partial<ReplyEnd>
+
+/**
+ * The end of a text or a value that was not asked for because of the cost limit: partial, for another time. Throws what else
+ * was thrown.
+ */
+export function unpaid(thrown: unknown, calls: Calls): ReplyEnd {
+  if (!(thrown instanceof GraphmillError) || thrown.code !== 'cost_limit_reached') throw thrown
+  return {
+    ...nothing,
+    finishReason: 'stop',
+    usage: calls.usage(),
+    spent: calls.spent(),
+    model: calls.model,
+    truncated: true,
+    incomplete: 'max_cost',
+    cause: { type: thrown.code, message: thrown.message },
+  }
+}

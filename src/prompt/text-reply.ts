@@ -1,7 +1,7 @@
 // The reply to a text prompt: what the model writes, as it writes it.
 import { GraphmillError } from '../errors.ts'
 import type { CallEnd } from './calls.ts'
-import { type Asking, type Heard, maxPart, nothing } from './reply.ts'
+import { type Asking, type Heard, maxPart, nothing, unpaid } from './reply.ts'
 
 export async function* hearText({ calls, request, terms }: Asking): AsyncGenerator<Heard, void> {
   const call = calls.open(request(terms), 'first')
@@ -22,7 +22,8 @@ export async function* hearText({ calls, request, terms }: Asking): AsyncGenerat
     }
   } catch (thrown) {
     call.fail(thrown)
-    throw thrown
+    yield { type: 'end', end: unpaid(thrown, calls) }
+    return
   }
   if (!end) throw new GraphmillError('llm_response_invalid', 'The reply had no end.')
   call.end(end)

@@ -1,8 +1,13 @@
 // What calls cost that are made in a run, and what a run makes of it when the limit is reached.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { GraphmillError } from '../../src/errors.ts'
 import { createBudget } from '../../src/llm/budget.ts'
-import { askAll, linesOf } from '../support/asking.ts'
+import { openCache } from '../../src/llm/cache.ts'
+import type { AskOptions, LostRun } from '../../src/prompt/engine.ts'
+import { askAll, linesOf, testPrompt } from '../support/asking.ts'
 import { type ScriptedReply, scriptedLlm } from '../support/scripted-llm.ts'
 
 /** Only what is written costs: one a token. */
@@ -58,3 +63,67 @@ describe('the budget of a run', () => {
     expect(asked.filter(({ end }) => end.incomplete === 'max_cost')).toHaveLength(62)
   })
 })
+
+describe('a run that the cost limit stops', () => {
+  const kinds = (['text', 'json', 'jsonl'] as const).map((kind) => [kind, linesOf(1)] as const)
+
+  it.each(kinds)('is partial for another time, and gives nothing: %s', async (responseType, reply) => {
+    const prompt = testPrompt({ responseType })
+    const broke = createBudget({ maxCost: 1, price: byPrompt })
+    await withCache(async (cache) => {
+      const llm = scriptedLlm([reply])
+      const { parts, items, text, end } = await askAll(broke.limit(llm), { prompt, cache })
+      expect(llm.requests).toHaveLength(0)
+      expect([parts.length, items, text]).toEqual([1, [], ''])
+      expect(end).toMatchObject({ incomplete: 'max_cost', truncated: true, accepted: 0, spent: [] })
+      expect(end.cause?.type).toBe('cost_limit_reached')
+      const rich = createBudget({ maxCost: 1000, price: byPrompt })
+      const { end: later } = await askAll(rich.limit(llm), { prompt, cache })
+      expect(llm.requests).toHaveLength(1)
+      expect(later.incomplete).toBeUndefined()
+    })
+  })
+
+  it('keeps what was found before it, and says what that has cost', async () => {
+    const budget = createBudget({ maxCost: 60, price: byReply })
+    const llm = scriptedLlm([{ text: linesOf(3), finish: 'length' }, linesOf(3, 3)])
+    const { items, end } = await askAll(budget.limit(llm))
+    expect(items).toHaveLength(3)
+    expect(end).toMatchObject({ incomplete: 'max_cost', truncated: true, accepted: 3 })
+    expect(end.spent).toMatchObject([{ reason: 'first', calls: 1 }])
+  })
+
+  it('is partial too where a json reply cannot be asked for again', async () => {
+    const prompt = testPrompt({ responseType: 'json' })
+    const budget = createBudget({ maxCost: 60, price: byReply })
+    const llm = scriptedLlm(['There is no JSON here, nor was there ever, and that is all. '.repeat(3), '{}'])
+    const { items, end } = await askAll(budget.limit(llm), { prompt })
+    expect(llm.requests).toHaveLength(1)
+    expect(items).toEqual([])
+    expect(end).toMatchObject({ incomplete: 'max_cost', spent: [{ reason: 'first', calls: 1 }] })
+  })
+})
+
+describe('a run that fails', () => {
+  it('says that a call broke off amid its thoughts, which are paid for', async () => {
+    const error = new GraphmillError('llm_unavailable', 'cut')
+    for (const responseType of ['text', 'json', 'jsonl'] as const) {
+      const lost: LostRun[] = []
+      const llm = scriptedLlm([{ reasoning: 'Let me think.', error }])
+      const prompt = testPrompt({ responseType })
+      await expect(askAll(llm, { prompt, onLost: (run) => lost.push(run) })).rejects.toBe(error)
+      expect(lost.map(({ spent }) => spent)).toEqual([
+        [{ reason: 'first', model: 'scripted', calls: 1, promptTokens: null, completionTokens: null }],
+      ])
+    }
+  })
+})
+
+async function withCache(work: (cache: NonNullable<AskOptions['cache']>) => Promise<void>): Promise<void> {
+  const dir = await mkdtemp(join(tmpdir(), 'graphmill-cache-'))
+  try {
+    await work({ replies: openCache({ dir }), workspace: 'w' })
+  } finally {
+    await rm(dir, { recursive: true, force: true })
+  }
+}
