@@ -4,14 +4,13 @@ import type { Broker } from '../broker/broker.ts'
 import type { Config } from '../config/config.ts'
 import { coded } from '../errors.ts'
 import { outputRoute } from '../flow/ports.ts'
-import { createSchemasTopic } from '../flow/schemas-topic.ts'
+import { createSchemasTopic, decodeEntry } from '../flow/schemas-topic.ts'
 import { onShutdown } from '../flow/shutdown.ts'
 import { createCodec } from '../messages/codec.ts'
-import type { Message } from '../messages/envelope.ts'
 import { loadSchemas } from '../messages/registry.ts'
 import { brokerOptions, openBroker } from './broker.ts'
 import { addOptions, configOf } from './options.ts'
-import { readToEnd } from './read-to-end.ts'
+import { passOver, readToEnd } from './read-to-end.ts'
 import { printTable } from './table.ts'
 
 interface Row {
@@ -53,8 +52,9 @@ async function countRejected(broker: Broker, { options }: Config, signal: AbortS
   const counted = new Set<string>()
   try {
     for await (const entry of readToEnd(broker, topic, signal)) {
-      const { id, payload } = (await schemas.decode(entry, signal)) as Message<'Rejected'>
-      if (counted.has(id)) continue
+      const message = await decodeEntry(entry, 'Rejected', { schemas, signal, onUnreadable: passOver })
+      if (!message || counted.has(message.id)) continue
+      const { id, payload } = message
       counted.add(id)
       for (const { reason } of payload.items) {
         const key = JSON.stringify([payload.promptId, payload.model, reason])

@@ -5,7 +5,7 @@ import type { Broker, ReadMessage } from '../broker/broker.ts'
 import type { Config } from '../config/config.ts'
 import { coded, GraphmillError } from '../errors.ts'
 import { outputRoute } from '../flow/ports.ts'
-import { createSchemasTopic } from '../flow/schemas-topic.ts'
+import { createSchemasTopic, decodeEntry } from '../flow/schemas-topic.ts'
 import { onShutdown } from '../flow/shutdown.ts'
 import { isNewer } from '../flow/status-shelf.ts'
 import { readPrices } from '../llm/prices.ts'
@@ -14,7 +14,7 @@ import type { Message } from '../messages/envelope.ts'
 import { loadSchemas } from '../messages/registry.ts'
 import { brokerOptions, openBroker } from './broker.ts'
 import { addOptions, configOf } from './options.ts'
-import { readToEnd } from './read-to-end.ts'
+import { passOver, readToEnd } from './read-to-end.ts'
 import { type StatusView, statusLines, statusRow, viewStatus } from './status-view.ts'
 import { printTable } from './table.ts'
 
@@ -68,8 +68,8 @@ function followStatuses(broker: Broker, { options }: Config, signal: AbortSignal
 
   async function take(entry: ReadMessage): Promise<Message<'Status'> | undefined> {
     places[entry.partition] = entry.position
-    const message = (await schemas.decode(entry, signal)) as Message<'Status'>
-    if (!isNewer(message.payload, newest.get(message.documentId)?.payload)) return undefined
+    const message = await decodeEntry(entry, 'Status', { schemas, signal, onUnreadable: passOver })
+    if (!message || !isNewer(message.payload, newest.get(message.documentId)?.payload)) return undefined
     newest.set(message.documentId, message)
     return message
   }

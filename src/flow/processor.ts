@@ -86,7 +86,8 @@ export type Places = Readonly<Record<number, string>>
 
 /** A message that was only read, and its place. */
 export interface Stored<P extends InputPort> {
-  readonly message: MessageOf<P>
+  /** Undefined where the bytes are no such message: deleted, or somebody else's. */
+  readonly message: MessageOf<P> | undefined
   readonly partition: number
   readonly position: string
 }

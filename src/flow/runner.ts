@@ -18,9 +18,9 @@ import {
   inputGroup,
   inputTopic,
   isReply,
-  type MessageOf,
   type OutputPort,
   outputRoute,
+  payloadOf,
   replyRoute,
 } from './ports.ts'
 import type {
@@ -36,7 +36,7 @@ import type {
   Stored,
 } from './processor.ts'
 import { backoff, nextStep, operatorPauseMs } from './retry.ts'
-import type { SchemasTopic } from './schemas-topic.ts'
+import { decodeEntry, type OnUnreadable, type SchemasTopic } from './schemas-topic.ts'
 import { unitsOf } from './units.ts'
 
 /** Deliveries that are taken in one stretch: heartbeats and other flows must have their turn. */
@@ -303,13 +303,18 @@ export function startRunner(options: RunnerOptions): Runner {
   }
 
   async function* readTopic<P extends StatePort>(
-    { scope }: Line,
+    { scope, processor, log }: Line,
     { port, behind }: { readonly port: P; readonly behind: Places },
     signal: AbortSignal,
   ): AsyncGenerator<Stored<P>> {
     const { topic } = outputRoute(port, { space, ...scope })
+    const onUnreadable: OnUnreadable = ({ partition, position, key }, err) => {
+      log.warn({ topic, partition, position, key, err }, 'an entry that can not be read is passed over')
+      metrics?.unreadable(processor.name, topic)
+    }
     for await (const entry of broker.read({ topic, from: behind, until: 'end' }, signal)) {
-      const message = (await options.schemas.decode(entry, signal)) as MessageOf<P>
+      const reading = { schemas: options.schemas, signal, onUnreadable }
+      const message = await decodeEntry(entry, payloadOf[port], reading)
       yield { message, partition: entry.partition, position: entry.position }
     }
     // A read that was aborted ends as one that came to the end does.

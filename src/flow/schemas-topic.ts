@@ -3,10 +3,11 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Broker, ReadMessage } from '../broker/broker.ts'
 import { schemasTopic, topicSpec } from '../broker/topics.ts'
-import { GraphmillError } from '../errors.ts'
+import { coded, GraphmillError } from '../errors.ts'
 import { unlessAborted } from '../llm/unless-aborted.ts'
 import type { Codec } from '../messages/codec.ts'
 import type { Message } from '../messages/envelope.ts'
+import type { PayloadName } from '../messages/registry.ts'
 import type { SchemaRegistry } from '../messages/schema-registry.ts'
 import type { ComposedSchema, WirePrefix } from '../messages/wire.ts'
 
@@ -36,6 +37,8 @@ export function createSchemasTopic(
   let next: Promise<void> | undefined
   /** By `performance.now()`. */
   let lastScan = Number.NEGATIVE_INFINITY
+  /** Fingerprints that a scan did not find though a message of theirs had come: nobody announced them in time. */
+  const missed = new Set<string>()
 
   /**
    * Resolves after a scan that began after the call, since the writer of a message announced before that: one for all who
@@ -74,7 +77,14 @@ export function createSchemasTopic(
     if (prefix.format === 'confluent') {
       const schema = await registry?.find(prefix.id, signal)
       if (schema) codec.learn(schema, prefix.id)
-    } else await unlessAborted(scanAgain(), signal)
+      return
+    }
+    const { fingerprint } = prefix
+    if (missed.has(fingerprint) && performance.now() - lastScan < rescanMs) return
+    await unlessAborted(scanAgain(), signal)
+    if (missed.size >= maxMissed) missed.clear()
+    if (learned.has(fingerprint)) missed.delete(fingerprint)
+    else missed.add(fingerprint)
   }
 
   return {
@@ -107,6 +117,35 @@ export function createSchemasTopic(
     },
   }
 }
+
+/** Of a message that its port does not take, or that can't be read: told, and passed over. */
+export type OnUnreadable = (entry: ReadMessage, error: GraphmillError) => void
+
+/** Decodes an entry of a topic that is only read, where one that is foreign or deleted must not end it: undefined for such. */
+export async function decodeEntry<N extends PayloadName>(
+  entry: ReadMessage,
+  type: N,
+  {
+    schemas,
+    signal,
+    onUnreadable,
+  }: { readonly schemas: SchemasTopic; readonly signal: AbortSignal; readonly onUnreadable: OnUnreadable },
+): Promise<Message<N> | undefined> {
+  try {
+    const message = await schemas.decode(entry, signal)
+    if (message.type !== type)
+      throw new GraphmillError('message_invalid', `It is a ${message.type}, and no ${type}.`)
+    return message as Message<N>
+  } catch (thrown) {
+    const error = coded(thrown)
+    if (error.retry !== 'never') throw error
+    onUnreadable(entry, error)
+    return undefined
+  }
+}
+
+/** Fingerprints of foreign messages that are remembered, at most. */
+const maxMissed = 1000
 
 /** Scans begin at least so far from each other, in milliseconds. */
 const rescanMs = 1000

@@ -39,7 +39,7 @@ export function createShelf(): StatusShelf {
 
   async function read(context: ShelfContext): Promise<void> {
     for await (const { message, partition, position } of context.read('status', { ...places })) {
-      put(message.documentId, message.payload, message.time)
+      if (message) put(message.documentId, message.payload, message.time)
       places[partition] = position
     }
   }

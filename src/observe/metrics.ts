@@ -14,6 +14,8 @@ export interface FlowMetrics {
   consuming(consumer: Consumer): ConsumerMeter
   published(processor: string, topic: string): void
   dead(processor: string, code: string): void
+  /** An entry of a topic that is only read was passed over. */
+  unreadable(processor: string, topic: string): void
   /** Whether the latest change of the configuration was taken up. */
   configured(ok: boolean): void
   readonly configurationCurrent: boolean
@@ -78,6 +80,12 @@ export function createMetrics(now: () => number = () => performance.now()): Flow
     name: 'graphmill_dead_letters_total',
     help: 'Messages given up, by error code',
     labelNames: ['processor', 'code'],
+    registers,
+  })
+  const unreadable = new Counter({
+    name: 'graphmill_unreadable_total',
+    help: 'Entries of a compacted topic that can not be read, and were passed over',
+    labelNames,
     registers,
   })
   const inFlight = new Gauge({
@@ -158,6 +166,7 @@ export function createMetrics(now: () => number = () => performance.now()): Flow
     },
     published: (processor, producer) => produced.inc({ processor, producer }),
     dead: (processor, code) => letters.inc({ processor, code }),
+    unreadable: (processor, consumer) => unreadable.inc({ processor, consumer }),
     configured(ok) {
       current = ok
     },

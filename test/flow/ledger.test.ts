@@ -1,11 +1,14 @@
 // The ledger on the memory broker: one status a document, whatever is repeated, restarted or moved.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { ledger } from '../../processors/ledger.ts'
+import type { ReadMessage } from '../../src/broker/broker.ts'
 import { createMemoryCluster } from '../../src/broker/memory.ts'
+import { topicSpec } from '../../src/broker/topics.ts'
 import { isNewer } from '../../src/flow/status-shelf.ts'
 import { createTally } from '../../src/flow/tally.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import type { ProgressInit, Status } from '../../src/messages/generated.ts'
+import { createMetrics } from '../../src/observe/metrics.ts'
 import { startFlow, type TestFlow } from '../support/flow.ts'
 
 const group = 'gm.ledger.progress.default.default'
@@ -317,4 +320,31 @@ test('an entry that can not be read is dead once, and not the first of many', as
   await tell(flow, [reply('one', 0)])
   await settled(flow)
   expect(await flow.all(`${progressTopic}.dead`)).toHaveLength(2)
+})
+
+test('a deleted or foreign entry of the status topic is passed over, and told once', async () => {
+  const metrics = createMetrics()
+  const flow = await start(createMemoryCluster(), { metrics })
+  const topic = flow.topic('status')
+  await flow.broker.ensureTopics([topicSpec(flow.topic('topics'))])
+  await flow.send('topics', { run: { id: 'r', startedAt: 1 }, facts: [] })
+  const read = async (name: string) => {
+    const found: ReadMessage[] = []
+    const range = { topic: name, from: 'earliest', until: 'end' } as const
+    for await (const message of flow.broker.read(range, new AbortController().signal)) found.push(message)
+    return found
+  }
+  const [{ value: topics, headers }] = (await read(flow.topic('topics'))) as [ReadMessage]
+  for (const [index, value] of [Buffer.alloc(0), Buffer.from('no avro'), topics].entries())
+    await flow.broker.publish({ topic, key: `${index}`, value, headers: value === topics ? headers : {} })
+  for (const document of ['urn:d', 'urn:other']) {
+    await tell(flow, [...begun(1), ...allOf(1)], document)
+    await settled(flow)
+    const newest = (await read(topic)).findLast(({ key }) => key === document)!
+    expect(flow.codec.decode(newest.value, newest.headers).payload).toMatchObject({ state: 'done', done: 2 })
+  }
+  expect(await flow.broker.listTopics(`${progressTopic}.dead`)).toEqual([])
+  expect(await metrics.registry.metrics()).toContain(
+    `graphmill_unreadable_total{processor="ledger",consumer="${topic}"} 3`,
+  )
 })

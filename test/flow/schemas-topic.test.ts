@@ -127,6 +127,18 @@ describe('a reader of version N and a writer of version N+1', () => {
     expect(keys).toHaveLength(schemas.current.size)
   })
 
+  test('look once for a schema that nobody announced, and again after a while', async () => {
+    const { reader, announce, sent } = await begin()
+    const begun = performance.now()
+    for (let time = 0; time < 20; time++)
+      await expect(reader.decode(sent, signal)).rejects.toMatchObject({ code: 'schema_unknown' })
+    expect(performance.now() - begun).toBeLessThan(10_000)
+    await announce()
+    await expect
+      .poll(() => reader.decode(sent, signal).then(({ type }) => type, String), { timeout: 10_000 })
+      .toBe('Chunk')
+  })
+
   test('are told apart from bytes of a schema that nobody has published', async () => {
     const broker = createMemoryCluster().connect()
     const topic = createSchemasTopic(broker, createCodec(schemas), 'gm')
