@@ -1,26 +1,66 @@
 // Watches files and folders by looking at them every few seconds: that sees every kind of change, the swapped links of a
-// Kubernetes ConfigMap too, which notifications of the file system miss.
+// Kubernetes ConfigMap too, which notifications of the file system miss. A file is read again only where its inode, size or
+// times say that it may be another one.
 import { createHash } from 'node:crypto'
-import { readdir, readFile, stat } from 'node:fs/promises'
+import { type BigIntStats, createReadStream } from 'node:fs'
+import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 
 /** Names the content of files and folders; what is not there counts as such. */
 export async function contentOf(paths: readonly string[]): Promise<string> {
-  const digest = createHash('sha256')
-  for (const path of paths) await addPath(path, digest)
-  return digest.digest('hex')
+  return (await look(paths, new Map())).content
 }
 
-async function addPath(path: string, digest: ReturnType<typeof createHash>): Promise<void> {
-  digest.update(`${path}\n`)
-  try {
-    if ((await stat(path)).isDirectory())
-      for (const name of (await readdir(path)).sort()) await addPath(join(path, name), digest)
-    else digest.update(await readFile(path))
-  } catch (error) {
-    digest.update(String((error as NodeJS.ErrnoException).code))
+interface KnownFile {
+  /** Of the file that a link leads to. */
+  readonly identity: string
+  readonly content: string
+}
+
+/** What was seen: a name for all of it, and the files by their path. */
+interface Look {
+  readonly content: string
+  readonly files: ReadonlyMap<string, KnownFile>
+}
+
+async function look(paths: readonly string[], known: Look['files']): Promise<Look> {
+  const digest = createHash('sha256')
+  const files = new Map<string, KnownFile>()
+
+  async function add(path: string): Promise<void> {
+    digest.update(`${path}\n`)
+    try {
+      const stats = await stat(path, { bigint: true })
+      if (stats.isDirectory()) for (const name of (await readdir(path)).sort()) await add(join(path, name))
+      else digest.update(await contentOfFile(path, stats))
+    } catch (error) {
+      digest.update(String((error as NodeJS.ErrnoException).code))
+    }
   }
+
+  async function contentOfFile(path: string, stats: BigIntStats): Promise<string> {
+    const identity = [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs].join()
+    const before = known.get(path)
+    const touched = Math.max(Number(stats.mtimeMs), Number(stats.ctimeMs))
+    const settled = Date.now() - touched > settledMs
+    const content = before?.identity === identity ? before.content : await hashFile(path)
+    // Written again within the resolution of its times, a young file would look the same.
+    if (settled) files.set(path, { identity, content })
+    return content
+  }
+
+  for (const path of paths) await add(path)
+  return { content: digest.digest('hex'), files }
+}
+
+/** Times of files are no coarser than this anywhere, in milliseconds. */
+const settledMs = 3000
+
+async function hashFile(path: string): Promise<string> {
+  const digest = createHash('sha256')
+  for await (const part of createReadStream(path, { highWaterMark: 1024 * 1024 })) digest.update(part)
+  return digest.digest('hex')
 }
 
 export interface Watching {
@@ -37,12 +77,14 @@ export async function* changes(
   signal: AbortSignal,
 ): AsyncGenerator<void, void> {
   let before = since
+  let known: Look['files'] = new Map()
   while (!signal.aborted) {
     await wait(everyMs, undefined, { signal }).catch(() => undefined)
     if (signal.aborted) return
-    const now = await contentOf(paths())
-    if (now === before) continue
-    before = now
+    const { content, files } = await look(paths(), known)
+    known = files
+    if (content === before) continue
+    before = content
     yield
   }
 }

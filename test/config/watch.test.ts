@@ -1,6 +1,7 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { changes, contentOf } from '../../src/config/watch.ts'
 import { mountConfigMap } from '../support/config-map.ts'
@@ -45,6 +46,41 @@ describe('a change is seen', () => {
     mountConfigMap(folder, { version: '..2', files: { 'flows.yaml': 'flows: [{}]' } })
     expect(await seen.next()).toEqual({ done: false, value: undefined })
   })
+
+  test('of a file that was written long ago, though its size and its time are what they were', async () => {
+    const file = join(folder, 'a.yaml')
+    const past = new Date('2020-01-01')
+    writeFileSync(file, '1')
+    const seen = await watch(file)
+    writeFileSync(file, '0')
+    utimesSync(file, past, past)
+    expect(await seen.next()).toEqual({ done: false, value: undefined })
+    await wait(4000) // until what was seen is trusted
+    const next = seen.next()
+    await wait(200)
+    writeFileSync(file, '1')
+    utimesSync(file, past, past)
+    expect(await next).toEqual({ done: false, value: undefined })
+  })
+})
+
+const reads = '/proc/self/io'
+if (!existsSync(reads)) process.stderr.write(`what a look reads: skipped, it needs ${reads}\n`)
+
+test.skipIf(!existsSync(reads))('a large file that stays as it is is not read again and again', async () => {
+  const bytesRead = () => Number(/^rchar: (\d+)$/m.exec(readFileSync(reads, 'utf8'))![1])
+  const file = join(folder, 'ontology.ttl')
+  writeFileSync(file, Buffer.alloc(16 * 1024 * 1024))
+  const seen = await watch(file)
+  const next = seen.next()
+  const readMeanwhile = async () => {
+    const before = bytesRead()
+    await wait(1000)
+    return bytesRead() - before
+  }
+  await expect.poll(readMeanwhile, { timeout: 20_000 }).toBeLessThan(1024 * 1024)
+  writeFileSync(file, 'smaller')
+  expect(await next).toEqual({ done: false, value: undefined })
 })
 
 test('writing the same again is no change, and it ends with its signal', async () => {
