@@ -9,6 +9,7 @@ import type { ReplyCache } from '../llm/cache.ts'
 import { createGovernor, type Governor } from '../llm/governor.ts'
 import type { Llm } from '../llm/llm.ts'
 import { openLlm } from '../llm/open.ts'
+import type { FlowMetrics } from '../observe/metrics.ts'
 import { type Catalogue, loadCatalogue } from '../prompt/catalogue.ts'
 import type { RunLimits } from '../prompt/reply.ts'
 import { loadRowSchemas } from '../rows/load.ts'
@@ -38,6 +39,8 @@ export interface AssemblerOptions {
   /** Whether triples say where they come from, where the configuration does not say. */
   readonly provenance: 'none' | 'subgraph'
   readonly log: Logger
+  /** Default: nothing is counted of ontologies. */
+  readonly metrics?: FlowMetrics
 }
 
 /** Makes the parts of one flow after another; flows with the same model share its governor. */
@@ -47,11 +50,11 @@ export interface Assembler {
 }
 
 export function createAssembler(
-  { fallback, needsModel = true, provenance, log }: AssemblerOptions,
+  { fallback, needsModel = true, provenance, log, metrics }: AssemblerOptions,
   signal: AbortSignal,
 ): Assembler {
   const governors = new Map<string, Governor>()
-  const openOntologies = createOntologyOpener()
+  const openOntologies = createOntologyOpener(metrics?.ontology)
   const openReplies = createCacheOpener(log)
 
   function governorOf(llm: Llm, { options }: Config): Governor {

@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import type { Config } from '../config/config.ts'
 import { GraphmillError } from '../errors.ts'
+import type { OntologyMetrics } from '../observe/ontology-metrics.ts'
 import type { DeskOptions } from '../ontology/desk.ts'
 import { endpointOf } from '../ontology/embeddings.ts'
 import { type Ontologies, openOntologies } from '../ontology/ontologies.ts'
@@ -18,8 +19,16 @@ export const ontologyOptions = [
  * Opens the ontologies of flows. A flow that is opened again keeps the versions that it had loaded, so that replies to them can
  * still be checked; broken files leave in force what was.
  */
-export function createOntologyOpener(): (config: Config) => Promise<Ontologies> {
-  const opened = new Map<string, Ontologies>()
+export function createOntologyOpener(
+  metrics: OntologyMetrics | undefined,
+): (config: Config) => Promise<Ontologies> {
+  const opened = new Map<string, { readonly workspace: string; readonly ontologies: Ontologies }>()
+  metrics?.inForce(() =>
+    [...opened.values()].map(({ workspace, ontologies }) => {
+      const { ids, classes, relations, attributes } = ontologies.current().summary
+      return { workspace, ontologies: ids.length, elements: classes + relations + attributes }
+    }),
+  )
   /** Throws `configuration_invalid`, and what reading the files throws. */
   return async (config) => {
     const { ontologies: paths, 'ontology-budget': budget, workspace, flow } = config.options
@@ -29,12 +38,12 @@ export function createOntologyOpener(): (config: Config) => Promise<Ontologies> 
         'ontologies must name the files that the extractor ontology reads with.',
       )
     const embeddings = embeddingsOf(config)
-    const options = { paths, budget, ...(embeddings && { embeddings }) }
+    const options = { paths, budget, ...(embeddings && { embeddings }), ...(metrics && { meter: metrics }) }
     const key = JSON.stringify([workspace, flow])
     const known = opened.get(key)
-    if (known) await known.reload(options)
-    else opened.set(key, await openOntologies(options))
-    return opened.get(key)!
+    if (known) await known.ontologies.reload(options)
+    else opened.set(key, { workspace, ontologies: await openOntologies(options) })
+    return opened.get(key)!.ontologies
   }
 }
 

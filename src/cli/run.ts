@@ -14,6 +14,7 @@ import { operatorPauseMs, untilAvailable } from '../flow/retry.ts'
 import { run } from '../flow/run.ts'
 import { onShutdown } from '../flow/shutdown.ts'
 import { systemClock } from '../flow/system.ts'
+import { priceOf, readPrices } from '../llm/prices.ts'
 import { serveHttp } from '../observe/http.ts'
 import { createLogger } from '../observe/log.ts'
 import { createMetrics } from '../observe/metrics.ts'
@@ -63,6 +64,7 @@ export function addRun(program: Command): void {
     'extractors',
     ...ontologyOptions,
     ...replyOptions,
+    'prices',
     'chunk-size',
     'chunk-overlap',
     'schemas',
@@ -90,9 +92,13 @@ async function runUntilStopped(
   const signal = shutdown.asked
   const needsModel = processors.some(({ name }) => name === 'prompt' || name === 'text-completion')
   const log = createLogger(config.origins['log-level'] === 'default' ? 'info' : options['log-level'])
-  const metrics = createMetrics()
+  const prices = readPrices(options.prices)
+  const metrics = createMetrics({ priceOf: (model) => priceOf(model, prices) })
   const circuits = createCircuits()
-  const assembler = createAssembler({ fallback: undefined, needsModel, provenance: 'subgraph', log }, signal)
+  const assembler = createAssembler(
+    { fallback: undefined, needsModel, provenance: 'subgraph', log, metrics },
+    signal,
+  )
   const graceMs = options.drain === 'now' ? 0 : options['llm-timeout'] * 1000 + drainExtraMs
   const flows = createFlowSet(log, signal)
   const registry = openRegistry(config)

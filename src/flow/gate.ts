@@ -4,6 +4,8 @@ import { coded } from '../errors.ts'
 import { governedStream } from '../llm/governed.ts'
 import type { Caller, Governor } from '../llm/governor.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm/llm.ts'
+import type { CompletedCall } from '../observe/extraction-metrics.ts'
+import type { StoreMetrics } from '../observe/store-metrics.ts'
 import type { TripleStore } from '../rdf/store.ts'
 import type { Circuits } from './circuits.ts'
 import { operatorPauseMs } from './retry.ts'
@@ -12,13 +14,13 @@ export interface GateOptions {
   readonly governor: Governor
   readonly circuits: Circuits
   readonly caller: Caller
-  /** Told how long each call of the model took, from asking it to its end. */
-  readonly called?: ((model: string, seconds: number) => void) | undefined
+  /** Told of each call of the model that comes to its end, timed from asking it. */
+  readonly called: (call: CompletedCall) => void
 }
 
 /** The same model, with every call waiting for its turn, and for the model to be back where it is away. */
 export function gateLlm(llm: Llm, { governor, circuits, caller, called }: GateOptions): Llm {
-  const asked = called ? timed(llm, called) : llm
+  const asked = timed(llm, called)
   async function* stream(
     request: CompletionRequest,
     signal: AbortSignal,
@@ -64,12 +66,32 @@ export function gateStore(store: TripleStore, circuits: Circuits): TripleStore {
 /** A store gets one batch at a time: its first failure says enough. In milliseconds. */
 const storePauseMs = 1000
 
+/** The same store, with every batch that a processor sends it counted, and timed by a clock that never goes back. */
+export function meterStore(store: TripleStore, processor: string, metrics: StoreMetrics): TripleStore {
+  return {
+    ...store,
+    async write(triples, scope, signal) {
+      const start = performance.now()
+      try {
+        await store.write(triples, scope, signal)
+      } catch (thrown) {
+        if (!signal?.aborted) metrics.failed(processor)
+        throw thrown
+      }
+      metrics.wrote(processor, { triples: triples.length, seconds: (performance.now() - start) / 1000 })
+    },
+  }
+}
+
 /** The same model, with every call that comes to its end timed by a clock that never goes back. */
-function timed(llm: Llm, called: NonNullable<GateOptions['called']>): Llm {
+function timed(llm: Llm, called: GateOptions['called']): Llm {
   async function* stream(request: CompletionRequest, signal: AbortSignal): AsyncGenerator<CompletionEvent> {
     const start = performance.now()
     for await (const event of llm.stream(request, signal)) {
-      if (event.type === 'end') called(event.model, (performance.now() - start) / 1000)
+      if (event.type === 'end') {
+        const { temperature } = request.sampling ?? {}
+        called({ model: event.model, temperature, seconds: (performance.now() - start) / 1000 })
+      }
       yield event
     }
   }

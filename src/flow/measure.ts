@@ -23,10 +23,16 @@ export function measure(metrics: ExtractionMetrics, published: Published): void 
     // Facts are published by their extractor, and become triples elsewhere.
     case 'triples':
       if (isOfFacts(cause))
-        metrics.triples.inc({ processor, extractor: cause.source }, output.payload.triples.length)
+        metrics.triples.inc(
+          { processor, extractor: extractorOf(cause.source) },
+          output.payload.triples.length,
+        )
       break
     case 'entity-contexts':
-      metrics.entities.inc({ processor, extractor: cause.source }, output.payload.entities.length)
+      metrics.entities.inc(
+        { processor, extractor: extractorOf(cause.source) },
+        output.payload.entities.length,
+      )
       break
     case 'rejected': {
       const { promptId: prompt = '', model, items } = output.payload
@@ -47,6 +53,9 @@ export function measure(metrics: ExtractionMetrics, published: Published): void 
       measureProgress(metrics, output.payload, published)
   }
 }
+
+/** An extractor, or a unit of it, as `--extractors` names it: `definitions`, `rows:mill`. */
+const extractorOf = (unit: string) => unit.replace(/^extract-/, '')
 
 /** Other triples say what documents, chunks and ontologies are. */
 const isOfFacts = (cause: Header | Message) =>
@@ -90,12 +99,12 @@ function measureUsage(
 }
 
 function measureTokens(
-  { tokens }: ExtractionMetrics,
+  { paid }: ExtractionMetrics,
   model: string,
   { promptTokens, completionTokens }: Pick<SpentInit, 'promptTokens' | 'completionTokens'>,
 ): void {
-  if (promptTokens) tokens.inc({ model, direction: 'input' }, promptTokens)
-  if (completionTokens) tokens.inc({ model, direction: 'output' }, completionTokens)
+  if (promptTokens) paid(model, 'input', promptTokens)
+  if (completionTokens) paid(model, 'output', completionTokens)
 }
 
 function measureProgress(
@@ -108,7 +117,7 @@ function measureProgress(
     measureUsage(metrics, { prompt, model: entry.model ?? '' }, entry.usage)
   }
   if (entry.kind !== 'reply') return
-  const labels = { processor, extractor: entry.unit ?? processor }
+  const labels = { processor, extractor: extractorOf(entry.unit ?? processor) }
   for (const [kind, count] of Object.entries(entry.facts ?? {}))
     metrics.facts.inc({ extractor: labels.extractor, kind }, count)
   if (!entry.last || entry.error) return

@@ -9,13 +9,14 @@ import type { Llm } from '../llm/llm.ts'
 import { type Codec, createCodec } from '../messages/codec.ts'
 import { loadSchemas } from '../messages/registry.ts'
 import type { SchemaRegistry } from '../messages/schema-registry.ts'
+import type { CompletedCall } from '../observe/extraction-metrics.ts'
 import { createLogger } from '../observe/log.ts'
 import type { FlowMetrics } from '../observe/metrics.ts'
 import { type Catalogue, loadCatalogue } from '../prompt/catalogue.ts'
 import type { RunLimits } from '../prompt/reply.ts'
 import type { TripleStore } from '../rdf/store.ts'
 import { type Circuits, createCircuits } from './circuits.ts'
-import { gateLlm, gateStore } from './gate.ts'
+import { gateLlm, gateStore, meterStore } from './gate.ts'
 import {
   type InputPort,
   inputTopic,
@@ -86,7 +87,6 @@ export async function run(options: MillOptions, signal: AbortSignal): Promise<Mi
   if (flows.some(({ topics = {} }) => Object.keys(topics).length > 0))
     await untilAvailable(() => warnOfOthers(specs, { broker, log, space }), { signal, onFailure })
   await untilAvailable(() => schemas.announce(signal), { signal, onFailure })
-  const store = gateStore(options.store, circuits)
   const runner = startRunner({
     ...options,
     clock,
@@ -102,12 +102,10 @@ export async function run(options: MillOptions, signal: AbortSignal): Promise<Mi
         (flow) => flow.workspace === scope.workspace && flow.flow === scope.flow,
       )!
       const caller = { ...scope, lane: port === 'prompt-live' ? 'live' : processor.name }
-      const completion = metrics?.extraction.completion
-      const called =
-        completion &&
-        ((model: string, seconds: number) =>
-          completion.observe({ processor: processor.name, model }, seconds))
+      const called = (call: CompletedCall) => metrics?.extraction.completed(processor.name, call)
       const llm = gateLlm(options.llm, { governor, circuits, caller, called })
+      const metered = metrics ? meterStore(options.store, processor.name, metrics.store) : options.store
+      const store = gateStore(metered, circuits)
       const { limits, replies } = options
       return { settings, llm, prompts, store, limits, replies }
     },

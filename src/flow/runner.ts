@@ -330,7 +330,6 @@ export function startRunner(options: RunnerOptions): Runner {
   /** What became of the message, for the metrics. */
   async function recover(line: Line, failure: Failure): Promise<Outcome> {
     const { delivery, message, error } = failure
-    if (error.code === 'llm_rate_limited') line.meter?.rateLimited()
     if (delivery.signal.aborted) return 'dropped'
     if (aborted) return await handBack(delivery, 0)
     const count = error.code === 'unexpected' ? (unexpected.get(place(delivery)) ?? 0) + 1 : 0
@@ -342,7 +341,8 @@ export function startRunner(options: RunnerOptions): Runner {
         'message will be tried again',
       )
       const left = message?.deadline ? message.deadline - clock.now() : Number.POSITIVE_INFINITY
-      return await handBack(delivery, Math.max(0, Math.min(next.delayMs, left)))
+      const outcome = await handBack(delivery, Math.max(0, Math.min(next.delayMs, left)))
+      return error.code === 'llm_rate_limited' ? 'limited' : outcome
     }
     if (next.step === 'operator') return await pause(line, failure)
     try {

@@ -2,14 +2,21 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { version } from '../version.ts'
 import { type Consumer, type ConsumerStatus, createConsumers } from './consumers.ts'
-import { createExtractionMetrics, type ExtractionMetrics } from './extraction-metrics.ts'
+import { createExtractionMetrics, type ExtractionMetrics, type PriceOf } from './extraction-metrics.ts'
+import { createOntologyMetrics, type OntologyMetrics } from './ontology-metrics.ts'
+import { createStoreMetrics, type StoreMetrics } from './store-metrics.ts'
 
-/** What became of a message: handled, to be tried again, given up, or taken over by another member of the group. */
-export type Outcome = 'ok' | 'retried' | 'dead' | 'dropped'
+/**
+ * What became of a message: handled, put back because the model asked for patience, to be tried again, given up, or taken over by
+ * another member of the group.
+ */
+export type Outcome = 'ok' | 'limited' | 'retried' | 'dead' | 'dropped'
 
 export interface FlowMetrics {
   readonly registry: Registry
   readonly extraction: ExtractionMetrics
+  readonly ontology: OntologyMetrics
+  readonly store: StoreMetrics
   /** A consumer runs. */
   consuming(consumer: Consumer): ConsumerMeter
   published(processor: string, topic: string): void
@@ -28,15 +35,23 @@ export interface FlowMetrics {
 export interface ConsumerMeter {
   /** A message was taken in hand; call the result with what became of it. */
   started(): (outcome: Outcome) => void
-  /** The model's server asked for patience. */
-  rateLimited(): void
   stopped(): void
 }
 
-/** TrustGraph's words: a message that is tried again was an error, too. */
+/** TrustGraph's words: a message that is tried again was an error, too, unless the model only asked for patience. */
 const statusOf = { ok: 'ok', retried: 'error', dead: 'error', dropped: 'dropped' } as const
 
-export function createMetrics(now: () => number = () => performance.now()): FlowMetrics {
+export interface MetricsOptions {
+  /** Milliseconds from anywhere on. Default: of a clock that nobody sets. */
+  readonly now?: () => number
+  /** Default: no price is known. */
+  readonly priceOf?: PriceOf
+}
+
+export function createMetrics({
+  now = () => performance.now(),
+  priceOf = () => undefined,
+}: MetricsOptions = {}): FlowMetrics {
   const registry = new Registry()
   const registers = [registry]
   const labelNames = ['processor', 'consumer'] as const
@@ -55,7 +70,7 @@ export function createMetrics(now: () => number = () => performance.now()): Flow
     name: 'tg_consumer_request_duration_seconds',
     help: 'From taking a message to settling it',
     labelNames,
-    buckets: [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120],
+    buckets: [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 240, 480, 960, 1920],
     registers,
   })
   const processed = new Counter({
@@ -74,6 +89,12 @@ export function createMetrics(now: () => number = () => performance.now()): Flow
     name: 'tg_producer_messages_total',
     help: 'Messages stored by the broker',
     labelNames: ['processor', 'producer'],
+    registers,
+  })
+  const info = new Gauge({
+    name: 'tg_processor_info',
+    help: '1 for every processor that has run here',
+    labelNames: ['processor', 'version'],
     registers,
   })
   const letters = new Counter({
@@ -139,10 +160,13 @@ export function createMetrics(now: () => number = () => performance.now()): Flow
 
   return {
     registry,
-    extraction: createExtractionMetrics(registry),
+    extraction: createExtractionMetrics(registry, priceOf),
+    ontology: createOntologyMetrics(registry),
+    store: createStoreMetrics(registry),
     consuming(consumer) {
       const labels = { processor: consumer.processor, consumer: consumer.topic }
       const listed = consumers.add(consumer)
+      info.set({ processor: consumer.processor, version }, 1)
       showState(labels, true)
       inFlight.set(labels, 0)
       return {
@@ -154,10 +178,10 @@ export function createMetrics(now: () => number = () => performance.now()): Flow
             end()
             listed.inFlight--
             inFlight.dec(labels)
-            processed.inc({ ...labels, status: statusOf[outcome] })
+            if (outcome === 'limited') limited.inc(labels)
+            else processed.inc({ ...labels, status: statusOf[outcome] })
           }
         },
-        rateLimited: () => limited.inc(labels),
         stopped() {
           listed.remove()
           showState(labels, false)

@@ -1,9 +1,10 @@
 // One version of the ontologies, ready for questions: what a chunk's prompt needs, what a model's items are worth, what the
 // ontology says of itself. It lives in a thread of its own; see `thread.ts`.
+import type { EmbeddingsCall } from '../observe/ontology-metrics.ts'
 import type { Triple } from '../rdf/term.ts'
 import { type Check, createCheck, type Item, type Verdict } from './check.ts'
 import type { OntologyTerms } from './element-list.ts'
-import { createEmbed, type EmbeddingsServer, endpointOf } from './embeddings.ts'
+import { createEmbed, type Embed, type EmbeddingsServer, endpointOf } from './embeddings.ts'
 import { createLexicalRanking } from './lexical.ts'
 import type { LoadedOntology } from './load.ts'
 import { schemaTriples } from './schema-triples.ts'
@@ -21,6 +22,9 @@ export interface DeskOptions {
   /** Without it words are compared. */
   readonly embeddings?: EmbeddingsServer & { readonly cacheDir: string }
 }
+
+/** Told of every request that the embeddings server has answered. */
+export type OnEmbedded = (call: EmbeddingsCall) => void
 
 /** What is known of a version without asking. */
 export interface OntologySummary {
@@ -43,7 +47,11 @@ export interface Desk {
   triples(from: number, signal?: AbortSignal): Promise<Triple[]>
 }
 
-export function createDesk({ ontology, notes }: LoadedOntology, { budget, embeddings }: DeskOptions): Desk {
+export function createDesk(
+  { ontology, notes }: LoadedOntology,
+  { budget, embeddings }: DeskOptions,
+  onEmbedded: OnEmbedded = () => undefined,
+): Desk {
   const selector = createSelector(ontology, budget)
   const judge: Check = createCheck(ontology)
   const rank = openRanking()
@@ -67,8 +75,19 @@ export function createDesk({ ontology, notes }: LoadedOntology, { budget, embedd
     return createVectorRanking(
       ontology,
       selector.elements,
-      createVectorCache({ folder: cacheDir, space, embed: createEmbed(server) }),
+      createVectorCache({ folder: cacheDir, space, embed: timedEmbed(server) }),
     )
+  }
+
+  function timedEmbed(server: EmbeddingsServer): Embed {
+    const embed = createEmbed(server)
+    return async (texts) => {
+      const start = performance.now()
+      const vectors = await embed(texts)
+      const seconds = (performance.now() - start) / 1000
+      onEmbedded({ model: server.model, texts: texts.length, seconds })
+      return vectors
+    }
   }
 
   return {

@@ -3,7 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { coded } from '../errors.ts'
 import { createDesk, type Desk } from './desk.ts'
 import { loadOntology } from './load.ts'
-import type { Answer, Opened, Question, ThreadOptions } from './thread.ts'
+import { type Answer, embeddedId, type Opened, type Question, type ThreadOptions } from './thread.ts'
 
 const port = parentPort!
 const { paths, files, ...options } = workerData as ThreadOptions
@@ -24,7 +24,9 @@ async function answer(desk: Desk, { id, method, given }: Question): Promise<void
 
 try {
   const loaded = await loadOntology(files ?? paths)
-  const desk = createDesk(loaded, options)
+  const desk = createDesk(loaded, options, (call) =>
+    port.postMessage({ id: embeddedId, value: call } satisfies Answer),
+  )
   port.on('message', (question: Question) => void answer(desk, question))
   const opened: Opened = { summary: desk.summary, files: loaded.files }
   port.postMessage({ id: 0, value: opened } satisfies Answer)

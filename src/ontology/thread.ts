@@ -1,12 +1,16 @@
 // A desk in a worker thread: reading and indexing 10,000 classes, and searching them, never keeps the loop of this one busy.
 import { Worker } from 'node:worker_threads'
 import { type ErrorCode, GraphmillError } from '../errors.ts'
+import type { EmbeddingsCall, OntologyMeter } from '../observe/ontology-metrics.ts'
 import type { Desk, DeskOptions, OntologySummary } from './desk.ts'
+import type { OntologyTerms } from './element-list.ts'
 import type { OntologyFile } from './load.ts'
 
 export interface OntologyOptions extends DeskOptions {
   /** Files and folders. */
   readonly paths: readonly string[]
+  /** Told what is chosen and embedded. Default: nobody is. */
+  readonly meter?: OntologyMeter
 }
 
 export interface ThreadOptions extends OntologyOptions {
@@ -27,6 +31,9 @@ export interface DeskThread extends Desk, Opened {
   close(): Promise<void>
 }
 
+/** The id of what answers no question: that the embeddings server was asked. */
+export const embeddedId = -1
+
 /** What goes to the thread, and what comes back; 0 is the first answer, that it is ready or why it is not. */
 export interface Question {
   readonly id: number
@@ -46,7 +53,7 @@ export interface Answer {
 }
 
 /** Resolves when the ontologies are read and indexed. Throws what reading them throws. */
-export async function openThread(options: ThreadOptions): Promise<DeskThread> {
+export async function openThread({ meter, ...options }: ThreadOptions): Promise<DeskThread> {
   const file = new URL(`./thread-worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
   const worker = new Worker(file, { workerData: options })
   const waiting = new Map<number, { resolve(value: unknown): void; reject(error: unknown): void }>()
@@ -86,7 +93,15 @@ export async function openThread(options: ThreadOptions): Promise<DeskThread> {
     }
   }
 
+  async function select(text: string, signal?: AbortSignal): Promise<OntologyTerms> {
+    const start = performance.now()
+    const terms = await ask<OntologyTerms>('select', [text], signal)
+    meter?.selected({ elements: countOf(terms), seconds: (performance.now() - start) / 1000 })
+    return terms
+  }
+
   worker.on('message', ({ id, value, error }: Answer) => {
+    if (id === embeddedId) return meter?.embedded(value as EmbeddingsCall)
     const waiter = waiting.get(id)
     waiting.delete(id)
     if (waiting.size === 0) worker.unref()
@@ -104,7 +119,7 @@ export async function openThread(options: ThreadOptions): Promise<DeskThread> {
   try {
     return {
       ...(await wait<Opened>(0)),
-      select: (text, signal) => ask('select', [text], signal),
+      select,
       check: (items, signal) => ask('check', [items], signal),
       triples: (from, signal) => ask('triples', [from], signal),
       ended: () => ended !== undefined,
@@ -114,4 +129,12 @@ export async function openThread(options: ThreadOptions): Promise<DeskThread> {
     await close()
     throw error
   }
+}
+
+function countOf(terms: OntologyTerms): number {
+  const { classes, object_properties, datatype_properties } = terms
+  return [classes, object_properties, datatype_properties].reduce(
+    (sum, elements) => sum + Object.keys(elements).length,
+    0,
+  )
 }

@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import kafkajs from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startEmbeddingsServer } from '../ontology/support/embeddings-server.ts'
+import { turtle } from '../ontology/support/files.ts'
 import { brokerSource } from '../support/brokers.ts'
 import { readGraph } from '../support/graph.ts'
 import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
@@ -11,6 +13,7 @@ import { startLlmServer } from '../support/llm-server.ts'
 import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from '../support/otlp-receiver.ts'
 import { freePorts } from '../support/ports.ts'
 import { type GraphmillProcess, graphmill, startGraphmill } from '../support/processes.ts'
+import { startRecordingServer } from '../support/recording-server.ts'
 
 const present = (await brokerSource('graphmill run, on Kafka', ['jars'])) !== undefined
 
@@ -129,6 +132,99 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     expect(metrics).toContain(`tg_consumer_processing_total{${labels},status="ok"} 1`)
     expect(metrics).toContain('tg_chunk_size_count{processor="chunk-text"} 1')
     expect((await mill.end('SIGTERM')).code).toBe(0)
+  })
+
+  test('a running flow shows every metric of TrustGraph that the page names, with its labels', async () => {
+    await using llm = await startLlmServer({
+      refuse: { kind: 'rate-limit', first: 1 },
+      rules: [
+        { match: '{"definition": ', reply: { text: '{"entity":"mill","definition":"a machine"}' } },
+        { match: 'ontology', reply: '' },
+      ],
+    })
+    const embeddings = await startEmbeddingsServer()
+    let writes = 0
+    await using store = await startRecordingServer([
+      { by: (response) => response.writeHead(++writes === 1 ? 503 : 204).end() },
+    ])
+    const ontology = join(folder, 'mills.ttl')
+    const classes = Array.from(
+      { length: 200 },
+      (_, n) => `e:Thing${n} a owl:Class ; rdfs:comment "A thing." .`,
+    )
+    await writeFile(ontology, turtle(classes.join('\n')))
+    const file = join(folder, 'counted.txt')
+    await writeFile(file, 'The mill stands by the river.')
+    const [port] = await freePorts(1)
+    const address = `127.0.0.1:${port}`
+    const flow = place('counted')
+    const options = {
+      ...{ http: address, extractors: 'definitions,ontology', ontologies: ontology, store: store.origin },
+      ...{ embeddings: embeddings.url, 'embeddings-model': 'vectors', 'ontology-budget': '60' },
+      ...{
+        model: 'test-model',
+        temperature: '0',
+        prices: 'test-model=2/8',
+        'cache-dir': join(folder, 'cache'),
+      },
+    }
+    const flags = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value])
+    const mill = await start(['run', '--all', ...flow, ...flags], { OPENAI_BASE_URL: llm.url })
+    await graphmill('load', file, ...flow)
+
+    const page = await readFile('docs/metrics.md', 'utf8')
+    const told = [...page.matchAll(/^\| `(tg_\w+)` \| (\w+) \| ([^|]*) \|/gm)].map(
+      ([, name = '', type = '', labels = '']) => ({ name, type, labels: labels.split(', ').sort() }),
+    )
+    expect(told.length).toBeGreaterThan(20)
+    const scrape = async () => (await fetch(`http://${address}/metrics`)).text()
+    /** The metrics that have counted something, as the scrape tells them. */
+    const shownIn = (text: string) =>
+      told.flatMap(({ name }) => {
+        const [, type = ''] = new RegExp(`^# TYPE ${name} (\\w+)$`, 'm').exec(text) ?? []
+        const sample = new RegExp(`^${name}${type === 'histogram' ? '_count' : ''}\\{(.*)\\} (?!0$).+$`, 'm')
+        const [, labels] = sample.exec(text) ?? []
+        if (labels === undefined) return []
+        return [{ name, type, labels: [...labels.matchAll(/(\w+)="/g)].map(([, label]) => label).sort() }]
+      })
+    await expect.poll(async () => shownIn(await scrape()), { timeout: 30_000 }).toEqual(told)
+
+    const text = await scrape()
+    const ofModel = (direction: string) => `{model="test-model",direction="${direction}"}`
+    const sampleOf = (series: string) =>
+      Number(
+        text
+          .split('\n')
+          .find((line) => line.startsWith(`${series} `))
+          ?.split(' ')
+          .at(-1),
+      )
+    for (const [direction, price] of [
+      ['input', 2],
+      ['output', 8],
+    ] as const)
+      expect(sampleOf(`tg_metering_cost_usd_total${ofModel(direction)}`)).toBeCloseTo(
+        (sampleOf(`tg_metering_tokens_total${ofModel(direction)}`) * price) / 1e6,
+      )
+    const asked = 'processor="prompt",model="test-model",temperature="0"'
+    expect(sampleOf(`tg_text_completion_model_info{${asked}}`)).toBe(1)
+    const ofOntology = 'processor="extract-ontology"'
+    expect(sampleOf(`tg_ontology_loaded_count{${ofOntology},workspace="default"}`)).toBe(1)
+    expect(sampleOf(`tg_ontology_element_count{${ofOntology}}`)).toBe(200)
+    const texts = embeddings.requests.map((request) => request.length)
+    const ofVectors = `${ofOntology},model="vectors"`
+    expect(sampleOf(`tg_embeddings_request_total{${ofVectors}}`)).toBe(texts.length)
+    expect(sampleOf(`tg_embeddings_batch_size_sum{${ofVectors}}`)).toBe(
+      texts.reduce((sum, each) => sum + each, 0),
+    )
+    expect(sampleOf('tg_triples_store_write_error_total{processor="store-triples"}')).toBe(1)
+    // Its last bound is no less than eight calls of 120 s.
+    const bounds = [...text.matchAll(/^tg_extraction_duration_seconds_bucket\{le="([\d.]+)"/gm)].map(
+      ([, le]) => Number(le),
+    )
+    expect(Math.max(...bounds)).toBeGreaterThanOrEqual(8 * 120)
+    expect((await mill.end('SIGTERM')).code).toBe(0)
+    await embeddings.close()
   })
 
   async function retentionOf(name: string): Promise<string | undefined> {
