@@ -1,7 +1,7 @@
 // Files, folders and standard input as documents of UTF-8 text, that of HTML and PDF taken out of them. What can't be read is
 // a clear error of its own, beside the others. The extension says what a file is, or its first bytes; nothing is ever guessed
 // to be encoded.
-import { createHash } from 'node:crypto'
+import { createHash, type Hash } from 'node:crypto'
 import { createReadStream, type Stats } from 'node:fs'
 import { open, readdir, readFile, realpath, stat } from 'node:fs/promises'
 import { basename, dirname, extname, join } from 'node:path'
@@ -220,9 +220,16 @@ export async function* decodeText(
   if (rest) yield rest
 }
 
+/** The id of a document whose text is not known: by its place, so that one that can't be read is the same each time. */
+export function documentPlaceId({ title, uri }: Pick<TextSource, 'title' | 'uri'>): string {
+  return documentUrn(createHash('sha256').update(`\0${title}\n${uri}`))
+}
+
 /** The id of a document: by its title and text, so that loading the same again is the same document. */
 export async function documentId(source: TextSource): Promise<string> {
   const digest = createHash('sha256').update(`${source.title}\n`)
   for await (const piece of source.text()) digest.update(piece)
-  return `urn:graphmill:document:${digest.digest('hex').slice(0, 32)}`
+  return documentUrn(digest)
 }
+
+const documentUrn = (digest: Hash) => `urn:graphmill:document:${digest.digest('hex').slice(0, 32)}`

@@ -2,7 +2,7 @@
 import type { Broker } from '../broker/broker.ts'
 import { pagesWithin } from '../documents/pages.ts'
 import { cutParts } from '../documents/parts.ts'
-import { documentId, type TextSource } from '../documents/read.ts'
+import { documentId, documentPlaceId, type TextSource } from '../documents/read.ts'
 import { coded, GraphmillError } from '../errors.ts'
 import type { Codec } from '../messages/codec.ts'
 import type { TypedPayload } from '../messages/envelope.ts'
@@ -30,9 +30,12 @@ export interface LoadedDocument {
   readonly parts: number
 }
 
+/** How long the word that a document was not loaded may take where the rest was stopped, in milliseconds. */
+const lastWordMs = 5000
+
 /**
- * Publishes a document part by part. A document that can't be read, or holds no text, is said on `progress` and thrown:
- * the `document_` errors.
+ * Publishes a document part by part, its title first. One that can't be read, or holds no text, is said on `progress` and thrown:
+ * the `document_` errors. So is whatever else keeps it from being published whole, such as the reason of the signal.
  */
 export async function loadDocument(
   text: TextSource,
@@ -40,7 +43,8 @@ export async function loadDocument(
   signal: AbortSignal,
 ): Promise<LoadedDocument> {
   const { codec, scope, space, ids, clock } = options
-  let id = `urn:graphmill:document:${ids.next()}`
+  let id = documentPlaceId(text)
+  let parts = 0
   const span = startSpan(`${options.source} document`, {
     kind: 'producer',
     attributes: () => ({
@@ -52,7 +56,7 @@ export async function loadDocument(
     }),
   })
 
-  function publish(port: 'document' | 'progress', typed: TypedPayload): Promise<void> {
+  function publish(port: 'document' | 'progress', typed: TypedPayload, until = signal): Promise<void> {
     const route = outputRoute(port, { space, ...scope })
     const messageId = ids.next()
     const header = {
@@ -74,13 +78,13 @@ export async function loadDocument(
       salt: '',
       id: () => messageId,
     })
-    return publishUntilStored(message, options, signal)
+    return publishUntilStored(message, options, until)
   }
 
   try {
     const ready = (await text.prepare?.(signal)) ?? text
     id = await documentId(ready)
-    let parts = 0
+    await publish('progress', { type: 'Progress', payload: { kind: 'loading', title: text.title } })
     let blank = true
     for await (const part of cutParts(ready.text())) {
       if (part.text.trim() !== '') blank = false
@@ -96,14 +100,16 @@ export async function loadDocument(
   } catch (thrown) {
     const error = coded(thrown)
     span.end(error)
-    if (error.code.startsWith('document_')) {
-      const payload = {
-        kind: 'failed',
-        title: text.title,
-        error: { type: error.code, message: error.message },
-      }
-      await publish('progress', { type: 'Progress', payload })
-    }
+    const isOfDocument = error.code.startsWith('document_')
+    const message = isOfDocument ? error.message : `Loading it ended after ${parts} parts: ${error.message}`
+    const payload = { kind: 'failed', title: text.title, error: { type: error.code, message } }
+    const saying = publish(
+      'progress',
+      { type: 'Progress', payload },
+      isOfDocument && !signal.aborted ? signal : AbortSignal.timeout(lastWordMs),
+    )
+    // What can't be said either is thrown all the same.
+    await (isOfDocument ? saying : saying.catch(() => undefined))
     throw error
   }
 }

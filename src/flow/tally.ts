@@ -83,6 +83,9 @@ export function createTally(): Tally {
       if (!documentId) return undefined
       const document = documentOf(documentId)
       switch (payload.kind) {
+        case 'loading':
+          document.title = payload.title ?? document.title
+          break
         case 'document':
           document.parts = payload.parts ?? 0
           document.title = payload.title ?? document.title
@@ -248,8 +251,9 @@ function statusOf(document: Document): DocumentStatus {
   }
   const known = document.parts !== undefined && document.chunksOfPart.size >= document.parts
   const over = known && ended.done + ended.partial + ended.dead >= expected
-  const error =
-    document.failed ?? [...document.deadParts.values()][0] ?? (known && chunks === 0 ? empty : undefined)
+  // One that was published whole once is there, whatever became of other attempts.
+  const unloaded = document.parts === undefined ? document.failed : undefined
+  const error = unloaded ?? [...document.deadParts.values()][0] ?? (known && chunks === 0 ? empty : undefined)
   return {
     documentId: document.id,
     title: document.title,

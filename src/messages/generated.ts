@@ -271,7 +271,7 @@ export interface OntologyRelationshipsInit {
 
 /** What was started, what is done. Nobody but the reader of these decides that something is done. */
 export interface Progress {
-  /** document (a source has published all parts), part (a part was chunked), reply (a part of a run was handled), spent (an attempt that failed has used tokens), dead (a message was dead-lettered), replayed (it was brought back), failed (a document could not be read), paused (a flow waits for its operator). */
+  /** loading (a source begins to publish it), document (it has published all parts), part (a part was chunked), reply (a part of a run was handled), spent (an attempt that failed has used tokens), dead (a message was dead-lettered), replayed (it was brought back), failed (a document could not be read, or not be published whole), paused (a flow waits for its operator). */
   readonly kind: string
   /** part: which part of the document. */
   readonly part: number | null
@@ -305,7 +305,7 @@ export interface Progress {
   readonly model: string | null
   /** dead: the topic of the message. */
   readonly topic: string | null
-  /** document, failed: the name of the document for people. */
+  /** loading, document, failed: the name of the document for people. */
   readonly title: string | null
   /** dead, failed, paused, or a reply that is an error: why. */
   readonly error: Error | null
