@@ -4,7 +4,7 @@ import { defineProcessor } from '../flow/processor.ts'
 import { runKey } from '../llm/cache-entry.ts'
 import { estimateTokens } from '../llm/governed.ts'
 import { costOf, type Price } from '../llm/prices.ts'
-import { requestOf } from '../prompt/engine.ts'
+import { wishOf } from '../prompt/engine.ts'
 import { chooseForm } from '../prompt/items-form.ts'
 import { decodeTerms } from '../prompt/terms.ts'
 
@@ -34,7 +34,7 @@ export function estimator(estimate: Estimate) {
       const terms = decodeTerms(payload.terms)
       const prompt = prompts.get(promptId)
       const { form } = await chooseForm(prompt, llm, signal)
-      const request = form.constrain(requestOf(prompt, terms, llm))
+      const request = wishOf(prompt, terms, llm, form)
       const remembered = await replies?.get(runKey(scope.workspace, llm, request))
       estimate.requests++
       if (remembered?.form !== undefined) estimate.remembered++

@@ -61,8 +61,7 @@ export async function* ask(options: AskOptions): AsyncGenerator<RunPart, void> {
     yield* live(chosen, options, undefined)
     return
   }
-  // What is wished for finds the run, also where the server refused it and was asked otherwise.
-  const request = chosen.form.constrain(requestOf(prompt, terms, llm))
+  const request = wishOf(prompt, terms, llm, chosen.form)
   const { replies, workspace } = cache
   const record = await openRecord({ cache: replies, workspace, prompt, llm, request, signal })
   try {
@@ -193,8 +192,20 @@ async function* whole(heard: AsyncGenerator<Heard, void>, prompt: Prompt): Async
   }
 }
 
+/**
+ * What a run is found by: its first request as it is wished for, also where the server refused that and was asked otherwise.
+ * Throws `prompt_render_failed`.
+ */
+export function wishOf(prompt: Prompt, terms: Terms, llm: Llm, form: ItemsForm): CompletionRequest {
+  const request = form.constrain(requestOf(prompt, terms, llm))
+  if (prompt.responseType !== 'json') return request
+  // On the wire the mode says the schema in its own way.
+  const { outputMode = llm.outputMode, jsonSchema } = prompt
+  return { ...request, extras: { ...request.extras, outputMode, jsonSchema } }
+}
+
 /** The first request of a run. Throws `prompt_render_failed`. */
-export function requestOf(prompt: Prompt, terms: Terms, llm: Llm): CompletionRequest {
+function requestOf(prompt: Prompt, terms: Terms, llm: Llm): CompletionRequest {
   const { system, user } = prompt.render(terms)
   return {
     messages: [

@@ -21,8 +21,22 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-/** Definitions of 20 chunks, at 1 and 2 per million tokens. */
-const extract = (...more: string[]): Promise<Ended> =>
+/** A folder of prompts, in which the one for definitions is a json prompt. */
+function jsonPrompt(): string {
+  const prompts = join(folder, 'prompts')
+  mkdirSync(prompts)
+  const prompt = {
+    'response-type': 'json',
+    prompt: 'Definitions of {{text}} as a JSON array',
+    schema: { type: 'array', items: { type: 'object' } },
+  }
+  writeFileSync(join(prompts, 'extract-definitions.yaml'), JSON.stringify(prompt))
+  return prompts
+}
+
+/** Definitions of 20 chunks, at 1 and 2 per million tokens; nothing is remembered. */
+const extract = (...more: string[]) => extractIn({}, ...more)
+const extractIn = (env: Readonly<Record<string, string>>, ...more: string[]): Promise<Ended> =>
   graphmill(
     [
       'extract',
@@ -30,7 +44,7 @@ const extract = (...more: string[]): Promise<Ended> =>
       ...['--chunk-size', '150', '--chunk-overlap', '0', '--extractors', 'definitions'],
       ...['--prices', 'test-model=1/2', ...more],
     ],
-    { env: { OPENAI_BASE_URL: server.url, GRAPHMILL_MODEL: 'test-model' } },
+    { env: { OPENAI_BASE_URL: server.url, GRAPHMILL_MODEL: 'test-model', ...env } },
   )
 const costIn = ({ stderr }: Ended) => Number(/^cost +([\d.]+)$/m.exec(stderr)![1])
 const lines = (path: string) => readFileSync(join(folder, path), 'utf8').trim().split('\n').sort()
@@ -59,6 +73,21 @@ test('--dry-run tells the chunks, the calls and the cost of what will be asked, 
   expect(input! / used[1]!).toBeLessThan(1.3)
   expect(cost! / costIn(real)).toBeGreaterThan(0.9)
   expect(cost! / costIn(real)).toBeLessThan(1.4)
+})
+
+test('--dry-run knows what is remembered of a json prompt, in each output mode', async () => {
+  const prompts = jsonPrompt()
+  server.set({ rules: [{ reply: '[{"entity":"mill","definition":"a mill"}]' }] })
+  const env = { GRAPHMILL_NO_CACHE: 'false', GRAPHMILL_CACHE_DIR: join(folder, 'cache') }
+  const inCache = (mode: string, ...more: string[]) =>
+    extractIn(env, '--prompts', prompts, '--output-mode', mode, ...more)
+  expect((await inCache('text-based')).code).toBe(0)
+  const [same, other] = await Promise.all([
+    inCache('text-based', '--dry-run'),
+    inCache('fallback', '--dry-run'),
+  ])
+  expect(same.stdout).toContain('requests   20, 20 of them remembered\n')
+  expect(other.stdout).toContain('requests   20\n')
 })
 
 test('--max-cost is spent on nothing but replies where the server refuses calls for their rate', async () => {
@@ -91,10 +120,7 @@ test('--max-cost is passed by no more calls than are made at once, when replies 
 })
 
 test('--max-cost leaves json prompts partial, and keeps what the others gave', async () => {
-  const prompts = join(folder, 'prompts')
-  mkdirSync(prompts)
-  const prompt = { 'response-type': 'json', prompt: 'Definitions of {{text}} as a JSON array' }
-  writeFileSync(join(prompts, 'extract-definitions.yaml'), JSON.stringify(prompt))
+  const prompts = jsonPrompt()
   server.set({
     rules: [
       {

@@ -6,6 +6,7 @@ import cacache from 'cacache'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { GraphmillError } from '../../src/errors.ts'
 import { openCache, type ReplyCache } from '../../src/llm/cache.ts'
+import type { Prompt } from '../../src/prompt/catalogue.ts'
 import { type AskOptions, ask, type RunPart } from '../../src/prompt/engine.ts'
 import { askAll, itemOf, itemSchema, linesOf, testPrompt } from '../support/asking.ts'
 import { type Script, type ScriptedLlm, scriptedLlm } from '../support/scripted-llm.ts'
@@ -34,6 +35,8 @@ const without = (parts: readonly RunPart[]) =>
   })
 const away = new GraphmillError('llm_unavailable', 'away')
 const whole = { text: testPrompt({ responseType: 'text' }), json: testPrompt({ responseType: 'json' }) }
+
+const objectSchema = { type: 'object', required: ['n'], properties: { n: { type: 'integer' } } }
 
 /** An entry as it stands on the disk. */
 interface Written {
@@ -184,6 +187,32 @@ describe('a run that is over', () => {
     expect(hot.requests).toHaveLength(0)
   })
 
+  it.each<[string, (n: number) => Partial<Prompt>]>([
+    ['json, two output modes', (n) => ({ responseType: 'json', outputMode: n ? 'openai_oo' : 'fallback' })],
+    [
+      'json, two schemas',
+      (n) => ({ responseType: 'json', jsonSchema: n ? objectSchema : { type: 'object' } }),
+    ],
+    ['jsonl, two output modes', (n) => ({ outputMode: n ? 'openai_oo' : 'text-based' })],
+  ])('is remembered beside that of another form, however they take turns: %s', async (_name, more) => {
+    const llm = scriptedLlm(['{"n": 1}\n'])
+    const runs: string[] = []
+    for (const n of [0, 1, 0, 1]) {
+      const prompt = testPrompt({ jsonSchema: objectSchema, ...more(n) })
+      runs.push((await askAll(llm, { cache, prompt })).parts[0]!.run.id)
+    }
+    expect(llm.requests).toHaveLength(2)
+    expect(runs.slice(2)).toEqual(runs.slice(0, 2))
+  })
+
+  it('is found by the output mode of the model where the prompt names none', async () => {
+    const prompt = testPrompt({ responseType: 'json', jsonSchema: objectSchema })
+    const llm = scriptedLlm(['{"n": 1}'])
+    for (const outputMode of ['openai_oo', 'fallback', 'openai_oo'] as const)
+      await askAll({ ...llm, outputMode }, { cache, prompt })
+    expect(llm.requests).toHaveLength(2)
+  })
+
   it('is read as a new run, without a call, when the schema has changed', async () => {
     const first = await askAll(scriptedLlm([linesOf(2)]), { cache })
     const loose = testPrompt({ jsonSchema: { type: 'object' } })
@@ -242,7 +271,6 @@ describe('a server that does not take the form of reply', () => {
     text: '',
     error: new GraphmillError('llm_request_invalid', 'refused', { details }),
   })
-  const objectSchema = { type: 'object', required: ['n'], properties: { n: { type: 'integer' } } }
   const kinds = [
     ['json', testPrompt({ id: 'a', responseType: 'json', jsonSchema: objectSchema }), '{"n": 3}'],
     ['jsonl', testPrompt({ id: 'b', jsonSchema: itemSchema }), linesOf(3)],
