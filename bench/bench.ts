@@ -13,6 +13,7 @@ const benches: Readonly<Record<string, () => Promise<Row[]>>> = {
   ontology: async () => (await import('./ontology.ts')).ontologyBench(),
   'kafka-model': async () => (await import('./kafka.ts')).slowModelBench(),
   'kafka-flow': async () => (await import('./kafka.ts')).instantModelBench(),
+  'kafka-load': async () => (await import('./kafka.ts')).kafkaLoadBench(),
   'kafka-relay': async () => (await import('./kafka.ts')).kafkaRelayBench(),
   'pulsar-relay': async () => (await import('./pulsar.ts')).pulsarBench(),
 }

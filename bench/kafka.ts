@@ -1,6 +1,9 @@
 // Benches on one real Kafka: calls of a slow model side by side, the flow with a model that answers at once against a bare
-// loop of kafkajs and fetch, and the relay.
+// loop of kafkajs and fetch, the relay, and the memory of `load`.
 import { readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { connectKafka } from '../src/broker/kafka.ts'
 import { topicSpec } from '../src/broker/topics.ts'
@@ -8,6 +11,7 @@ import { createCodec } from '../src/messages/codec.ts'
 import { loadSchemas } from '../src/messages/registry.ts'
 import { type Execution, inputLines, openExecution, type Site } from '../test/faults/execution.ts'
 import { startKafka } from '../test/support/kafka-server.ts'
+import { measureLoad } from '../test/support/load-memory.ts'
 import { bareFlow, type Recorded } from './bare-flow.ts'
 import { type LlmProcess, startLlmProcess } from './llm-process.ts'
 import { bareKafka, relayBench } from './relay.ts'
@@ -41,6 +45,32 @@ export const kafkaRelayBench = () =>
   withMachines(({ site, bootstrap }) =>
     relayBench({ name: 'kafka', connect: site.connect, count: 50_000, bare: bareKafka(bootstrap) }),
   )
+
+export const kafkaLoadBench = () => withMachines(({ site }) => load(site))
+
+/** The command `load`, from a file to topics. */
+async function load({ brokerUrl }: Site): Promise<Row[]> {
+  const folder = await mkdtemp(join(tmpdir(), 'graphmill-load-'))
+  const measure = (megabytes: number) =>
+    measureLoad(megabytes, { folder, place: ['--broker', brokerUrl, '--space', `load-${megabytes}`] })
+  try {
+    const [short, long] = [await measure(20), await measure(100)]
+    const note = '100 MB against 20 MB'
+    return [
+      { name: 'kafka: load', value: 80 / (long.seconds - short.seconds), unit: 'MB/s', note },
+      { name: 'kafka: memory of load of 100 MB', value: long.peak / 1e6, unit: 'MB' },
+      {
+        name: 'kafka: memory of load, what 80 MB more of text add to it',
+        value: (long.peak - short.peak) / 1e6,
+        unit: 'MB',
+        bound: '<= 30',
+        note,
+      },
+    ]
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+}
 
 /** 64 calls at once of 500 ms each are 128 a second at best. */
 async function slowModel({ site, llm }: Machines): Promise<Row[]> {

@@ -10,6 +10,7 @@ import { brokerSource } from '../support/brokers.ts'
 import { readGraph } from '../support/graph.ts'
 import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
 import { startLlmServer } from '../support/llm-server.ts'
+import { measureLoad } from '../support/load-memory.ts'
 import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from '../support/otlp-receiver.ts'
 import { freePorts } from '../support/ports.ts'
 import { type GraphmillProcess, graphmill, startGraphmill } from '../support/processes.ts'
@@ -321,6 +322,16 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
         .map((line) => (JSON.parse(line) as { collection: string }).collection)
     await expect.poll(() => collections().sort(), { timeout: 30_000 }).toEqual(['letters', 'other'])
     await tail.end('SIGTERM')
+  })
+
+  test('a text of 100 MB is loaded in no more memory than one of 20 MB, but for what the collector leaves for later', async () => {
+    const measure = (megabytes: number) =>
+      measureLoad(megabytes, { folder, place: place(`long-${megabytes}`) })
+    const [short, long] = [await measure(20), await measure(100)]
+    // Parts are of 512 KiB at most.
+    expect(long.parts).toBeGreaterThanOrEqual(100e6 / (512 * 1024))
+    expect(long.parts).toBeGreaterThan(4 * short.parts)
+    expect(long.peak - short.peak).toBeLessThan(50e6)
   })
 
   test('a typo in a prompt gets a suggestion', async () => {

@@ -1,10 +1,7 @@
 // Documents on their way into a flow: pages stay known down to the chunk, failures are said on progress.
-import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { chunkText } from '../../processors/chunk-text.ts'
 import type { Broker } from '../../src/broker/broker.ts'
@@ -133,15 +130,4 @@ test('a file that can not be read is the same document at each load, and another
     await expect(load(name, locked)).rejects.toMatchObject({ code: 'document_encrypted' })
   const titles = (await tallied()).map(({ title }) => title)
   expect(titles.filter((title) => /^(twice|once)/.test(title)).sort()).toEqual(['once.pdf', 'twice.pdf'])
-})
-
-test('a text of 200 MB takes no more memory than one of 20 MB, but for what the collector leaves for later', async () => {
-  const script = fileURLToPath(new URL('../support/load-memory.ts', import.meta.url))
-  const measure = async (megabytes: number) => {
-    const { stdout } = await promisify(execFile)(process.execPath, [script, String(megabytes)])
-    return JSON.parse(stdout) as { parts: number; peak: number }
-  }
-  const [short, long] = [await measure(20), await measure(200)]
-  expect(long.parts).toBeGreaterThan(9 * short.parts)
-  expect(long.peak - short.peak).toBeLessThan(120)
 })

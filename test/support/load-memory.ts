@@ -1,39 +1,47 @@
-// Loads a generated text of so many megabytes onto a broker that forgets, and prints the most memory that it took, in MB.
-import type { Broker } from '../../src/broker/broker.ts'
-import { createCircuits } from '../../src/flow/circuits.ts'
-import { loadDocument } from '../../src/flow/source.ts'
-import { createCodec } from '../../src/messages/codec.ts'
-import { loadSchemas } from '../../src/messages/registry.ts'
+// The command `load` on a generated text of so many megabytes, as a process of its own: what it says, and the most memory it took.
+import { createWriteStream } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { startGraphmill } from './processes.ts'
 
-const megabytes = Number(process.argv[2])
-const sentences = 'The mill of the parish stands by the river and feeds the miller. '.repeat(15)
-const piece = `${sentences}\n\n`.repeat(250)
-
-async function* text() {
-  for (let left = megabytes * 1e6; left > 0; left -= piece.length) yield piece
+export interface MeasuredLoad {
+  readonly parts: number
+  /** The most memory that the process had, by the kernel's count, in bytes. */
+  readonly peak: number
+  /** From its start to its end. */
+  readonly seconds: number
 }
 
-let peak = 0
-const broker = {
-  async publish() {
-    peak = Math.max(peak, process.memoryUsage.rss())
-    await new Promise(setImmediate)
-  },
-} satisfies Partial<Broker> as unknown as Broker
+/** Paragraphs of some thousand characters, of which no two are the same. */
+function* paragraphs(megabytes: number): Generator<string> {
+  const sentences = 'The mill of the parish stands by the river and feeds the miller. '.repeat(15)
+  let length = 0
+  for (let number = 0; length < megabytes * 1e6; number++) {
+    const paragraph = `${number}. ${sentences}\n\n`
+    length += paragraph.length
+    yield paragraph
+  }
+}
 
-const { parts } = await loadDocument(
-  { title: 'long.txt', uri: '', mediaType: 'text/plain', text },
-  {
-    broker,
-    codec: createCodec(loadSchemas()),
-    circuits: createCircuits(),
-    clock: { now: () => Date.now() },
-    ids: { next: () => crypto.randomUUID() },
-    space: 'gm',
-    scope: { workspace: 'default', flow: 'default' },
-    collection: 'default',
-    source: 'test',
-  },
-  new AbortController().signal,
-)
-console.log(JSON.stringify({ parts, peak: Math.round(peak / 1e6) }))
+const tellPeak = `process.on('exit', () => process.stderr.write('peak ' + process.resourceUsage().maxRSS + ' KiB\\n'))`
+
+/** `place` are the flags that say where to; the text is written to `folder` meanwhile. */
+export async function measureLoad(
+  megabytes: number,
+  { folder, place }: { readonly folder: string; readonly place: readonly string[] },
+): Promise<MeasuredLoad> {
+  const file = join(folder, `${megabytes}.txt`)
+  await pipeline(Readable.from(paragraphs(megabytes)), createWriteStream(file))
+  const start = performance.now()
+  const options = `${process.env['NODE_OPTIONS'] ?? ''} --import=data:text/javascript,${encodeURIComponent(tellPeak)}`
+  const child = startGraphmill(['load', file, ...place], { NODE_OPTIONS: options })
+  const { code } = await child.ended
+  const seconds = (performance.now() - start) / 1000
+  await rm(file)
+  const [, kibibytes] = /^peak (\d+) KiB$/m.exec(child.stderr()) ?? []
+  if (code !== 0 || kibibytes === undefined) throw new Error(`load ended with ${code}:\n${child.stderr()}`)
+  const { parts } = JSON.parse(child.stdout()) as { parts: number }
+  return { parts, peak: Number(kibibytes) * 1024, seconds }
+}
