@@ -35,8 +35,8 @@ export function createSchemasTopic(
   const learned = new Set<string>()
   let scanning: Promise<void> = Promise.resolve()
   let next: Promise<void> | undefined
-  /** By `performance.now()`. */
-  let lastScan = Number.NEGATIVE_INFINITY
+  /** When the last one came to its end, by `performance.now()`. */
+  let scanned = Number.NEGATIVE_INFINITY
   /** Fingerprints that a scan did not find though a message of theirs had come: nobody announced them in time. */
   const missed = new Set<string>()
 
@@ -47,11 +47,10 @@ export function createSchemasTopic(
   function scanAgain(): Promise<void> {
     next ??= scanning
       .catch(() => undefined)
-      .then(() => wait(Math.max(0, lastScan + rescanMs - performance.now())))
+      .then(() => wait(Math.max(0, scanned + rescanMs - performance.now())))
       .then(() => {
         scanning = next!
         next = undefined
-        lastScan = performance.now()
         return scan()
       })
     return next
@@ -69,6 +68,7 @@ export function createSchemasTopic(
         // A schema that this build can't read leaves its messages unknown: they are dead-lettered with that reason.
       }
     }
+    scanned = performance.now()
   }
 
   /** Looks for the schema that `error` misses. */
@@ -80,7 +80,7 @@ export function createSchemasTopic(
       return
     }
     const { fingerprint } = prefix
-    if (missed.has(fingerprint) && performance.now() - lastScan < rescanMs) return
+    if (missed.has(fingerprint) && performance.now() - scanned < rescanMs) return
     await unlessAborted(scanAgain(), signal)
     if (missed.size >= maxMissed) missed.clear()
     if (learned.has(fingerprint)) missed.delete(fingerprint)
@@ -147,5 +147,5 @@ export async function decodeEntry<N extends PayloadName>(
 /** Fingerprints of foreign messages that are remembered, at most. */
 const maxMissed = 1000
 
-/** Scans begin at least so far from each other, in milliseconds. */
+/** So long after a scan the next one may begin, in milliseconds. */
 const rescanMs = 1000

@@ -37,7 +37,7 @@ import { type GraphmillProcess, startGraphmill } from '../support/processes.ts'
 export const chunks = 200
 export const units = 3 * chunks
 /** The units of the flow. */
-const extractors = ['extract-definitions', 'extract-relationships', 'extract-topics']
+export const extractors = ['extract-definitions', 'extract-relationships', 'extract-topics']
 const settings = { extractors, chunkSize, chunkOverlap: 100 }
 const scope = { workspace: 'default', flow: 'default' }
 /** How often states of the broker, which tells nobody, are looked at. */
