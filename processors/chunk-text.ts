@@ -20,7 +20,8 @@ export const chunkText = defineProcessor({
     const { chunkSize, chunkOverlap, provenance } = context.settings
     const chunks = await splitAside(text, { chunkSize, chunkOverlap }, context.signal)
     const units = expectedUnits(context.settings)
-    yield { to: 'progress', payload: { kind: 'part', part, chunks: chunks.length, units } }
+    // Stored before any chunk is: whoever counts knows what is expected before the first reply.
+    await (yield { to: 'progress', payload: { kind: 'part', part, chunks: chunks.length, units } })
     if (provenance === 'subgraph' && part === 0)
       yield { to: 'triples', payload: { triples: documentProvenance({ documentId, ...payload }) } }
     for (const [index, chunk] of chunks.entries()) {

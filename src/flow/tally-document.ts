@@ -42,6 +42,10 @@ export interface OpenUnit {
   readonly wholeDead: Map<string, string>
   /** Ids of dead messages that held a part of it (replies, facts, triples), with the reason. */
   readonly partDead: Map<string, string>
+  /** When the newest of these died. */
+  partDeadAt: number
+  /** What was seen since of runs that began again, by run: a whole one brings back all that was dead. */
+  readonly again: Map<string, SeenAgain>
   /** Runs that failed, and whose tokens are in the totals. */
   readonly lost: Set<string>
 }
@@ -53,8 +57,27 @@ export interface SeenRun {
   readonly totals: Totals
 }
 
+export interface SeenAgain {
+  readonly seqs: Set<number>
+  last: number | undefined
+}
+
+/** A part of the document that died before it was chunks. */
+export interface DeadPart {
+  /** Which part; null where its message could not be read. */
+  readonly part: number | null
+  readonly time: number
+  readonly reason: Reason
+}
+
 /** Sets of chunks as bits: by unit and part, a bit a chunk. */
 export type ChunkSets = Map<string, Uint8Array>
+
+/** How many chunks a part has, and what is expected of each. */
+export interface PartSize {
+  readonly chunks: number
+  readonly units: readonly string[]
+}
 
 export interface Document {
   readonly id: string
@@ -62,9 +85,11 @@ export interface Document {
   parts: number | undefined
   /** Why it could not be read. */
   failed: Reason | undefined
-  /** Parts of the document that died before they were chunks: why, by the id of the message. */
-  readonly deadParts: Map<string, Reason>
-  readonly chunksOfPart: Map<number, { chunks: number; units: readonly string[] }>
+  /** By what each death names as its cause. */
+  readonly deadParts: Map<string, DeadPart>
+  /** Deaths that were taken back, the newest of them: told again, they are nothing new. */
+  readonly replayed: Set<string>
+  readonly chunksOfPart: Map<number, PartSize>
   readonly done: ChunkSets
   doneCount: number
   readonly open: Map<string, OpenUnit>
@@ -82,6 +107,7 @@ export function emptyDocument(id: string): Document {
     parts: undefined,
     failed: undefined,
     deadParts: new Map(),
+    replayed: new Set(),
     chunksOfPart: new Map(),
     done: new Map(),
     doneCount: 0,
@@ -97,6 +123,8 @@ export const emptyUnit = (): OpenUnit => ({
   counted: undefined,
   wholeDead: new Map(),
   partDead: new Map(),
+  partDeadAt: Number.POSITIVE_INFINITY,
+  again: new Map(),
   lost: new Set(),
 })
 
@@ -142,6 +170,17 @@ export function setDone(document: Document, unit: string, { part, index }: Chunk
 export function clearDone(document: Document, unit: string, { part, index }: ChunkPlace): void {
   clearBit(document.done, unitKey(unit, part), index)
   document.doneCount--
+}
+
+/** Forgets which of the part's units are done, but for those below `chunks` that are among `units`. */
+export function keepDone(document: Document, part: number, { chunks, units }: PartSize): void {
+  for (const [key, bits] of document.done) {
+    const [unit, of] = key.split('\n') as [string, string]
+    if (Number(of) !== part) continue
+    const end = units.includes(unit) ? chunks : 0
+    for (let index = end; index < bits.length * 8; index++)
+      if (hasBit(document.done, key, index)) clearDone(document, unit, { part, index })
+  }
 }
 
 export function hasBit(sets: ChunkSets, key: string, index: number): boolean {

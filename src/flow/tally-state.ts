@@ -6,6 +6,7 @@ import {
   addTotals,
   type ChunkSets,
   countedBefore,
+  type DeadPart,
   type Document,
   type Entry,
   emptyDocument,
@@ -26,7 +27,8 @@ interface Header {
   readonly title: string
   readonly parts: number | null
   readonly failed: Reason | null
-  readonly deadParts: readonly [string, Reason][]
+  readonly deadParts: readonly [string, DeadPart][]
+  readonly replayed: readonly string[]
   /** The lists of units that parts have, each once. */
   readonly unitLists: readonly (readonly string[])[]
   /** Part, number of chunks, index of its list of units. */
@@ -40,14 +42,16 @@ interface Header {
   readonly totals: Totals
 }
 
-/** Key; runs; the counted one of them, or `before`; what is dead of it; runs that failed. */
+/** Key; runs; the counted one of them, or `before`; what is dead of it; runs that failed; when, and what began again since. */
 type OpenEntry = readonly [
   key: string,
   runs: readonly RunEntry[],
   counted: number | 'before' | null,
   wholeDead: readonly [string, string][],
   partDead: readonly [string, string][],
-  lost?: readonly string[],
+  lost: readonly string[],
+  partDeadAt: number | null,
+  again: readonly [id: string, seqs: readonly number[], last: number | null][],
 ]
 
 type RunEntry = readonly [
@@ -78,6 +82,7 @@ export function writeState(document: Document): Uint8Array {
     parts: document.parts ?? null,
     failed: document.failed ?? null,
     deadParts: [...document.deadParts],
+    replayed: [...document.replayed],
     chunks: [...document.chunksOfPart].map(([part, { chunks, units }]) => [part, chunks, listIndex(units)]),
     unitLists,
     done: keep(document.done),
@@ -110,7 +115,8 @@ export function readState(state: Uint8Array): Document {
   document.title = header.title
   document.parts = header.parts ?? undefined
   document.failed = header.failed ?? undefined
-  for (const [id, reason] of header.deadParts) document.deadParts.set(id, reason)
+  for (const [cause, dead] of header.deadParts) document.deadParts.set(cause, dead)
+  for (const cause of header.replayed) document.replayed.add(cause)
   for (const [part, chunks, list] of header.chunks)
     document.chunksOfPart.set(part, { chunks, units: header.unitLists[list]! })
   const take = (sets: ChunkSets, places: Header['done']) => {
@@ -132,16 +138,19 @@ export function readState(state: Uint8Array): Document {
   return document
 }
 
-function openEntry([key, { runs, counted, wholeDead, partDead, lost }]: [string, OpenUnit]): OpenEntry {
+function openEntry([key, open]: [string, OpenUnit]): OpenEntry {
+  const { runs, counted, wholeDead, partDead, lost, partDeadAt, again } = open
   const entries = [...runs].map(([id, run]): RunEntry => {
     const { seqs, last = null, incomplete = null, totals } = run
     return [id, [...seqs], last, incomplete, totals]
   })
   const place = counted === countedBefore ? 'before' : [...runs.values()].indexOf(counted!)
-  return [key, entries, place === -1 ? null : place, [...wholeDead], [...partDead], [...lost]]
+  const since = [...again].map(([id, { seqs, last = null }]): OpenEntry[7][number] => [id, [...seqs], last])
+  const at = Number.isFinite(partDeadAt) ? partDeadAt : null
+  return [key, entries, place === -1 ? null : place, [...wholeDead], [...partDead], [...lost], at, since]
 }
 
-function openUnit([, entries, counted, wholeDead, partDead, lost]: OpenEntry): OpenUnit {
+function openUnit([, entries, counted, wholeDead, partDead, lost, at, again]: OpenEntry): OpenUnit {
   const runs = entries.map(([id, seqs, last, incomplete, said]): [string, SeenRun] => {
     const totals = emptyTotals()
     addTotals(totals, said, 1)
@@ -153,6 +162,10 @@ function openUnit([, entries, counted, wholeDead, partDead, lost]: OpenEntry): O
     wholeDead: new Map(wholeDead),
     partDead: new Map(partDead),
     lost: new Set(lost),
+    partDeadAt: at ?? Number.POSITIVE_INFINITY,
+    again: new Map(
+      again.map(([id, seqs, last]) => [id, { seqs: new Set(seqs), last: last ?? undefined }] as const),
+    ),
   }
 }
 

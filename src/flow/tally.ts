@@ -7,16 +7,21 @@ import {
   addProgress,
   addTotals,
   addUsage,
+  type ChunkPlace,
   type Counts,
   chunkPlace,
+  clearBit,
   clearDone,
   countedBefore,
   type Document,
   type Entry,
   emptyDocument,
   emptyTotals,
+  hasBit,
   isDone,
+  keepDone,
   type OpenUnit,
+  type PartSize,
   type Reason,
   setDone,
   stateOfUnit,
@@ -60,6 +65,11 @@ export interface Tally {
   restore(state: Uint8Array): void
 }
 
+/** Deaths that were taken back and are remembered. */
+const keptReplays = 1000
+/** How far the clocks of two processors may differ, in milliseconds. */
+const clockDifferenceMs = 5000
+
 /** Of a document that is saved, so many units that ended badly are kept in detail. */
 const keptUnits = 2000
 
@@ -90,16 +100,12 @@ export function createTally(): Tally {
           document.parts = payload.parts ?? 0
           document.title = payload.title ?? document.title
           break
-        case 'part': {
-          document.chunksOfPart.set(payload.part ?? 0, { chunks: payload.chunks ?? 0, units: payload.units })
-          const waiting = document.unplaced
-          document.unplaced = []
-          for (const dead of waiting) addDead(document, dead)
-          break
-        }
         case 'failed':
           document.title = payload.title ?? document.title
           document.failed = failure(payload.error)
+          break
+        case 'part':
+          addPart(document, entry)
           break
         case 'reply':
           addReply(document, entry)
@@ -132,11 +138,60 @@ export function createTally(): Tally {
   }
 }
 
-function addReply(document: Document, { chunkId, causationId, payload }: Entry): void {
+/** A part that was cut in another way, or of which other units are expected, begins anew. */
+function addPart(document: Document, { time, payload }: Entry): void {
+  const part = payload.part ?? 0
+  const size = { chunks: payload.chunks ?? 0, units: payload.units }
+  const before = document.chunksOfPart.get(part)
+  const isSame = before?.chunks === size.chunks && before.units.join('\n') === size.units.join('\n')
+  document.chunksOfPart.set(part, size)
+  const kept = before === undefined || isSame ? size : { chunks: 0, units: [] }
+  keepDone(document, part, kept)
+  forgetUnits(document, (unit, chunk) => chunk.part === part && !isExpected(kept, unit, chunk))
+  for (const [cause, dead] of document.deadParts)
+    if (dead.part === part && dead.time < time) document.deadParts.delete(cause)
+  const waiting = document.unplaced
+  document.unplaced = []
+  for (const dead of waiting) addDead(document, dead)
+}
+
+function forgetUnits(document: Document, is: (unit: string, chunk: ChunkPlace) => boolean): void {
+  for (const [key, open] of document.open) {
+    const [unit, chunkId] = key.split('\n') as [string, string]
+    if (!is(unit, chunkPlace(chunkId)!)) continue
+    if (open.counted) addTotals(document.totals, open.counted.totals, -1)
+    document.open.delete(key)
+  }
+  for (const fold of document.folds)
+    for (const [key, bits] of fold.units) {
+      const [unit, part] = key.split('\n') as [string, string]
+      for (let index = 0; index < bits.length * 8; index++)
+        if (hasBit(fold.units, key, index) && is(unit, { part: Number(part), index })) {
+          clearBit(fold.units, key, index)
+          fold.count--
+        }
+    }
+}
+
+const isExpected = ({ chunks, units }: PartSize, unit: string, { index }: ChunkPlace) =>
+  index < chunks && units.includes(unit)
+
+/** Whether nobody waits for this unit of this chunk: it is of an extractor that was switched on later, or of another cut. */
+function isExtra(document: Document, unit: string, chunk: ChunkPlace): boolean {
+  const size = document.chunksOfPart.get(chunk.part)
+  return size !== undefined && !isExpected(size, unit, chunk)
+}
+
+function addReply(document: Document, entry: Entry): void {
+  const { chunkId, causationId, payload } = entry
   const chunk = chunkPlace(chunkId)
   const { unit, run: from } = payload
-  if (!chunk || !unit || !from || isDone(document, unit, chunk)) return
+  if (!chunk || !unit || !from || isDone(document, unit, chunk) || isExtra(document, unit, chunk)) return
   const open = openUnit(document, unit, chunkId)
+  if (isWholeAgain(open, entry)) {
+    open.partDead.clear()
+    close(document, unit, chunkId)
+  }
   if (open.counted && !open.counted.incomplete) return
   if (payload.error) {
     open.wholeDead.set(causationId, payload.error.type)
@@ -165,11 +220,22 @@ function addReply(document: Document, { chunkId, causationId, payload }: Entry):
   close(document, unit, chunkId)
 }
 
+/** Whether this entry completes a run whose parts were all handled well after the unit's facts had died. */
+function isWholeAgain(open: OpenUnit, { time, payload }: Entry): boolean {
+  if (open.partDead.size === 0 || payload.error || time < open.partDeadAt + clockDifferenceMs) return false
+  const id = payload.run!.id
+  const seen = open.again.get(id) ?? { seqs: new Set(), last: undefined }
+  open.again.set(id, seen)
+  seen.seqs.add(payload.seq)
+  if (payload.last && payload.incomplete === null) seen.last = payload.seq
+  return seen.last !== undefined && seen.seqs.size > seen.last
+}
+
 /** What a run that failed has spent. It is told before whatever ends its unit, so a repetition after that says nothing new. */
 function addLost(document: Document, { chunkId, payload }: Entry): void {
   const chunk = chunkPlace(chunkId)
   const { unit, run } = payload
-  if (!chunk || !unit || !run || isDone(document, unit, chunk)) return
+  if (!chunk || !unit || !run || isDone(document, unit, chunk) || isExtra(document, unit, chunk)) return
   const { lost } = openUnit(document, unit, chunkId)
   if (lost.has(run.id)) return
   lost.add(run.id)
@@ -186,33 +252,47 @@ function close(document: Document, unit: string, chunkId: string): void {
 }
 
 function addDead(document: Document, entry: Entry): void {
-  const { chunkId, causationId, payload } = entry
+  const { chunkId, causationId, time, payload } = entry
+  if (document.replayed.has(causationId)) return
   const role = payload.topic ? parseTopic(payload.topic) : undefined
   const chunk = chunkPlace(chunkId)
   if (!chunk) {
-    document.deadParts.set(causationId, payload.error ?? { type: 'dead', message: 'a part of it is dead' })
+    const reason = payload.error ?? { type: 'dead', message: 'a part of it is dead' }
+    document.deadParts.set(causationId, { part: payload.part, time, reason })
     return
   }
-  const expected = document.chunksOfPart.get(chunk.part)?.units
-  if (!expected) {
+  const size = document.chunksOfPart.get(chunk.part)
+  if (!size) {
     document.unplaced.push(entry)
     return
   }
+  if (chunk.index >= size.chunks) return
   const whole = role?.class === 'request' || role?.role === 'chunk'
   const reason = payload.error?.type ?? 'dead'
-  // Triples do not say which unit they are of: then every unit of the chunk may lack something.
-  for (const unit of payload.unit && expected.includes(payload.unit) ? [payload.unit] : expected) {
+  for (const unit of unitsHurt(size, payload.unit, role?.role)) {
     const done = isDone(document, unit, chunk)
     if (done && whole) continue
     if (done) clearDone(document, unit, chunk)
     const open = openUnit(document, unit, chunkId)
     if (done) open.counted = countedBefore
     ;(whole ? open.wholeDead : open.partDead).set(causationId, reason)
+    if (whole) continue
+    open.partDeadAt = Number.isFinite(open.partDeadAt) ? Math.max(open.partDeadAt, time) : time
+    open.again.clear()
   }
+}
+
+/** Triples do not say which unit they are of: then every unit of the chunk may lack something. */
+function unitsHurt({ units }: PartSize, unit: string | null, role: string | undefined): readonly string[] {
+  const isAny = unit === null || role === 'triples' || role === 'entity-contexts'
+  return isAny ? units : units.filter((each) => each === unit)
 }
 
 /** A dead message was brought back: what it held is no longer lost, unless it dies again. */
 function takeBackDead(document: Document, { chunkId, causationId }: Entry): void {
+  document.replayed.add(causationId)
+  if (document.replayed.size > keptReplays)
+    for (const oldest of [...document.replayed].slice(0, -keptReplays)) document.replayed.delete(oldest)
   document.deadParts.delete(causationId)
   document.unplaced = document.unplaced.filter((dead) => dead.causationId !== causationId)
   const chunk = chunkPlace(chunkId)
@@ -230,9 +310,11 @@ function takeBackDead(document: Document, { chunkId, causationId }: Entry): void
 function statusOf(document: Document): DocumentStatus {
   let chunks = 0
   let expected = 0
-  for (const part of document.chunksOfPart.values()) {
-    chunks += part.chunks
-    expected += part.chunks * part.units.length
+  for (const [part, size] of document.chunksOfPart) {
+    // A document that was loaded again may have fewer.
+    if (part >= (document.parts ?? Number.POSITIVE_INFINITY)) continue
+    chunks += size.chunks
+    expected += size.chunks * size.units.length
   }
   const ended = { done: document.doneCount, partial: 0, dead: 0 }
   const incomplete: Counts = {}
@@ -253,7 +335,8 @@ function statusOf(document: Document): DocumentStatus {
   const over = known && ended.done + ended.partial + ended.dead >= expected
   // One that was published whole once is there, whatever became of other attempts.
   const unloaded = document.parts === undefined ? document.failed : undefined
-  const error = unloaded ?? [...document.deadParts.values()][0] ?? (known && chunks === 0 ? empty : undefined)
+  const error =
+    unloaded ?? [...document.deadParts.values()][0]?.reason ?? (known && chunks === 0 ? empty : undefined)
   return {
     documentId: document.id,
     title: document.title,

@@ -273,7 +273,7 @@ export interface OntologyRelationshipsInit {
 export interface Progress {
   /** loading (a source begins to publish it), document (it has published all parts), part (a part was chunked), reply (a part of a run was handled), spent (an attempt that failed has used tokens), dead (a message was dead-lettered), replayed (it was brought back), failed (a document could not be read, or not be published whole), paused (a flow waits for its operator). */
   readonly kind: string
-  /** part: which part of the document. */
+  /** part, and dead where it was a part that died: which part of the document. */
   readonly part: number | null
   /** document: how many parts it has. */
   readonly parts: number | null
