@@ -41,6 +41,8 @@ export interface AssemblerOptions {
   readonly log: Logger
   /** Default: nothing is counted of ontologies. */
   readonly metrics?: FlowMetrics
+  /** Told once of each folder in which replies cannot be remembered. Default: a warning in the log. */
+  readonly onCacheFailure?: (cacheDir: string, error: unknown) => void
 }
 
 /** Makes the parts of one flow after another; flows with the same model share its governor. */
@@ -49,13 +51,13 @@ export interface Assembler {
   assemble(config: Config): Promise<Assembly>
 }
 
-export function createAssembler(
-  { fallback, needsModel = true, provenance, log, metrics }: AssemblerOptions,
-  signal: AbortSignal,
-): Assembler {
+export function createAssembler(options: AssemblerOptions, signal: AbortSignal): Assembler {
+  const { fallback, needsModel = true, provenance, log, metrics } = options
+  const warn = (cacheDir: string, err: unknown) =>
+    log.warn({ err, cacheDir }, 'replies of the model cannot be remembered')
   const governors = new Map<string, Governor>()
   const openOntologies = createOntologyOpener(metrics?.ontology)
-  const openReplies = createCacheOpener(log)
+  const openReplies = createCacheOpener(options.onCacheFailure ?? warn)
 
   function governorOf(llm: Llm, { options }: Config): Governor {
     const governor =

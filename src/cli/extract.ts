@@ -84,8 +84,14 @@ async function extract(files: readonly string[], config: Config): Promise<number
   const fault = new AbortController()
   const signal = AbortSignal.any([shutdown.asked, fault.signal])
   const logLevel = config.origins['log-level'] === 'default' ? 'silent' : options['log-level']
+  let isForgetful = false
+  const onCacheFailure = (cacheDir: string, error: unknown) => {
+    isForgetful = true
+    const why = error instanceof Error ? ` (${error.message})` : ''
+    say(`graphmill: replies of the model cannot be remembered in ${cacheDir}${why}: name another --cache-dir`)
+  }
   const assembly = await createAssembler(
-    { fallback: 'offline', provenance: 'none', log: createLogger(logLevel) },
+    { fallback: 'offline', provenance: 'none', log: createLogger(logLevel), onCacheFailure },
     signal,
   ).assemble(config)
   if (options.resume && options['no-cache'])
@@ -159,9 +165,9 @@ async function extract(files: readonly string[], config: Config): Promise<number
   for (const line of costLines(spending.rows(), prices)) say(line)
   if (fault.signal.aborted) throw fault.signal.reason
   if (shutdown.asked.aborted) {
-    const resume = options['no-cache'] || assembly.llm.provider === 'offline' ? '' : ' with --resume'
-    const rest = resume ? ': what the model has answered is remembered, only the rest is asked' : ''
-    say(`stopped before the end; to go on, run the same command again${resume}${rest}`)
+    const rest = ' with --resume: what the model has answered is remembered, only the rest is asked'
+    const resume = assembly.replies && !isForgetful ? rest : ''
+    say(`stopped before the end; to go on, run the same command again${resume}`)
     return 1
   }
   return exitCodeOf(documents, failed, options['strict-exit'])

@@ -1,6 +1,5 @@
 // The cache of model replies as the configuration wants it, and how far a prompt's run may go.
 import { join } from 'node:path'
-import type { Logger } from 'pino'
 import type { Config } from '../config/config.ts'
 import { openCache, type ReplyCache } from '../llm/cache.ts'
 import type { Llm } from '../llm/llm.ts'
@@ -23,15 +22,16 @@ export function openReplies(
 const mebibyte = 1024 ** 2
 const day = 24 * 3600 * 1000
 
-/** Opens caches, each folder once, so that equal requests of this process find each other. */
-export function createCacheOpener(log: Logger): (config: Config, llm: Llm) => ReplyCache | undefined {
+/** Opens caches, each folder once, so that equal requests of this process find each other; `onFailure` is told of one that cannot be used. */
+export function createCacheOpener(
+  onFailure: (cacheDir: string, error: unknown) => void,
+): (config: Config, llm: Llm) => ReplyCache | undefined {
   const opened = new Map<string, ReplyCache>()
   return (config, llm) => {
     // The offline model costs nothing, and its rules change from version to version.
     if (config.options['no-cache'] || llm.provider === 'offline') return undefined
     const { cacheDir } = config
-    const warn = (err: unknown) => log.warn({ err, cacheDir }, 'replies of the model cannot be remembered')
-    const cache = opened.get(cacheDir) ?? openReplies(config, warn)
+    const cache = opened.get(cacheDir) ?? openReplies(config, (error) => onFailure(cacheDir, error))
     opened.set(cacheDir, cache)
     return cache
   }
