@@ -50,6 +50,10 @@ const table = {
   },
   broker_refused: { retry: 'operator', remedy: 'Check the credentials and permissions for the broker.' },
   topic_missing: { retry: 'never', remedy: 'Create the topic with `graphmill topics create`.' },
+  flow_unknown: {
+    retry: 'never',
+    remedy: 'Name one with --workspace and --flow; `graphmill topics create` makes the topics of a new one.',
+  },
   topic_name_invalid: {
     retry: 'never',
     remedy:

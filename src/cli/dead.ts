@@ -11,6 +11,7 @@ import { type Codec, createCodec } from '../messages/codec.ts'
 import { loadSchemas } from '../messages/registry.ts'
 import { brokerOptions, openBroker, openRegistry } from './broker.ts'
 import { failureText } from './failure.ts'
+import { requireFlow } from './known-flow.ts'
 import { addOptions, configOf } from './options.ts'
 import { readToEnd } from './read-to-end.ts'
 import { idOf, replayOne, replayWaiting } from './replay.ts'
@@ -70,6 +71,7 @@ async function within(command: Command, act: (place: Place) => Promise<void>): P
 /** The dead-letter topics of the flow, or those that a role or name means: there may be several receivers of one role. */
 async function deadTopics({ broker, options }: Place, role: string | undefined): Promise<string[]> {
   const { space, workspace, flow } = options
+  if (role === undefined || !parseTopic(role)) await requireFlow(broker, options)
   const wanted = role === undefined ? undefined : isDeadTopic(role) ? role : deadTopic(topicOf(role, options))
   const names = (await broker.listTopics(`${space}.`)).map(({ name }) => name).filter(isDeadTopic)
   return names.filter((name) => {

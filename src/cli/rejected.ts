@@ -9,6 +9,7 @@ import { onShutdown } from '../flow/shutdown.ts'
 import { createCodec } from '../messages/codec.ts'
 import { loadSchemas } from '../messages/registry.ts'
 import { brokerOptions, openBroker } from './broker.ts'
+import { requireFlow } from './known-flow.ts'
 import { addOptions, configOf } from './options.ts'
 import { passOver, readToEnd } from './read-to-end.ts'
 import { printTable } from './table.ts'
@@ -30,6 +31,7 @@ export function addRejected(program: Command): void {
       const shutdown = onShutdown()
       const broker = await openBroker(config, shutdown.asked)
       try {
+        await requireFlow(broker, config.options)
         const rows = await countRejected(broker, config, shutdown.asked)
         if (rows.length === 0 && !json) process.stderr.write('nothing was rejected\n')
         printTable(
@@ -69,7 +71,7 @@ async function countRejected(broker: Broker, { options }: Config, signal: AbortS
       }
     }
   } catch (thrown) {
-    // Nobody has run the flow yet.
+    // Nothing was rejected yet.
     if (coded(thrown).code !== 'topic_missing') throw thrown
   }
   return [...rows.values()].sort((one, other) => other.items - one.items)

@@ -1,5 +1,6 @@
 // `graphmill status`: what the ledger says of the documents of a flow. `--watch` goes on with every change; of one document,
 // until it has ended.
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Command } from 'commander'
 import type { Broker, ReadMessage } from '../broker/broker.ts'
 import type { Config } from '../config/config.ts'
@@ -13,6 +14,7 @@ import { createCodec } from '../messages/codec.ts'
 import type { Message } from '../messages/envelope.ts'
 import { loadSchemas } from '../messages/registry.ts'
 import { brokerOptions, openBroker } from './broker.ts'
+import { requireFlow } from './known-flow.ts'
 import { addOptions, configOf } from './options.ts'
 import { passOver, readToEnd } from './read-to-end.ts'
 import { type StatusView, statusLines, statusRow, viewStatus } from './status-view.ts'
@@ -38,20 +40,31 @@ async function status(document: string | undefined, flags: Flags, config: Config
   const shutdown = onShutdown()
   const broker = await openBroker(config, shutdown.asked)
   try {
+    await requireFlow(broker, config.options)
     const follower = followStatuses(broker, config, shutdown.asked)
-    const views = [...(await follower.now()).values()].map((message) => viewStatus(message, prices))
-    const wanted = document === undefined ? views : [findDocument(document, views)]
-    for (const view of sorted(wanted)) if (json) print(view)
-    if (!json) printForPeople(document === undefined ? sorted(wanted) : wanted[0]!)
-    if (!flags.watch) return
-    const only = document === undefined ? undefined : wanted[0]!
-    if (only && hasEnded(only)) return
+    const known = await follower.now()
+    if (!known && !flags.watch)
+      throw new GraphmillError('document_unknown', 'No ledger keeps the statuses of this flow.')
+    const views = [...(known?.values() ?? [])].map((message) => viewStatus(message, prices))
+    const found = document === undefined ? undefined : findDocument(document, views)
+    if (document !== undefined && !found && !flags.watch)
+      throw new GraphmillError('document_unknown', `The ledger knows no document ${document}.`)
+    const shown = found ? [found] : document === undefined ? sorted(views) : []
+    for (const view of shown) if (json) print(view)
+    if (document !== undefined && !found)
+      process.stderr.write(`waiting for the ledger to hear of ${document}\n`)
+    else if (!json) printForPeople(found ?? shown)
+    if (!flags.watch || (found && hasEnded(found))) return
+    let id = found?.documentId
     for await (const message of follower.changes()) {
-      if (only && message.documentId !== only.documentId) continue
       const view = viewStatus(message, prices)
+      if (document !== undefined) {
+        if (id === undefined && view.title === document) id = view.documentId
+        if (view.documentId !== (id ?? document)) continue
+      }
       if (json) print(view)
       else printLine(view)
-      if (only && hasEnded(view)) return
+      if (document !== undefined && hasEnded(view)) return
     }
   } finally {
     await broker.close()
@@ -75,37 +88,45 @@ function followStatuses(broker: Broker, { options }: Config, signal: AbortSignal
   }
 
   return {
-    async now(): Promise<ReadonlyMap<string, Message<'Status'>>> {
+    /** Undefined where no ledger has ever run in the flow. */
+    async now(): Promise<ReadonlyMap<string, Message<'Status'>> | undefined> {
       try {
         for await (const entry of readToEnd(broker, topic, signal)) await take(entry)
       } catch (thrown) {
         if (coded(thrown).code !== 'topic_missing') throw thrown
-        throw new GraphmillError('document_unknown', 'No ledger keeps the statuses of this flow.', {
-          cause: thrown,
-        })
+        return undefined
       }
       return newest
     },
+    /** Waits for a ledger, too. Ends when the signal aborts. */
     async *changes(): AsyncGenerator<Message<'Status'>> {
-      for await (const entry of broker.read({ topic, from: { ...places }, until: 'never' }, signal)) {
-        const message = await take(entry)
-        if (message) yield message
+      while (!signal.aborted) {
+        try {
+          for await (const entry of broker.read({ topic, from: { ...places }, until: 'never' }, signal)) {
+            const message = await take(entry)
+            if (message) yield message
+          }
+        } catch (thrown) {
+          if (coded(thrown).code !== 'topic_missing') throw thrown
+          await wait(topicPollMs, undefined, { signal }).catch(() => undefined)
+        }
       }
     },
   }
 }
 
-/** By id, or by a title that only one document has. Throws `document_unknown`. */
-function findDocument(named: string, views: readonly StatusView[]): StatusView {
+/** How often it is looked whether a ledger has begun, in milliseconds. */
+const topicPollMs = 1000
+
+/** By id, or by a title that only one document has; undefined where none is so. Throws `document_unknown` for a title of many. */
+function findDocument(named: string, views: readonly StatusView[]): StatusView | undefined {
   const byId = views.find(({ documentId }) => documentId === named)
   const byTitle = views.filter(({ title }) => title === named)
-  if (byId ?? byTitle.length === 1) return (byId ?? byTitle[0])!
-  if (byTitle.length > 1)
-    throw new GraphmillError(
-      'document_unknown',
-      `${byTitle.length} documents are called ${named}: ${byTitle.map(({ documentId }) => documentId).join(', ')}.`,
-    )
-  throw new GraphmillError('document_unknown', `The ledger knows no document ${named}.`)
+  if (byId || byTitle.length < 2) return byId ?? byTitle[0]
+  throw new GraphmillError(
+    'document_unknown',
+    `${byTitle.length} documents are called ${named}: ${byTitle.map(({ documentId }) => documentId).join(', ')}.`,
+  )
 }
 
 const hasEnded = ({ state }: StatusView) => state === 'done' || state === 'partial' || state === 'failed'

@@ -2,13 +2,14 @@
 import type { Command } from 'commander'
 import { processors } from '../../processors/index.ts'
 import type { Broker } from '../broker/broker.ts'
-import { schemasTopic, topicSpec } from '../broker/topics.ts'
+import { parseTopic, schemasTopic, topicSpec } from '../broker/topics.ts'
 import type { Config } from '../config/config.ts'
 import type { OptionName } from '../config/options.ts'
 import { inputGroup, inputTopic } from '../flow/ports.ts'
 import { topicsOf } from '../flow/run.ts'
 import { brokerOptions, openBroker } from './broker.ts'
 import { flowsOf, serving } from './flows.ts'
+import { requireFlow } from './known-flow.ts'
 import { addOptions, configOf } from './options.ts'
 import { printTable } from './table.ts'
 
@@ -70,12 +71,27 @@ async function create(broker: Broker, config: Config): Promise<Rows> {
   }))
 }
 
-async function describe(broker: Broker, { options: { space } }: Config): Promise<Rows> {
-  return (await broker.listTopics(`${space}.`)).map(({ name, partitions }) => ({ topic: name, partitions }))
+/** All of the space, or those of the flows that are named. */
+async function describe(broker: Broker, config: Config): Promise<Rows> {
+  const { options, origins } = config
+  const isNamed = (['workspace', 'flow', 'flows'] as const).some((name) => origins[name] !== 'default')
+  const flows = isNamed ? flowsOf(config) : []
+  if (isNamed && options.flows === undefined) await requireFlow(broker, options)
+  const rows = (await broker.listTopics(`${options.space}.`))
+    .filter(({ name }) => !isNamed || flows.some((flow) => isOf(name, flow)))
+    .map(({ name, partitions }) => ({ topic: name, partitions }))
+  if (rows.length === 0) process.stderr.write(`no topics of the space ${options.space} yet\n`)
+  return rows
+}
+
+function isOf(topic: string, { options: { workspace, flow } }: Config): boolean {
+  const parts = parseTopic(topic)
+  return parts !== undefined && 'workspace' in parts && parts.workspace === workspace && parts.flow === flow
 }
 
 async function lag(broker: Broker, config: Config): Promise<Rows> {
-  const { space } = config.options
+  const { space, flows } = config.options
+  if (flows === undefined) await requireFlow(broker, config.options)
   const existing = new Set((await broker.listTopics(`${space}.`)).map(({ name }) => name))
   const lines = flowsOf(config).flatMap(({ options: { workspace, flow } }) =>
     processors.flatMap((processor) =>

@@ -48,26 +48,29 @@ describe.skipIf(source === undefined)('on Kafka', () => {
       .split('\n')
       .map((line) => JSON.parse(line) as Record<string, unknown>)
 
-  /** Follows a document to its end, from when the ledger has heard of it. */
-  const follow = async (title: string): Promise<Record<string, unknown>[]> => {
-    for (;;) {
-      const child = startGraphmill(['status', title, '--watch', '--json', '--broker', broker])
-      const { code } = await child.ended
-      if (code === 0)
-        return child
-          .stdout()
-          .trim()
-          .split('\n')
-          .map((line) => JSON.parse(line))
-      expect(child.stderr()).toContain('document_unknown')
-    }
-  }
+  /** Follows a document to its end, also where the ledger has not heard of it yet. */
+  const follow = async (title: string): Promise<Record<string, unknown>[]> =>
+    (await graphmill('status', title, '--watch', '--json', '--broker', broker))
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
 
   test('documents are followed to their end, also over a restart, and unknown ones are said to be so', async () => {
     await expect(load('early.txt', '')).rejects.toThrow('document_empty')
-    const run = await startRun()
+    const none = startGraphmill(['status', '--broker', broker])
+    expect((await none.ended).code).toBe(1)
+    expect(none.stderr()).toMatch(/No ledger keeps .*\[document_unknown\]/)
     await load('mills.txt', 'A mill is a machine that grinds grain. The miller owns the mill.')
-    const states = await follow('mills.txt')
+    const watching = startGraphmill(['status', 'mills.txt', '--watch', '--json', '--broker', broker])
+    started.push(watching)
+    await watching.says('waiting for the ledger to hear of mills.txt')
+    const run = await startRun()
+    expect((await watching.ended).code).toBe(0)
+    const states = watching
+      .stdout()
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
     expect(states.at(-1)).toMatchObject({ title: 'mills.txt', state: 'done', chunks: 1, cost: null })
     expect(states.at(-1)).toMatchObject({ units: { expected: 3, done: 3, partial: 0, dead: 0 } })
 
@@ -84,7 +87,32 @@ describe.skipIf(source === undefined)('on Kafka', () => {
     const unknown = startGraphmill(['status', 'urn:none', '--broker', broker])
     expect((await unknown.ended).code).toBe(1)
     expect(unknown.stderr()).toMatch(/knows no document urn:none. \[document_unknown\]/)
-  }, 120_000)
+  }, 240_000)
+
+  test('a flow that there is not is no good news', async () => {
+    await graphmill('topics', 'create', '--broker', broker)
+    const commands = ['topics lag', 'topics describe', 'dead list', 'dead replay', 'rejected', 'status']
+    const asked = commands.map((command) =>
+      startGraphmill([...command.split(' '), '--broker', broker, '--flow', 'defualt']),
+    )
+    for (const each of asked) {
+      expect((await each.ended).code).toBe(1)
+      expect(each.stdout()).toBe('')
+      expect(each.stderr()).toMatch(
+        /no topic of the flow default\/defualt .* Did you mean default\/default\? \[flow_unknown\]\n.*--flow/,
+      )
+    }
+  }, 60_000)
+
+  test('topics describe lists the space, or the flow that is named', async () => {
+    await graphmill('topics', 'create', '--broker', broker)
+    const of = async (...args: string[]) =>
+      (await graphmill('topics', 'describe', '--json', '--broker', broker, ...args)).trim().split('\n')
+    expect(await of()).toContainEqual(expect.stringContaining('gm.notify.schemas'))
+    const named = await of('--flow', 'default')
+    expect(named).toContainEqual(expect.stringContaining('gm.flow.document.default.default'))
+    expect(named).not.toContainEqual(expect.stringContaining('gm.notify.schemas'))
+  }, 60_000)
 
   test('rejected items are counted by prompt, model and reason, each message once', async () => {
     const client = await connect(broker)
