@@ -383,6 +383,33 @@ describe('equal requests in flight', () => {
     for (const { items: found } of all) expect(found).toEqual(items(10))
   })
 
+  it.each<[string, (stop: AbortController, reader: AsyncGenerator<RunPart, void>) => unknown]>([
+    ['is cancelled', (stop) => stop.abort(new Error('enough'))],
+    ['is read no further', (_stop, reader) => reader.return()],
+  ])('take over from the first where it %s amid its reply', async (_name, giveUp) => {
+    const llm = scriptedLlm([linesOf(50)])
+    const stop = new AbortController()
+    const reader = ask({
+      prompt: testPrompt({ jsonSchema: itemSchema }),
+      terms: { text: 'a text' },
+      llm,
+      streaming: true,
+      newRun: () => ({ id: 'first', startedAt: 1 }),
+      cache,
+      signal: stop.signal,
+    })
+    expect((await reader.next()).value?.accepted).toBe(1)
+    const others = [askAll(llm, { cache }), askAll(llm, { cache })]
+    await giveUp(stop, reader)
+    await reader.next().catch(() => undefined)
+    for (const { items: found, parts } of await Promise.all(others)) {
+      expect(found).toEqual(items(50))
+      expect(parts[0]!.run.id).not.toBe('first')
+    }
+    expect(llm.requests).toHaveLength(2)
+    expect(llm.cancelled).toBe(1)
+  })
+
   it('take over from one that fails', async () => {
     const llm = scriptedLlm([{ text: linesOf(1), error: away }, linesOf(2)])
     const [first, second] = await Promise.allSettled([askAll(llm, { cache }), askAll(llm, { cache })])
