@@ -93,6 +93,11 @@ const table = {
   llm_model_loading: { retry: 'later', remedy: 'Wait until the server has loaded the model.' },
   llm_authentication: { retry: 'operator', remedy: 'Set OPENAI_API_KEY to a key that the server accepts.' },
   llm_model_unknown: { retry: 'operator', remedy: 'Name a model that the server has, with --model.' },
+  llm_address_wrong: {
+    retry: 'operator',
+    remedy:
+      'Set OPENAI_BASE_URL to what stands before /chat/completions, which often ends in /v1; OLLAMA_HOST to host and port only.',
+  },
   llm_quota_exhausted: { retry: 'operator', remedy: 'Add credit to the account, or use another key.' },
   llm_request_invalid: { retry: 'never', remedy: 'See the message of the server: it refused the request.' },
   llm_response_invalid: {

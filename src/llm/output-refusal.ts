@@ -60,7 +60,9 @@ function refusalOf(thrown: unknown): string | undefined {
   if (!(thrown instanceof GraphmillError)) return undefined
   const { status, param, server } = thrown.details as { status?: number; param?: string; server?: string }
   const words = `${param ?? ''} ${server ?? ''}`
-  const isRefusal = thrown.code === 'llm_request_invalid' || status === 500 || status === 501
+  // A router that has no server for such a request answers as if the path were wrong.
+  const isRefusal =
+    thrown.code === 'llm_request_invalid' || status === 404 || status === 500 || status === 501
   const isOllama = thrown.circuit?.startsWith('llm:ollama ') === true
   return isRefusal && (about.test(words) || (isOllama && /format/i.test(words))) ? words : undefined
 }

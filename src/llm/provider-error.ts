@@ -23,6 +23,7 @@ const categories = {
   llm_quota_exhausted: 'provider_rate_limit',
   llm_response_invalid: 'provider_invalid_response',
   llm_request_invalid: 'provider_invalid_request',
+  llm_address_wrong: 'provider_invalid_request',
   context_overflow: 'provider_invalid_request',
 } as const satisfies Partial<Record<ErrorCode, Category>>
 
@@ -103,6 +104,7 @@ const verbs: Readonly<Record<ProviderErrorCode, string>> = {
   llm_quota_exhausted: 'says that the quota is used up',
   llm_response_invalid: 'gave an answer that is no completion',
   llm_request_invalid: 'refused the request',
+  llm_address_wrong: 'takes no requests at this path',
   context_overflow: 'refused a prompt longer than its context',
 }
 
@@ -114,6 +116,8 @@ function codeOf(status: number, words: ServerWords): ProviderErrorCode {
   if (status >= 500 || status === 408) return 'llm_unavailable'
   if (isUnknownModel(status, words)) return 'llm_model_unknown'
   if (isOverflow(words)) return 'context_overflow'
+  // No request is any better off there.
+  if (status === 404 || status === 405) return 'llm_address_wrong'
   return 'llm_request_invalid'
 }
 

@@ -99,6 +99,14 @@ describe('a model that cannot be used', () => {
     expect(code).toBe(1)
   })
 
+  test('an address with a wrong path, which is no fault of the documents', async () => {
+    const address = `${server.url}/chat`
+    const { code, stderr } = await inTime(extract({ ...configured(), OPENAI_BASE_URL: address }))
+    expect(stderr).toEqual(lastWords('llm_address_wrong', /takes no requests at this path \(404\): no route/))
+    expect(stderr).toContain('Set OPENAI_BASE_URL to what stands before /chat/completions')
+    expect(code).toBe(1)
+  })
+
   test('a key that is taken back in the middle, after what was found so far', async () => {
     server.set({
       rules: [

@@ -1,5 +1,6 @@
 // What refusals mean, in the words of the servers that people use.
 import { describe, expect, it } from 'vitest'
+import { isOutputRefusal } from '../../src/llm/output-refusal.ts'
 import { embeddedError, refusalError, retryAfter } from '../../src/llm/provider-error.ts'
 
 const refusal = (status: number, body: unknown, headers: Record<string, string> = {}) =>
@@ -37,7 +38,19 @@ describe('a refusal', () => {
       { object: 'error', message: 'The model `x` does not exist.', code: 404 },
       'llm_model_unknown',
     ],
-    ['a path that is not there', 404, '404 page not found', 'llm_request_invalid'],
+    ['a path that is not there', 404, '404 page not found', 'llm_address_wrong'],
+    ['a path with another method', 405, { detail: 'Method Not Allowed' }, 'llm_address_wrong'],
+    [
+      'Azure, no such deployment',
+      404,
+      {
+        error: {
+          code: 'DeploymentNotFound',
+          message: 'The API deployment for this resource does not exist.',
+        },
+      },
+      'llm_address_wrong',
+    ],
     [
       'OpenAI, quota',
       429,
@@ -105,6 +118,12 @@ describe('a refusal', () => {
     expect(refusal(400, { detail: [{ msg: 'not permitted' }] }).message).toContain('not permitted')
     expect(refusal(500, 'x'.repeat(10_000)).message.length).toBeLessThan(600)
     expect(refusal(500, '').message).toBe('http://server/v1 had an error (500).')
+  })
+
+  it('of a path may be about the form of reply that was asked for', () => {
+    const words = 'No endpoints found that support the parameter response_format'
+    expect(isOutputRefusal(refusal(404, { error: { message: words, code: 404 } }))).toBe(true)
+    expect(isOutputRefusal(refusal(404, '404 page not found'))).toBe(false)
   })
 
   it('inside a reply is that of a server that is away, unless it says what it is', () => {
