@@ -11,7 +11,7 @@ import { addDoctor } from './doctor.ts'
 import { addExtract } from './extract.ts'
 import { failureText } from './failure.ts'
 import { addLoad } from './load.ts'
-import { readVariables } from './options.ts'
+import { readOwnOptions } from './options.ts'
 import { addParse } from './parse.ts'
 import { addPrompt } from './prompt.ts'
 import { addPrompts } from './prompts.ts'
@@ -73,7 +73,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 })
 
 try {
-  readVariables(program, process.env)
+  readOwnOptions(program, process.env)
   await program.parseAsync()
 } catch (thrown) {
   if (thrown instanceof CommanderError && (thrown.exitCode === 0 || thrown.code === 'commander.help')) {

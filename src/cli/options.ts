@@ -1,6 +1,6 @@
 // How the options of the table become flags of a command, and a command's flags the configuration.
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { type Config, readConfig, suggest, variableOf } from '../config/config.ts'
+import { type Config, readConfig, readConfigFile, suggest, variableOf } from '../config/config.ts'
 import { type OptionEntry, type OptionName, optionTable } from '../config/options.ts'
 import { GraphmillError } from '../errors.ts'
 
@@ -29,10 +29,10 @@ export function choiceOption(flags: string, help: string, choices: readonly stri
 }
 
 /**
- * Options that only one command has, such as `tail --from`, may be given as environment variables, too; those of the table get
- * theirs with the configuration. Throws `usage` for a value that is none.
+ * Options that only one command has, such as `tail --from`, may be given as environment variables and in the configuration
+ * file, too; those of the table are read with the configuration. Throws `usage` for a value that is none.
  */
-export function readVariables(
+export function readOwnOptions(
   program: Command,
   environment: Readonly<Record<string, string | undefined>>,
 ): void {
@@ -40,20 +40,35 @@ export function readVariables(
     const variable = variableOf(option.long!.slice(2))
     const text = environment[variable]
     if (text)
-      command.setOptionValueWithSource(option.attributeName(), readVariable(option, variable, text), 'env')
+      command.setOptionValueWithSource(option.attributeName(), ownValue(option, variable, text), 'env')
   }
+  program.hook('preAction', (_, command) => {
+    const flags = { config: command.getOptionValue('config') }
+    const { path, values } = readConfigFile({ flags, environment, own: ownNames(program) })
+    for (const option of command.options) {
+      const [name, key] = [option.long!.slice(2), option.attributeName()]
+      const isGiven = !['default', undefined].includes(command.getOptionValueSource(key))
+      if (Object.hasOwn(optionTable, name) || isGiven || values[name] == null) continue
+      command.setOptionValueWithSource(key, ownValue(option, `${path}: ${name}`, values[name]), 'config')
+    }
+  })
 }
 
-function readVariable(option: Option, variable: string, text: string): unknown {
+/** `place` is where the value was given, as errors name it. */
+function ownValue(option: Option, place: string, value: unknown): unknown {
   if (option.isBoolean()) {
-    if (text === 'true' || text === '1') return true
-    if (text === 'false' || text === '0') return false
-    throw new GraphmillError('usage', `${variable} must be true or false, not ${JSON.stringify(text)}.`)
+    if (value === true || value === 'true' || value === '1') return true
+    if (value === false || value === 'false' || value === '0') return false
+    throw new GraphmillError('usage', `${place} must be true or false, not ${JSON.stringify(value)}.`)
   }
+  const texts = (Array.isArray(value) ? value : [value]).map(String)
   try {
-    return option.parseArg ? option.parseArg(text, option.defaultValue) : text
+    const { parseArg } = option
+    return parseArg
+      ? texts.reduce<unknown>((all, text) => parseArg(text, all), option.defaultValue)
+      : texts[0]
   } catch (cause) {
-    throw new GraphmillError('usage', `${variable}: ${(cause as Error).message}`, { cause })
+    throw new GraphmillError('usage', `${place}: ${(cause as Error).message}`, { cause })
   }
 }
 
@@ -74,7 +89,9 @@ function ownOptions(command: Command): [Command, Option][] {
 export function configOf(command: Command): Config {
   const flags: Record<string, unknown> = {}
   for (const option of command.options) flags[option.long!.slice(2)] = flagValue(command, option)
-  return readConfig({ flags, environment: process.env })
+  let program = command
+  while (program.parent) program = program.parent
+  return readConfig({ flags, environment: process.env, own: ownNames(program) })
 }
 
 /** `--no-x` is to commander an `x` that is true until it is given; here it is a flag as any other. */

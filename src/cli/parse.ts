@@ -7,11 +7,10 @@ import { type Format, formats } from '../formats/format.ts'
 import { parseFormat } from '../formats/read-format.ts'
 import { parseReply, type ReplyType } from '../items/parse.ts'
 import { compileSchema } from '../items/validate.ts'
-import { choiceOption } from './options.ts'
+import { addOptions, choiceOption } from './options.ts'
 
 export function addParse(program: Command): void {
-  program
-    .command('parse')
+  addOptions(program.command('parse'), [])
     .description("read a model's reply on standard input and print what the items engine makes of it")
     .addOption(
       choiceOption('--response-type <TYPE>', 'what was asked of the model', [

@@ -28,17 +28,24 @@ export interface ConfigSources {
   /** By option name. Values are texts, `true` for flags, lists for repeated options. */
   readonly flags: Readonly<Record<string, unknown>>
   readonly environment: Readonly<Record<string, string | undefined>>
+  /** Names that only some command knows: the file may have them, too. Default: none. */
+  readonly own?: readonly string[]
+}
+
+export interface ConfigFile {
+  /** Undefined where there is none. */
+  readonly path: string | undefined
+  readonly values: Readonly<Record<string, unknown>>
 }
 
 /** The file that is read when no other is named. */
 const defaultFile = 'graphmill.yaml'
 
 /** Throws `configuration_invalid`, naming the option and where its value came from. */
-export function readConfig({ flags, environment }: ConfigSources): Config {
+export function readConfig(sources: ConfigSources): Config {
+  const { flags, environment } = sources
   const fromEnvironment = (name: string) => environment[variableOf(name)] || undefined
-  const named = (flags['config'] as string | undefined) ?? fromEnvironment('config')
-  const path = named ?? (existsSync(defaultFile) ? defaultFile : undefined)
-  const file = path === undefined ? {} : readFile(path)
+  const { path, values: file } = readConfigFile(sources)
   const options: Record<string, unknown> = {}
   const origins: Record<string, Origin> = {}
   for (const [name, entry] of Object.entries<OptionEntry>(optionTable)) {
@@ -95,7 +102,15 @@ export function strangeVariables(
     .map((name) => `${name} is no option.${suggest(name, known)}`)
 }
 
-function readFile(path: string): Readonly<Record<string, unknown>> {
+/** The file that these sources name, or the default one. Throws `configuration_invalid` for a name that is no option. */
+export function readConfigFile({ flags, environment, own = [] }: ConfigSources): ConfigFile {
+  const named = (flags['config'] as string | undefined) ?? (environment[variableOf('config')] || undefined)
+  const path = named ?? (existsSync(defaultFile) ? defaultFile : undefined)
+  return { path, values: path === undefined ? {} : readFile(path, own) }
+}
+
+function readFile(path: string, own: readonly string[]): Readonly<Record<string, unknown>> {
+  const known = [...Object.keys(optionTable), ...own]
   let content: unknown
   try {
     content = parse(readFileSync(path, 'utf8')) ?? {}
@@ -105,8 +120,7 @@ function readFile(path: string): Readonly<Record<string, unknown>> {
   if (typeof content !== 'object' || Array.isArray(content))
     throw invalid(`${path}: it must hold options by name.`)
   for (const key of Object.keys(content as object)) {
-    if (!Object.hasOwn(optionTable, key))
-      throw invalid(`${path}: there is no option ${key}.${suggest(key, Object.keys(optionTable))}`)
+    if (!known.includes(key)) throw invalid(`${path}: there is no option ${key}.${suggest(key, known)}`)
     if (key === 'config') throw invalid(`${path}: config cannot be set in the file itself.`)
   }
   return content as Record<string, unknown>

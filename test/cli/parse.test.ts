@@ -80,3 +80,22 @@ test('an option may be an environment variable; one that is no value of it is wr
   expect(wrong).toMatchObject({ code: 2, stdout: '' })
   expect(wrong.stderr).toMatch(/GRAPHMILL_STRICT must be true or false, not "maybe"/)
 })
+
+test('an option of one command may stand in the configuration file; flag and environment go before it', async () => {
+  const config = join(folder, 'graphmill.yaml')
+  writeFileSync(config, 'response-type: text\nstrict: true\nmodel: m\nfrom: earliest\n')
+  const run = (args: string[], env: Record<string, string> = {}) =>
+    graphmill(['parse', '--config', config, ...args], { stdin: 'x\n', env })
+  const [file, flag, environment] = await Promise.all([
+    run([]),
+    run(['--response-type', 'jsonl']),
+    run(['--response-type', 'jsonl'], { GRAPHMILL_STRICT: 'false' }),
+  ])
+  expect(JSON.parse(file.stdout).items).toEqual(['x\n'])
+  expect(JSON.parse(flag.stdout).rejected).toHaveLength(1)
+  expect(JSON.parse(environment.stdout).rejected).toEqual([])
+  writeFileSync(config, 'respnse-type: text\n')
+  const typo = await run([])
+  expect(typo).toMatchObject({ code: 2, stdout: '' })
+  expect(typo.stderr).toMatch(/there is no option respnse-type\. Did you mean response-type\?/)
+})
