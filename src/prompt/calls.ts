@@ -1,10 +1,10 @@
 // The model calls of one run: counted, added up, remembered for the cache, and answered from what was remembered as long as
 // the run asks the same. What is remembered is a call's whole text; a call that fails is not.
-import { GraphmillError } from '../errors.ts'
+import { coded, GraphmillError } from '../errors.ts'
 import { type CallReason, type RecordedCall, requestDigest } from '../llm/cache-entry.ts'
 import type { CompletionEvent, CompletionRequest, FinishReason, Llm, Usage } from '../llm/llm.ts'
 import { isOutputRefusal } from '../llm/output-refusal.ts'
-import type { Spent } from './reply.ts'
+import type { ReplyEnd, Spent } from './reply.ts'
 import type { Remembered } from './run-record.ts'
 
 export interface CallsOptions {
@@ -48,6 +48,8 @@ export interface Calls {
   readonly model: string
   /** Whether the calls do without the server's own constraint; undefined: that is not known yet. */
   unaided: boolean | undefined
+  /** The calls begin again without the server's own constraint: those so far are not remembered. They stay counted and paid. */
+  startOver(): void
   /** Throws Diverged where the model must not be asked. */
   open(request: CompletionRequest, reason: CallReason): Call
   /** The calls so far are worth remembering: the latest held an item, or was empty honestly. */
@@ -103,6 +105,11 @@ export function createCalls(options: CallsOptions): Calls {
     get left() {
       return options.maxCalls - made
     },
+    startOver() {
+      unaided = true
+      done.length = 0
+      kept = false
+    },
     get model() {
       return ended(opened)[0]?.model ?? llm.model
     },
@@ -149,6 +156,16 @@ export function createCalls(options: CallsOptions): Calls {
       }
     },
   }
+}
+
+/**
+ * What a failure that no retry mends is told as, undefined for others. A server that chokes on the form of reply that it is
+ * asked for (500, 501) is not away: it refuses the request.
+ */
+export function finalFailure(thrown: unknown): ReplyEnd['cause'] {
+  const { code, message, retry } = coded(thrown)
+  if (isOutputRefusal(thrown)) return { type: 'llm_request_invalid', message }
+  return retry === 'never' && code !== 'unexpected' ? { type: code, message } : undefined
 }
 
 export function overflows(thrown: unknown): boolean {

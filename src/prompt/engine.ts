@@ -140,14 +140,18 @@ async function* hear(chosen: ChosenForm, options: AskOptions, calls: Calls): Asy
   const place = `${llm.circuit}\n${prompt.id}`
   if (otherwise) calls.unaided ??= refusals.has(place)
   if (!otherwise || !calls.unaided) {
+    let left = false
     try {
-      yield* hearIn(form, options, calls)
+      for await (const heard of hearIn(form, options, calls)) {
+        left = true
+        yield heard
+      }
       return
     } catch (thrown) {
-      // Only a first call throws this: nothing has left yet.
-      if (!otherwise || !isOutputRefusal(thrown)) throw thrown
+      // What has left cannot be called back.
+      if (!otherwise || left || !isOutputRefusal(thrown)) throw thrown
       options.onNote?.(`The server does not take the schema of ${prompt.id}. Its model is asked for lines.`)
-      calls.unaided = true
+      calls.startOver()
     }
   }
   yield* hearIn(otherwise, options, calls)

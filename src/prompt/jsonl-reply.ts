@@ -1,10 +1,11 @@
 // The reply to a jsonl prompt: items leave as they complete, over as many calls as it takes. A reply that was cut off is
 // continued, a text that does not fit is split, items that failed their schema are asked for again; what is still missing
 // then is said, and never costs what was found.
-import { coded, GraphmillError } from '../errors.ts'
+import { GraphmillError } from '../errors.ts'
 import type { CallReason } from '../llm/cache-entry.ts'
 import type { CompletionRequest, FinishReason } from '../llm/llm.ts'
-import { overflows } from './calls.ts'
+import { isOutputRefusal } from '../llm/output-refusal.ts'
+import { finalFailure, overflows } from './calls.ts'
 import { continuationOf } from './continuation.ts'
 import { createFindings } from './findings.ts'
 import { incompleteness } from './incompleteness.ts'
@@ -79,7 +80,8 @@ export async function* hearJsonl(asking: Asking): AsyncGenerator<Heard, void> {
     try {
       return { outcome: notTooLong(yield* call(longer, 'longer', shown)), longer }
     } catch (thrown) {
-      if (!isFinal(coded(thrown))) throw thrown
+      // Where the server does not take the form, nothing was found: the other form may do.
+      if (!finalFailure(thrown) || isOutputRefusal(thrown)) throw thrown
       return { outcome: notTooLong(first, thrown), longer: request }
     }
   }
@@ -112,11 +114,11 @@ export async function* hearJsonl(asking: Asking): AsyncGenerator<Heard, void> {
 
   /** Items found so far are never lost to what came later: a failure that no retry mends only cuts the reply off. */
   function giveIn(thrown: unknown): void {
-    const error = coded(thrown)
-    const isPaidUp = error.code === 'cost_limit_reached'
-    if (!isFinal(error) || (findings.accepted === 0 && !isPaidUp)) throw thrown
+    const failure = finalFailure(thrown)
+    const isPaidUp = failure?.type === 'cost_limit_reached'
+    if (!failure || (findings.accepted === 0 && !isPaidUp)) throw thrown
     seen.truncated = true
-    seen.cause ??= { type: error.code, message: error.message }
+    seen.cause ??= failure
   }
 
   function isOpen(): boolean {
@@ -133,7 +135,7 @@ export async function* hearJsonl(asking: Asking): AsyncGenerator<Heard, void> {
       yield* callForItems(asking, findings, { request, reason: 'reask', shown: [], lines: new Set(lines) })
     } catch (thrown) {
       // The rejections stand as they are; what may pass is tried again with the whole run.
-      if (!isFinal(coded(thrown))) throw thrown
+      if (!finalFailure(thrown)) throw thrown
     }
   }
 
@@ -178,11 +180,6 @@ export async function* hearJsonl(asking: Asking): AsyncGenerator<Heard, void> {
       reasked,
     }
   }
-}
-
-/** The same call will not go better another time; defects, and replays that diverge, are no such end. */
-function isFinal(error: GraphmillError): boolean {
-  return error.retry === 'never' && error.code !== 'unexpected'
 }
 
 function exhausted(): GraphmillError {

@@ -170,6 +170,60 @@ describe('the form of a jsonl prompt', () => {
     expect(notes).toHaveLength(1)
   })
 
+  describe('where the server chokes on it later', () => {
+    const details = { status: 500, server: 'Unexpected empty grammar stack after accepting piece' }
+    const error = new GraphmillError('llm_unavailable', 'had an error', { details })
+    /** In this form the first call is answered with `first`, and all that follow fail; lines are five items. */
+    const choking = (circuit: string, first: ScriptedReply) => {
+      let calls = 0
+      const llm = scriptedLlm(
+        ({ extras }) =>
+          !extras
+            ? Array.from({ length: 5 }, (_, n) => `${JSON.stringify(itemOf(n))}\n`).join('')
+            : ++calls === 1
+              ? first
+              : { text: '', error },
+        native,
+      )
+      return Object.assign(llm, { circuit })
+    }
+    const cutOff: ScriptedReply = { text: wrapped(4).slice(0, wrapped(3).length), finish: 'length' }
+
+    it('keeps what has left, cut off, with the cause, in one run', async () => {
+      const llm = choking('llm:choking', cutOff)
+      const { parts, items: found, end } = await askAll(llm, { prompt })
+      expect(found).toEqual(items(3))
+      const cause = { type: 'llm_request_invalid', message: 'had an error' }
+      expect(end).toMatchObject({ truncated: true, incomplete: 'truncated', accepted: 3, cause })
+      expect(end.outputMode).toBe('native')
+      const counts = parts.map(({ accepted }) => accepted)
+      expect(counts).toEqual(counts.toSorted((a, b) => a - b))
+      expect(llm.requests).toHaveLength(2)
+    })
+
+    it('keeps what has left of the call that it chokes in', async () => {
+      const llm = choking('llm:choking amid', { ...cutOff, error })
+      const { items: found, end } = await askAll(llm, { prompt })
+      expect(found).toEqual(items(3))
+      expect(end).toMatchObject({ truncated: true, cause: { type: 'llm_request_invalid' } })
+    })
+
+    it('leaves the rejected items rejected', async () => {
+      const llm = choking('llm:choking again', { text: '{"items":[{"e":"mill","w":"x"}]}' })
+      const { items: found, end } = await askAll(llm, { prompt })
+      expect(found).toEqual([])
+      expect(end).toMatchObject({ accepted: 0, rejected: 1, outputMode: 'native' })
+    })
+
+    it('falls back to lines as long as nothing has left', async () => {
+      const llm = choking('llm:choking early', { text: wrapped(1), cutAt: 15 })
+      const { items: found, end } = await askAll(llm, { prompt })
+      expect(found).toEqual(items(5))
+      expect(end).toMatchObject({ truncated: false, outputMode: 'text-based', accepted: 5 })
+      expect(end.spent.map(({ reason }) => reason)).toEqual(['first'])
+    })
+  })
+
   it('is told by what llama.cpp and vLLM say of their models', async () => {
     for (const [owner, expected] of [
       ['llamacpp', true],
