@@ -1,7 +1,7 @@
 // Writes the pages of docs/ that are tables of what the code says: errors.md and configuration.md. A test fails when one is stale.
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { type OptionEntry, optionTable } from '../src/config/options.ts'
+import { defaultsText, type OptionEntry, optionTable } from '../src/config/options.ts'
 import { errorTable, type Retry } from '../src/errors.ts'
 
 const retries: { readonly [R in Retry]: string } = {
@@ -28,10 +28,12 @@ ${rows.join('\n')}
 function configurationPage(): string {
   const rows = Object.entries<OptionEntry>(optionTable).map(([name, entry]) => {
     const value = entry.type === 'flag' ? '' : ` ${entry.value ?? 'VALUE'}`
-    const standard = Array.isArray(entry.default) ? entry.default.join(',') : (entry.default ?? '')
+    const standard = Array.isArray(entry.default)
+      ? entry.default.join(',')
+      : (entry.default ?? defaultsText(entry))
     const choices = entry.choices ? `; one of ${entry.choices.join(', ')}` : ''
     const help = `${entry.help}${choices}`.replaceAll('|', '\\|')
-    return `| \`--${name}${value.replaceAll('|', '\\|')}\` | ${help} | ${standard === '' || standard === false ? '' : `\`${standard}\``} |`
+    return `| \`--${name}${value.replaceAll('|', '\\|')}\` | ${help} | ${standard === '' || standard === false ? '' : standard === defaultsText(entry) ? standard : `\`${standard}\``} |`
   })
   return `# Configuration
 

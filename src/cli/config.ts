@@ -1,7 +1,7 @@
 // `graphmill config`: the value of every option, and where it came from. What is secret is not shown.
 import type { Command } from 'commander'
 import { type Config, strangeVariables, variableOf } from '../config/config.ts'
-import { type OptionEntry, type OptionName, optionTable } from '../config/options.ts'
+import { defaultsText, type OptionEntry, type OptionName, optionTable } from '../config/options.ts'
 import { addOptions, configOf, ownNames } from './options.ts'
 import { printTable } from './table.ts'
 
@@ -15,7 +15,7 @@ export function addConfig(program: Command): void {
       if (config.options.json) printTable(settings, true)
       else
         printTable(
-          settings.map(({ option, value, from }) => ({ option, value: textOf(value), from })),
+          settings.map((setting) => ({ ...setting, value: textOf(setting) })),
           false,
         )
       for (const strange of strangeVariables(process.env, ownNames(program)))
@@ -29,22 +29,22 @@ export function addConfig(program: Command): void {
 
 type Setting = {
   readonly option: string
-  /** Null where there is none. */
-  readonly value: Config['options'][OptionName] | null
+  /** Null where there is none; by command where commands differ. */
+  readonly value: Config['options'][OptionName] | Readonly<Record<string, string>> | null
   /** `default`, or the flag, variable or file. */
   readonly from: string
 }
 
-function settingsOf({ options, origins, file, servers }: Config): Setting[] {
+function settingsOf({ options, origins, file, servers, cacheDir }: Config): Setting[] {
   const ofOptions = (Object.entries(optionTable) as [OptionName, OptionEntry][]).map(
-    ([option, { secret }]): Setting => {
+    ([option, { secret, defaults }]): Setting => {
       const places = {
         flag: `--${option}`,
         environment: variableOf(option),
         file: file ?? '',
         default: 'default',
       }
-      const value = options[option] ?? null
+      const value = (option === 'cache-dir' ? cacheDir : options[option]) ?? defaults ?? null
       return { option, value: secret ? hidden(value) : shown(value), from: places[origins[option]] }
     },
   )
@@ -70,7 +70,9 @@ function shown(value: Setting['value']): Setting['value'] {
   return typeof value === 'string' ? value.replace(/\/\/[^/@\s]*@/g, '//***@') : value
 }
 
-function textOf(value: Setting['value']): string {
+function textOf({ option, value }: Setting): string {
   if (value === null) return '-'
+  if (typeof value === 'object' && !Array.isArray(value))
+    return defaultsText(optionTable[option as OptionName])
   return Array.isArray(value) ? value.join(',') || '-' : String(value)
 }

@@ -7,6 +7,7 @@ import type { Broker } from '../broker/broker.ts'
 import { createMemoryCluster } from '../broker/memory.ts'
 import { parseTopic } from '../broker/topics.ts'
 import type { Config } from '../config/config.ts'
+import { optionTable } from '../config/options.ts'
 import { findDocuments, type TextSource } from '../documents/read.ts'
 import { coded, type ErrorCode, errorTable, GraphmillError } from '../errors.ts'
 import type { Circuits } from '../flow/circuits.ts'
@@ -83,7 +84,7 @@ async function extract(files: readonly string[], config: Config): Promise<number
   const shutdown = onShutdown()
   const fault = new AbortController()
   const signal = AbortSignal.any([shutdown.asked, fault.signal])
-  const logLevel = config.origins['log-level'] === 'default' ? 'silent' : options['log-level']
+  const log = createLogger(options['log-level'] ?? optionTable['log-level'].defaults.extract)
   let isForgetful = false
   const onCacheFailure = (cacheDir: string, error: unknown) => {
     isForgetful = true
@@ -91,7 +92,7 @@ async function extract(files: readonly string[], config: Config): Promise<number
     say(`graphmill: replies of the model cannot be remembered in ${cacheDir}${why}: name another --cache-dir`)
   }
   const assembly = await createAssembler(
-    { fallback: 'offline', provenance: 'none', log: createLogger(logLevel), onCacheFailure },
+    { fallback: 'offline', provenance: optionTable.provenance.defaults.extract, log, onCacheFailure },
     signal,
   ).assemble(config)
   if (options.resume && options['no-cache'])

@@ -10,14 +10,21 @@ export function addOptions(command: Command, names: readonly OptionName[]): Comm
     const entry: OptionEntry = optionTable[name]
     const flag = entry.type === 'flag' ? `--${name}` : `--${name} <${entry.value ?? 'VALUE'}>`
     const list = Array.isArray(entry.default) ? entry.default.join(',') : entry.default
+    const standard = entry.defaults?.[commandName(command)] ?? list
     const choices = entry.choices ? ` (${entry.choices.join(', ')})` : ''
-    const shown = list === undefined || list === '' ? '' : ` [${list}]`
+    const shown = standard === undefined || standard === '' ? '' : ` [${standard}]`
     const option = new Option(flag, `${entry.help}${choices}${shown}`)
     if (entry.type === 'list')
       option.argParser((value: string, before: string[] | undefined) => [...(before ?? []), value])
     command.addOption(option)
   }
   return command
+}
+
+/** As people call it, such as `prompts import`. */
+function commandName(command: Command): string {
+  const { parent } = command
+  return parent?.parent ? `${commandName(parent)} ${command.name()}` : command.name()
 }
 
 /** An option that only one command has, and that takes one of these values. */

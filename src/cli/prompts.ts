@@ -5,6 +5,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { stringify } from 'yaml'
+import { optionTable } from '../config/options.ts'
 import { GraphmillError } from '../errors.ts'
 import { findConfiguration, readConfiguration } from '../prompt/configuration.ts'
 import type { PromptDefinition } from '../prompt/definition.ts'
@@ -22,7 +23,7 @@ export function addPrompts(program: Command): void {
     .option('--force', 'overwrite files that are there')
     .action(async (file: string, { force = false }: { force?: boolean }) => {
       const { options } = configOf(command)
-      const out = options.out ?? 'prompts'
+      const out = options.out ?? optionTable.out.defaults['prompts import']
       printTable(await importPrompts(file, { out, force }), options.json)
       process.stderr.write(`use them with --prompts ${out}\n`)
     })

@@ -5,6 +5,7 @@ import { processors as allProcessors } from '../../processors/index.ts'
 import type { Broker } from '../broker/broker.ts'
 import type { Config } from '../config/config.ts'
 import type { FlowConfig } from '../config/flows.ts'
+import { optionTable } from '../config/options.ts'
 import { changes, contentOf } from '../config/watch.ts'
 import { coded, GraphmillError } from '../errors.ts'
 import { createCircuits } from '../flow/circuits.ts'
@@ -91,12 +92,12 @@ async function runUntilStopped(
   const shutdown = onShutdown({ lastMs: lastStopMs })
   const signal = shutdown.asked
   const needsModel = processors.some(({ name }) => name === 'prompt' || name === 'text-completion')
-  const log = createLogger(config.origins['log-level'] === 'default' ? 'info' : options['log-level'])
+  const log = createLogger(options['log-level'] ?? optionTable['log-level'].defaults.run)
   const prices = readPrices(options.prices)
   const metrics = createMetrics({ priceOf: (model) => priceOf(model, prices) })
   const circuits = createCircuits()
   const assembler = createAssembler(
-    { fallback: undefined, needsModel, provenance: 'subgraph', log, metrics },
+    { fallback: undefined, needsModel, provenance: optionTable.provenance.defaults.run, log, metrics },
     signal,
   )
   const graceMs = options.drain === 'now' ? 0 : options['llm-timeout'] * 1000 + drainExtraMs

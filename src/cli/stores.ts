@@ -1,6 +1,6 @@
 // Where a command's triples go: a SPARQL store where one is named, else files or standard output.
 import type { Config } from '../config/config.ts'
-import type { OptionName } from '../config/options.ts'
+import { type OptionName, optionTable } from '../config/options.ts'
 import { openSparqlStore } from '../rdf/sparql-store.ts'
 import { openFileStore, openFolderStore, openStreamStore, type TripleStore } from '../rdf/store.ts'
 
@@ -23,7 +23,10 @@ export async function openOutput({ options }: Config): Promise<TripleStore> {
 /** For `run`: the store, or files in the folder `out`. */
 export function openStore({ options }: Config): TripleStore {
   if (options.store !== undefined) return remote(options.store, options)
-  return openFolderStore(options.out ?? 'triples', { format: options.format, rdfStar: options['rdf-star'] })
+  return openFolderStore(options.out ?? optionTable.out.defaults.run, {
+    format: options.format,
+    rdfStar: options['rdf-star'],
+  })
 }
 
 function remote(url: string, options: Config['options']): TripleStore {

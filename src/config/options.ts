@@ -6,6 +6,8 @@ interface Entry {
   readonly value?: string
   readonly help: string
   readonly default?: string | number | boolean | readonly string[]
+  /** Where commands differ: what each of them takes, by its name. The value is then undefined unless somebody gave one. */
+  readonly defaults?: Readonly<Record<string, string>>
   readonly choices?: readonly string[]
   /** It is never shown: not by `graphmill config`, not in logs. */
   readonly secret?: true
@@ -153,8 +155,9 @@ export const optionTable = {
   provenance: {
     type: 'text',
     value: 'HOW',
-    help: 'whether triples say where they come from; none for extract, subgraph for run, unless given',
+    help: 'whether triples say where they come from',
     choices: ['none', 'subgraph'],
+    defaults: { extract: 'none', run: 'subgraph' },
   },
   'chunk-size': { type: 'count', value: 'N', help: 'characters of a chunk', default: 2000 },
   'chunk-overlap': {
@@ -172,7 +175,12 @@ export const optionTable = {
     choices: ['nquads', 'trig', 'turtle', 'jsonl'],
     default: 'nquads',
   },
-  out: { type: 'text', value: 'PATH', help: 'where triples go: a file for extract, a folder for run' },
+  out: {
+    type: 'text',
+    value: 'PATH',
+    help: 'where triples go: a file for extract, else standard output; a folder for run',
+    defaults: { run: 'triples', 'prompts import': 'prompts' },
+  },
   'rdf-star': {
     type: 'flag',
     help: 'write quoted triples to files as RDF 1.2 triple terms instead of reification',
@@ -223,7 +231,7 @@ export const optionTable = {
     value: 'LEVEL',
     help: 'log messages from this level on',
     choices: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
-    default: 'warn',
+    defaults: { extract: 'silent', run: 'info' },
   },
 } as const satisfies Record<string, Entry>
 
@@ -239,6 +247,13 @@ type ValueOf<E> = E extends { readonly type: 'count' | 'number' }
       : E extends { readonly choices: readonly (infer Choice)[] }
         ? Choice
         : string
+
+/** `none for extract, subgraph for run`; nothing where commands do not differ. */
+export function defaultsText({ defaults = {} }: OptionEntry): string {
+  return Object.entries(defaults)
+    .map(([command, value]) => `${value} for ${command}`)
+    .join(', ')
+}
 
 /** The values of all options; undefined where nobody gave one and there is no default. */
 export type Options = {

@@ -231,6 +231,9 @@ describe('config', () => {
     expect(found.get('model')).toEqual(['m', '--model'])
     expect(found.get('broker')).toEqual([null, 'default'])
     expect(found.get('format')).toEqual(['nquads', 'default'])
+    expect(found.get('provenance')).toEqual([{ extract: 'none', run: 'subgraph' }, 'default'])
+    expect(found.get('log-level')).toEqual([{ extract: 'silent', run: 'info' }, 'default'])
+    expect(found.get('cache-dir')).toEqual([expect.stringMatching(/graphmill$/), 'default'])
     expect(found.get('sasl-password')).toEqual(['***', 'GRAPHMILL_SASL_PASSWORD'])
     expect(found.get('pulsar-token')).toEqual(['***', '--pulsar-token'])
     expect(found.get('store')).toEqual(['https://***@store/sparql', 'GRAPHMILL_STORE'])
@@ -239,6 +242,9 @@ describe('config', () => {
     expect(code).toBe(0)
     const table = await graphmill(['config', '--config', settings])
     expect(table.stdout).toMatch(new RegExp(`^chunk-size +900 +${settings}$`, 'm'))
+    expect(table.stdout).toMatch(/^log-level +silent for extract, info for run +default$/m)
+    const help = await graphmill(['run', '--help'])
+    expect(help.stdout).toMatch(/--log-level <LEVEL>[^[]*\[info\]/)
   })
 
   test('names variables that are no options', async () => {
