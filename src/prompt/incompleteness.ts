@@ -1,6 +1,16 @@
 // Why a reply with items counts as partial, if it does. An empty reply is honest only where the model stopped by itself and
 // wrote nothing, or an empty list.
 import type { FinishReason } from '../llm/llm.ts'
+import type { ReplyEnd } from './reply.ts'
+
+/** Why a call that came to its end did not end properly; undefined where it did. */
+export function brokenOff(finishReason: FinishReason): ReplyEnd['cause'] {
+  if (finishReason !== 'error') return undefined
+  return {
+    type: 'llm_response_invalid',
+    message: 'The server ended the reply for a reason that is an error, or that nobody knows.',
+  }
+}
 
 /** Characters at the beginning of a reply that are looked at. */
 export const refusalLength = 200

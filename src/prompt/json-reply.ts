@@ -4,6 +4,7 @@ import { answerJson, type JsonAnswer } from '../llm/answer-json.ts'
 import { withoutServer } from '../llm/answer-path.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm/llm.ts'
 import { type Calls, noUsage } from './calls.ts'
+import { brokenOff } from './incompleteness.ts'
 import { type Asking, type Heard, maxPart, nothing, unpaid } from './reply.ts'
 
 /** The largest value as JSON text, in characters: it must fit one message. */
@@ -36,15 +37,17 @@ export async function* hearJson({
   if (json.length > maxValue)
     throw new GraphmillError('reply_not_json', `The value is longer than ${maxValue} characters.`)
   calls.unaided = withoutServer(answer.outputMode) === answer.outputMode
-  calls.keep()
   const { finishReason, model, outputMode } = answer
-  const truncated = finishReason === 'length'
+  const cause = brokenOff(finishReason)
+  if (!cause) calls.keep()
+  const truncated = finishReason === 'length' || cause !== undefined
   const known = {
     finishReason,
     model,
     outputMode,
     truncated,
     incomplete: truncated ? 'truncated' : undefined,
+    cause,
   }
   yield { type: 'value', json }
   yield {

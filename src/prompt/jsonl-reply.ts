@@ -8,7 +8,7 @@ import { isOutputRefusal } from '../llm/output-refusal.ts'
 import { finalFailure, overflows } from './calls.ts'
 import { continuationOf } from './continuation.ts'
 import { createFindings } from './findings.ts'
-import { incompleteness } from './incompleteness.ts'
+import { brokenOff, incompleteness } from './incompleteness.ts'
 import { callForItems, notTooLong, type Outcome } from './items-call.ts'
 import { reaskable, reaskOf } from './reask.ts'
 import type { Asking, Heard, ReplyEnd } from './reply.ts'
@@ -104,7 +104,9 @@ export async function* hearJsonl(asking: Asking): AsyncGenerator<Heard, void> {
   }
 
   function end(last: Outcome, truncated: boolean): void {
-    seen.truncated ||= truncated
+    const broken = brokenOff(last.finishReason)
+    seen.truncated ||= truncated || broken !== undefined
+    seen.cause ??= broken
     if (last.looping)
       seen.cause ??= {
         type: 'repetition',

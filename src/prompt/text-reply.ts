@@ -1,6 +1,7 @@
 // The reply to a text prompt: what the model writes, as it writes it.
 import { GraphmillError } from '../errors.ts'
 import type { CallEnd } from './calls.ts'
+import { brokenOff } from './incompleteness.ts'
 import { type Asking, type Heard, maxPart, nothing, unpaid } from './reply.ts'
 
 export async function* hearText({ calls, request, terms }: Asking): AsyncGenerator<Heard, void> {
@@ -28,15 +29,16 @@ export async function* hearText({ calls, request, terms }: Asking): AsyncGenerat
   if (!end) throw new GraphmillError('llm_response_invalid', 'The reply had no end.')
   call.end(end)
   const { finishReason, model } = end
-  const truncated = finishReason === 'length'
-  if (truncated && blank && reasoned)
+  const cause = brokenOff(finishReason)
+  const truncated = finishReason === 'length' || cause !== undefined
+  if (finishReason === 'length' && blank && reasoned)
     throw new GraphmillError(
       'reasoning_too_long',
       'The model spent its whole output limit thinking, and wrote nothing.',
     )
-  if (!blank && (truncated || finishReason === 'stop')) calls.keep()
+  if (!blank && (finishReason === 'length' || finishReason === 'stop')) calls.keep()
   const incomplete = truncated ? 'truncated' : finishReason === 'content_filter' ? 'refused' : undefined
-  const known = { finishReason, model, truncated, incomplete }
+  const known = { finishReason, model, truncated, incomplete, cause }
   yield { type: 'end', end: { ...nothing, ...known, usage: calls.usage(), spent: calls.spent() } }
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { GraphmillError } from '../../src/errors.ts'
 import { loadCatalogue } from '../../src/prompt/catalogue.ts'
-import { ask } from '../../src/prompt/engine.ts'
+import { type AskOptions, ask } from '../../src/prompt/engine.ts'
 import { askAll, itemOf, itemSchema, linesOf, testPrompt } from '../support/asking.ts'
 import { type Script, scriptedLlm } from '../support/scripted-llm.ts'
 
@@ -190,6 +190,17 @@ describe('a jsonl prompt', () => {
     expect(end.rejections.length).toBeLessThanOrEqual(10_000)
     expect(Object.values(end.rejectedBy).reduce((sum, count) => sum + count, 0)).toBe(end.rejected)
     expect(end.rejected).toBeGreaterThan(20_000)
+  })
+
+  it.each<[string, Partial<AskOptions>, string]>([
+    ['jsonl', {}, linesOf(3)],
+    ['jsonl, without an item', {}, 'Well,'],
+    ['text', { prompt: testPrompt({ responseType: 'text' }) }, 'A mill is'],
+    ['json', { prompt: testPrompt({ responseType: 'json' }) }, '{"n": 3}'],
+  ])('is partial, and says why, where the server ended it with an error: %s', async (_name, more, text) => {
+    const { end } = await askAll(scriptedLlm([{ text, finish: 'error' }]), more)
+    const cause = { type: 'llm_response_invalid' }
+    expect(end).toMatchObject({ finishReason: 'error', truncated: true, incomplete: 'truncated', cause })
   })
 
   it('throws what the model throws, when nothing was found', async () => {
