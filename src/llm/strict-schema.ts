@@ -58,7 +58,17 @@ function copy(schema: unknown, place: string): JsonSchema {
   if (branches) return { ...words(schema), anyOf: branches.map((branch, n) => copy(branch, `${place}/${n}`)) }
   const plain = Object.fromEntries(Object.entries(schema).filter(([key]) => kept.has(key)))
   const types = [schema['type'] ?? []].flat() as unknown[]
-  if (types.includes('object') || schema['properties']) return { ...plain, ...closed(schema, place) }
+  const others = types.filter((type) => type !== 'object')
+  if (others.length > 0 && others.length < types.length)
+    return {
+      ...words(schema),
+      anyOf: ['object', others.length > 1 ? others : others[0]].map((type) => {
+        const { title: _title, description: _description, ...rest } = schema
+        return copy({ ...rest, type }, place)
+      }),
+    }
+  if (others.length < types.length || (types.length === 0 && schema['properties']))
+    return { ...plain, ...closed(schema, place) }
   if (types.includes('array')) {
     if (schema['items'] === undefined) throw new Unsupported(place, 'is an array of anything')
     return { ...plain, items: copy(schema['items'], `${place}/items`) }
@@ -123,7 +133,8 @@ function closed(schema: JsonSchema, place: string): JsonSchema {
 function strip(value: unknown, schema: unknown): void {
   if (!isObject(schema)) return
   if (Array.isArray(value)) {
-    for (const element of value) strip(element, schema['items'])
+    const items = itemsOf(schema)
+    for (const element of value) strip(element, items)
     return
   }
   if (!isObject(value)) return
@@ -136,19 +147,31 @@ function strip(value: unknown, schema: unknown): void {
   }
 }
 
+/** What an array holds, by any branch that describes one. */
+function itemsOf(schema: JsonSchema): JsonSchema {
+  const items = leavesOf(schema).flatMap((leaf) => leaf['items'] ?? [])
+  return { anyOf: items }
+}
+
 /** The schema, or the branch of it that this object means: by its constant, else the one that it fits best. */
 function shapeFor(value: Readonly<Record<string, unknown>>, schema: JsonSchema): JsonSchema {
-  const branches = [schema['oneOf'] ?? schema['anyOf'] ?? []].flat().filter(isObject)
-  if (branches.length === 0) return schema
-  const { oneOf: _oneOf, anyOf: _anyOf, ...rest } = schema
-  const kind = schemaShape(schema).discriminator
+  const branches = leavesOf(schema).filter((leaf) => isObject(leaf['properties']))
+  if (branches.length < 2) return branches[0] ?? {}
+  const kind = schemaShape({ anyOf: branches }).discriminator
   const named = kind && branches[kind.values.findIndex((name) => name === value[kind.property])]
   const known = (branch: JsonSchema) =>
     Object.keys(asObject(branch['properties'])).filter((name) => Object.hasOwn(value, name)).length
   const missed = (branch: JsonSchema) =>
     listOf(branch['required']).filter((name) => (value[name] ?? null) === null).length
-  const branch = named ?? branches.toSorted((a, b) => missed(a) - missed(b) || known(b) - known(a))[0]!
-  return merged(rest, branch, '')
+  return named ?? branches.toSorted((a, b) => missed(a) - missed(b) || known(b) - known(a))[0]!
+}
+
+/** The branches of a union and of the unions in it, each with what stands beside them; else the schema itself. */
+function leavesOf(schema: JsonSchema): JsonSchema[] {
+  const { oneOf, anyOf, ...rest } = schema
+  const branches = oneOf ?? anyOf
+  if (!Array.isArray(branches)) return [schema]
+  return branches.filter(isObject).flatMap((branch) => leavesOf(merged(rest, branch, '')))
 }
 
 function allowsNull(schema: unknown): boolean {

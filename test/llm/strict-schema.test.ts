@@ -128,6 +128,38 @@ describe('a strict copy of a schema', () => {
     expect(strictCopy(given)).toHaveProperty('problem')
   })
 
+  it.each<[string, JsonSchema]>([
+    ['that may be null', { anyOf: [{ type: 'array', items: place }, { type: 'null' }] }],
+    ['of one branch of several', { anyOf: [place, { type: 'array', items: place }, { type: 'string' }] }],
+    ['in a union in a union', { anyOf: [{ type: 'null' }, { anyOf: [{ type: 'array', items: place }] }] }],
+    ['of unions', { type: 'array', items: { anyOf: [place, { type: 'null' }] } }],
+    ['of one of two kinds', { anyOf: [schema, place].map((items) => ({ type: 'array', items })) }],
+  ])('takes out the nulls in an array %s', (_what, places) => {
+    const given = { type: 'object', required: ['places'], properties: { places } }
+    expect(stripped(given, { places: [{ x: 1, note: null }] })).toEqual({ places: [{ x: 1 }] })
+    expect(stripped(given, { places: null })).toEqual({ places: null })
+  })
+
+  it.each([
+    [['object', 'null'], null, 'x'],
+    [['string', 'object'], 'x', null],
+    [['null', 'object', 'array', 'string'], ['x'], 5],
+  ])('keeps the other types of an object of several: %j', (type, other, neither) => {
+    const own = { ...place, type, description: 'where', items: { type: 'string' } }
+    const given = { type: 'object', required: ['at'], properties: { at: own, or: own } }
+    const { schema: copy } = copied(given)
+    expect(isStrict(copy)).toBe(true)
+    const { test } = compileSchema(copy)
+    for (const at of [other, { x: 1, note: null }]) expect(test({ at, or: at })).toBe(true)
+    for (const at of [neither, { x: 1 }]) expect(test({ at, or: other })).toBe(false)
+    expect(stripped(given, { at: { x: 1, note: null }, or: other })).toEqual({ at: { x: 1 }, or: other })
+  })
+
+  it('is refused for objects of anything among several types', () => {
+    const given = { type: 'object', properties: { a: { type: ['object', 'null'] } } }
+    expect(strictCopy(given)).toHaveProperty('problem')
+  })
+
   it('is there for the built-in prompts, and takes their worked examples', async () => {
     const catalogue = await loadCatalogue()
     let checked = 0
