@@ -46,7 +46,8 @@ export async function chooseForm(prompt: Prompt, llm: Llm, signal: AbortSignal):
   const copy = jsonSchema ? copyOf(jsonSchema) : { problem: 'there is no schema' }
   if ('problem' in copy) {
     const note = `The server cannot be told the schema of ${prompt.id}: ${copy.problem}. Its model is asked for lines.`
-    return { form: lines, ...(mode !== 'auto' && { note }) }
+    const isWanted = mode !== 'auto' || (jsonSchema && (await llm.constrains?.(signal)))
+    return { form: lines, ...(isWanted && { note }) }
   }
   const native = wrappedForm(
     prompt,

@@ -145,14 +145,21 @@ describe('the form of a jsonl prompt', () => {
     expect(await said('native', 'ollama_oo')).toEqual(['ollama_oo', ['format']])
   })
 
-  it('falls back to lines, with a note, for a schema that cannot be put to a server', async () => {
-    const notes: string[] = []
-    const llm = scriptedLlm(['{"a": 1}\n'], native)
-    const open = testPrompt({ jsonSchema: { type: 'object', minProperties: 1 }, outputMode: 'openai' })
-    const { items: found } = await askAll(llm, { prompt: open, onNote: (note) => notes.push(note) })
-    expect(found).toEqual([{ a: 1 }])
-    expect(llm.requests[0]!.extras).toBeUndefined()
-    expect(notes).toHaveLength(1)
+  it('falls back to lines for a schema that cannot be put to a server, with a note where it could constrain', async () => {
+    for (const [outputMode, constrains, jsonSchema, notes] of [
+      ['openai', false, { type: 'object', minProperties: 1 }, 1],
+      ['auto', true, { type: 'object', minProperties: 1 }, 1],
+      ['auto', false, { type: 'object', minProperties: 1 }, 0],
+      ['auto', true, undefined, 0],
+    ] as const) {
+      const told: string[] = []
+      const llm = scriptedLlm(['{"a": 1}\n'], { constrains })
+      const open = testPrompt({ ...(jsonSchema && { jsonSchema }), outputMode })
+      const { items: found } = await askAll(llm, { prompt: open, onNote: (note) => told.push(note) })
+      expect(found).toEqual([{ a: 1 }])
+      expect(llm.requests[0]!.extras).toBeUndefined()
+      expect(told, outputMode).toHaveLength(notes)
+    }
   })
 
   it('falls back to lines where the server refuses the schema, and remembers that', async () => {
