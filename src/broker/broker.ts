@@ -104,6 +104,7 @@ export interface Broker {
    * When `signal` aborts nothing new is yielded, the membership is kept, and the iteration ends as soon as every delivery in
    * hand was acked or let go, what was acked is committed and the group was left. `close()` ends it at once.
    * Throws only for what waiting cannot mend (`topic_missing`, `broker_refused`); a broker that is away is waited for.
+   * Of a topic that is gone nobody else is given what is in hand: its signal does not abort for that (but on Pulsar).
    */
   consume(subscription: Subscription, signal: AbortSignal): AsyncIterable<Delivery>
   read(range: TopicRange, signal: AbortSignal): AsyncIterable<ReadMessage>

@@ -95,12 +95,15 @@ function joinGroup(
   }
 
   async function end(commits: number): Promise<void> {
-    for (let attempt = 0; attempt < commits && window.marks().size > 0; attempt++) {
+    const isGone = failure?.code === 'topic_missing'
+    for (let attempt = 0; attempt < commits && !isGone && window.marks().size > 0; attempt++) {
       await (attempt === 0 ? turn() : delay(betweenLastCommitsMs))
       await session?.commit()
     }
     leaving.abort()
-    window.own([])
+    // Nobody else is given what a handler has of a topic that is gone.
+    if (isGone) window.drain()
+    else window.own([])
     await session?.close()
     await life
   }

@@ -1,8 +1,8 @@
 // `graphmill run`: processors on a real broker, until told to stop. SIGTERM finishes what is in hand and exits 0.
-import { setTimeout as wait } from 'node:timers/promises'
 import { type Command, Option } from 'commander'
 import { processors as allProcessors } from '../../processors/index.ts'
 import type { Broker } from '../broker/broker.ts'
+import { parseTopic } from '../broker/topics.ts'
 import type { Config } from '../config/config.ts'
 import type { FlowConfig } from '../config/flows.ts'
 import { optionTable } from '../config/options.ts'
@@ -11,7 +11,7 @@ import { coded, GraphmillError } from '../errors.ts'
 import { createCircuits } from '../flow/circuits.ts'
 import { createFlowSet, type PreparedFlow } from '../flow/flow-set.ts'
 import type { AnyProcessor } from '../flow/processor.ts'
-import { operatorPauseMs, untilAvailable } from '../flow/retry.ts'
+import { untilAvailable } from '../flow/retry.ts'
 import { run } from '../flow/run.ts'
 import { onShutdown } from '../flow/shutdown.ts'
 import { systemClock } from '../flow/system.ts'
@@ -90,7 +90,9 @@ async function runUntilStopped(
 ): Promise<void> {
   const { options } = config
   const shutdown = onShutdown({ lastMs: lastStopMs })
-  const signal = shutdown.asked
+  const over = new AbortController()
+  /** Ends all that waits or watches: at a signal, and whenever the process ends. */
+  const signal = AbortSignal.any([shutdown.asked, over.signal])
   const needsModel = processors.some(({ name }) => name === 'prompt' || name === 'text-completion')
   const log = createLogger(options['log-level'] ?? optionTable['log-level'].defaults.run)
   const prices = readPrices(options.prices)
@@ -101,15 +103,19 @@ async function runUntilStopped(
     signal,
   )
   const graceMs = options.drain === 'now' ? 0 : options['llm-timeout'] * 1000 + drainExtraMs
-  const flows = createFlowSet(log, signal)
+  const flows = createFlowSet({ log, clock: systemClock, signal, graceMs })
+  metrics.configuration({
+    isCurrent: () => problem() === undefined,
+    flows: () => [
+      ...flows.names.map((name) => ({ name, runs: true })),
+      ...flows.faults.map(({ flow: name }) => ({ name, runs: false })),
+    ],
+  })
   const registry = openRegistry(config)
   const startedAt = new Date(systemClock.now())
   let ready = false
-  /** The flows that are wanted now. */
-  let latest: readonly PreparedFlow[] = []
-  /** Why the latest change is not in force: it can't be served, or one of its flows could not be started yet. */
+  /** Why the latest change is not taken up. */
   let refused: GraphmillError | undefined
-  let unstarted: GraphmillError | undefined
   let broker: Broker
   let store: TripleStore
   /** What was opened, to be closed in reverse. */
@@ -124,7 +130,8 @@ async function runUntilStopped(
     opened.push(broker)
     store = openStore(config)
     opened.push(store)
-    await flows.apply(prepared, graceMs)
+    await Promise.race([flows.failed, flows.apply(prepared)])
+    signal.throwIfAborted()
     ready = true
     log.info(
       { processors: processors.map(({ name }) => name), flows: flows.names, http: http?.url },
@@ -137,9 +144,16 @@ async function runUntilStopped(
     await flows.stop(graceMs)
   } catch (thrown) {
     // Told to stop while it was starting: there is nothing to finish.
-    if (!signal.aborted || coded(thrown).code !== 'aborted') throw thrown
+    if (!shutdown.asked.aborted || coded(thrown).code !== 'aborted') {
+      log.fatal({ err: coded(thrown) }, 'the process ends')
+      throw thrown
+    }
   } finally {
-    for (const each of opened.reverse()) await each.close()
+    over.abort(new GraphmillError('aborted', 'The process ends.'))
+    // What is in hand still publishes, and would wait for a broker that was closed.
+    await flows.stop(0)
+    for (const each of opened.reverse())
+      await each.close().catch((error) => log.error({ err: coded(error) }, 'could not be closed'))
     shutdown.dispose()
   }
   log.info('stopped')
@@ -151,10 +165,13 @@ async function runUntilStopped(
         const fail = (thrown: unknown): never => {
           throw flowError(flow, thrown)
         }
-        return prepareFlow(flow).then(
-          (prepared) => ({ ...prepared, start: (until) => prepared.start(until).catch(fail) }),
-          fail,
-        )
+        return prepareFlow(flow).then((prepared) => {
+          const start: PreparedFlow['start'] = async (until) => {
+            const running = await prepared.start(until).catch(fail)
+            return { ...running, done: running.done.catch(fail) }
+          }
+          return { ...prepared, start }
+        }, fail)
       }),
     )
   }
@@ -184,37 +201,49 @@ async function runUntilStopped(
           },
           until,
         ),
+      gone: () => forget(flow),
     }
+  }
+
+  /** What is known of the topics of a flow that is gone; nobody asks any more whether one that was away is back. */
+  async function forget(flow: FlowConfig): Promise<void> {
+    for (const key of circuits.open())
+      if (isOf(flow, key.slice(key.indexOf(':') + 1))) circuits.succeeded(key)
+    await metrics.forget((topic) => isOf(flow, topic))
   }
 
   /** Takes up every change of the files until told to stop. */
   async function follow(since: string): Promise<void> {
     for await (const _ of changes({ paths, since, everyMs: watchMs }, signal)) {
       try {
-        void takeUp(await untilAvailable(prepare, { signal, onFailure: refuse }))
+        const prepared = await untilAvailable(prepare, { signal, onFailure: refuse })
+        refused = undefined
+        // Not awaited: while one flow drains another change may come.
+        void flows.apply(prepared)
       } catch (thrown) {
         if (!signal.aborted) refuse(coded(thrown))
       }
     }
   }
 
-  // Not awaited: while one flow drains another change may come. A flow that could not be started is tried again.
-  async function takeUp(prepared: readonly PreparedFlow[]): Promise<void> {
-    latest = prepared
-    refused = undefined
-    while (latest === prepared && !signal.aborted) {
-      unstarted = await flows.apply(prepared, graceMs).then(() => undefined, coded)
-      metrics.configured(!refused && !unstarted)
-      if (!unstarted) return
-      log.error({ err: unstarted }, 'a flow could not be started, and is tried again; the others run')
-      await wait(operatorPauseMs, undefined, { signal }).catch(() => undefined)
-    }
-  }
-
   function refuse(error: GraphmillError): void {
     refused = error
-    metrics.configured(false)
     log.error({ err: error }, 'the change is refused; what ran before goes on')
+  }
+
+  /** Why what runs is not what is configured, if it is not. */
+  function problem(): GraphmillError | undefined {
+    return refused ?? flows.faults[0]?.error
+  }
+
+  function failedFlows() {
+    return flows.faults.map(({ flow, error: { code, message, remedy }, since }) => ({
+      flow,
+      code,
+      message,
+      remedy,
+      since: new Date(since).toISOString(),
+    }))
   }
 
   /** What is watched; a file that is broken is so itself. */
@@ -235,14 +264,15 @@ async function runUntilStopped(
       insist: config.origins.http !== 'default',
       registry: metrics.registry,
       ready: () => ready && !signal.aborted,
-      details: () => ({ flows: flows.names, away: circuits.open() }),
+      details: () => ({ flows: flows.names, failedFlows: failedFlows(), away: circuits.open() }),
       status: async () => ({
         versions: { graphmill: version, node: process.versions.node },
         startedAt: startedAt.toISOString(),
         ready: ready && !signal.aborted,
-        configurationCurrent: metrics.configurationCurrent,
-        configurationProblem: (refused ?? unstarted)?.message ?? null,
+        configurationCurrent: problem() === undefined,
+        configurationProblem: problem()?.message ?? null,
         flows: flows.names,
+        failedFlows: failedFlows(),
         away: circuits.open(),
         consumers: await metrics.consumers(),
       }),
@@ -256,6 +286,16 @@ const watched = ({ options }: Config): string[] => [
   ...options.ontologies,
   ...options.schemas,
 ]
+
+function isOf({ options }: Config, topic: string): boolean {
+  const parts = parseTopic(topic)
+  return (
+    parts !== undefined &&
+    'workspace' in parts &&
+    parts.workspace === options.workspace &&
+    parts.flow === options.flow
+  )
+}
 
 const lines = new Set<string>()
 

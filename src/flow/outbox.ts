@@ -37,8 +37,8 @@ export interface Outbox {
 /** What the outbox tells its owner, and is told. */
 export interface OutboxHooks {
   readonly signal: AbortSignal
-  /** Called at the first failure. */
-  fail(error: unknown): void
+  /** Called for every message that could not be published. */
+  fail(error: unknown, topic: string): void
   /** Called for every message that the broker has stored. */
   stored?(output: Output, topic: string): void
 }
@@ -83,7 +83,7 @@ export function createOutbox(cause: Header, options: OutboxOptions, hooks: Outbo
       const stored = publish(message, output)
         .catch((error) => {
           failure ??= error
-          hooks.fail(error)
+          hooks.fail(error, message.topic)
           throw error
         })
         .finally(() => {

@@ -2,7 +2,14 @@
 // paused or given up by the table of errors; what is given up goes to its dead-letter topic and is said on `progress`.
 import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { type Broker, type Delivery, maxMessageBytes, type OutgoingBytes } from '../broker/broker.ts'
+import {
+  type Broker,
+  type Delivery,
+  maxMessageBytes,
+  type OutgoingBytes,
+  type ReadMessage,
+  type TopicRange,
+} from '../broker/broker.ts'
 import { deadTopic, parseTopic, topicSpec } from '../broker/topics.ts'
 import { coded, GraphmillError } from '../errors.ts'
 import type { Codec } from '../messages/codec.ts'
@@ -35,7 +42,7 @@ import type {
   StatePort,
   Stored,
 } from './processor.ts'
-import { backoff, nextStep, operatorPauseMs } from './retry.ts'
+import { backoff, type NextStep, nextStep, operatorPauseMs } from './retry.ts'
 import { decodeEntry, type OnUnreadable, type SchemasTopic } from './schemas-topic.ts'
 import { unitsOf } from './units.ts'
 
@@ -68,7 +75,7 @@ export interface RunnerOptions {
 export interface Runner {
   /** Takes nothing more, finishes what is in hand for at most `graceMs`, then hands back the rest. */
   stop(graceMs: number): Promise<void>
-  /** Settles when all loops have ended; rejects when one could not go on. */
+  /** Resolves when all loops have ended. Rejects, and all take nothing more, as soon as one can't go on. */
   readonly done: Promise<void>
   readonly circuits: Circuits
 }
@@ -105,13 +112,18 @@ export function startRunner(options: RunnerOptions): Runner {
   const owned = new WeakMap<AbortSignal, Set<() => void>>()
   let aborted = false
   const unexpected = new Map<string, number>()
+  /** Topics of the flows that are gone. */
+  const missing = new Set<string>()
+  const broken = Promise.withResolvers<never>()
 
-  const loops = options.scopes.flatMap((scope) =>
+  const lines = options.scopes.flatMap((scope) =>
     options.processors.flatMap((processor) =>
-      processor.inputs.map((port) => consume(openLine(processor, port, scope))),
+      processor.inputs.map((port) => openLine(processor, port, scope)),
     ),
   )
-  const done = Promise.all(loops).then(() => undefined)
+  const inputs = new Set(lines.map(({ topic }) => topic))
+  const loops = lines.map(consume)
+  const done = Promise.race([Promise.all(loops).then(() => undefined), broken.promise])
   done.catch(() => stopping.abort())
 
   function openLine(processor: AnyProcessor, port: InputPort, scope: Scope): Line {
@@ -140,15 +152,29 @@ export function startRunner(options: RunnerOptions): Runner {
       from: 'earliest',
       ordering: line.processor.ordering ?? 'none',
     } as const
+    const unsettled = new Set<Promise<void>>()
     try {
       let taken = 0
       for await (const delivery of broker.consume(subscription, stopping.signal)) {
-        void settle(line, delivery)
+        const settled = settle(line, delivery).then(() => void unsettled.delete(settled))
+        unsettled.add(settled)
         if (++taken % atOnce === 0) await turn()
       }
+    } catch (thrown) {
+      noteMissing(thrown, line.topic)
+      broken.reject(thrown)
     } finally {
+      await Promise.all(unsettled)
       line.meter?.stopped()
     }
+  }
+
+  // Without a topic of its own a flow can't go on, whoever finds out. The replies of others are theirs.
+  function noteMissing(thrown: unknown, topic: string): void {
+    if (coded(thrown).code !== 'topic_missing') return
+    if (parseTopic(topic)?.class === 'response' && !inputs.has(topic)) return
+    missing.add(topic)
+    broken.reject(thrown)
   }
 
   // Never rejects: whatever happens to a message is the end of it, or its next beginning.
@@ -272,7 +298,10 @@ export function startRunner(options: RunnerOptions): Runner {
     const processor = line.processor.name
     const outbox = createOutbox(cause, line.outbox, {
       signal: hands.signal,
-      fail: (error) => hands.abort(error),
+      fail(error, topic) {
+        noteMissing(error, topic)
+        hands.abort(error)
+      },
       stored(output, topic) {
         if (!metrics) return
         metrics.published(processor, topic)
@@ -312,13 +341,22 @@ export function startRunner(options: RunnerOptions): Runner {
       log.warn({ topic, partition, position, key, err }, 'an entry that can not be read is passed over')
       metrics?.unreadable(processor.name, topic)
     }
-    for await (const entry of broker.read({ topic, from: behind, until: 'end' }, signal)) {
+    for await (const entry of readOwn({ topic, from: behind, until: 'end' }, signal)) {
       const reading = { schemas: options.schemas, signal, onUnreadable }
       const message = await decodeEntry(entry, payloadOf[port], reading)
       yield { message, partition: entry.partition, position: entry.position }
     }
     // A read that was aborted ends as one that came to the end does.
     signal.throwIfAborted()
+  }
+
+  async function* readOwn(range: TopicRange, signal: AbortSignal): AsyncGenerator<ReadMessage> {
+    try {
+      yield* broker.read(range, signal)
+    } catch (thrown) {
+      noteMissing(thrown, range.topic)
+      throw thrown
+    }
   }
 
   interface Failure {
@@ -331,10 +369,13 @@ export function startRunner(options: RunnerOptions): Runner {
   async function recover(line: Line, failure: Failure): Promise<Outcome> {
     const { delivery, message, error } = failure
     if (delivery.signal.aborted) return 'dropped'
-    if (aborted) return await handBack(delivery, 0)
+    if (aborted || (error.code === 'topic_missing' && missing.size > 0)) return await handBack(delivery, 0)
     const count = error.code === 'unexpected' ? (unexpected.get(place(delivery)) ?? 0) + 1 : 0
     if (count > 0) unexpected.set(place(delivery), count)
-    const next = nextStep(error, delivery.attempt, count)
+    // Of a topic that is gone nobody gets a message again.
+    const next: NextStep = missing.has(delivery.topic)
+      ? { step: 'dead' }
+      : nextStep(error, delivery.attempt, count)
     if (next.step === 'retry') {
       line.log.warn(
         { messageId: message?.id, err: error, delayMs: next.delayMs },
@@ -451,7 +492,9 @@ export function startRunner(options: RunnerOptions): Runner {
 
   async function* deadEntry(line: Line, { delivery, message, error }: Failure): Outputs<'progress'> {
     const unit = unitOf(line, delivery, message)
-    const said = { kind: 'dead', topic: delivery.topic, error: { type: error.code, message: error.message } }
+    const { part = null } = message?.type === 'TextDocument' ? message.payload : {}
+    const { code: type, message: text } = error
+    const said = { kind: 'dead', part, topic: delivery.topic, error: { type, message: text } }
     const units = unit === null ? [null] : unitsOf(unit, line.services.settings)
     for (const each of units) yield { to: 'progress', payload: { ...said, unit: each } }
   }
@@ -461,7 +504,7 @@ export function startRunner(options: RunnerOptions): Runner {
     done,
     async stop(graceMs) {
       stopping.abort()
-      const ended = done.catch(() => undefined)
+      const ended = Promise.all(loops)
       const grace = new AbortController()
       const late = wait(graceMs, 'late', { signal: grace.signal }).catch(() => undefined)
       if (graceMs <= 0 || (await Promise.race([ended, late])) === 'late') abortAll()

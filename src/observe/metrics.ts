@@ -23,19 +23,33 @@ export interface FlowMetrics {
   dead(processor: string, code: string): void
   /** An entry of a topic that is only read was passed over. */
   unreadable(processor: string, topic: string): void
-  /** Whether the latest change of the configuration was taken up. */
-  configured(ok: boolean): void
-  readonly configurationCurrent: boolean
+  /** From where it is told what is configured, and what of it runs. */
+  configuration(told: ConfigurationState): void
+  /** Shows no topic any more of which this is true: its flow is gone. */
+  forget(isGone: (topic: string) => boolean): Promise<void>
   /** From where the open circuits are told. */
   circuits(open: () => readonly string[]): void
   /** The consumers that run now, with their lag. */
   consumers(): Promise<readonly ConsumerStatus[]>
 }
 
+export interface ConfigurationState {
+  /** Whether what runs is what is configured. */
+  readonly isCurrent: () => boolean
+  /** By `workspace/flow`. */
+  readonly flows: () => readonly { readonly name: string; readonly runs: boolean }[]
+}
+
 export interface ConsumerMeter {
   /** A message was taken in hand; call the result with what became of it. */
   started(): (outcome: Outcome) => void
   stopped(): void
+}
+
+/** What `forget` needs of a metric; a histogram tells its series once for each bucket, with its bound as `le`. */
+interface RemovableMetric {
+  get(): Promise<{ readonly values: readonly { readonly labels: Record<string, string | number> }[] }>
+  remove(labels: Record<string, string | number>): void
 }
 
 /** TrustGraph's words: a message that is tried again was an error, too, unless the model only asked for patience. */
@@ -58,7 +72,7 @@ export function createMetrics({
   collectDefaultMetrics({ register: registry })
   const consumers = createConsumers({ now })
   let open: () => readonly string[] = () => []
-  let current = true
+  let configuration: ConfigurationState = { isCurrent: () => true, flows: () => [] }
 
   const state = new Gauge({
     name: 'tg_consumer_state',
@@ -140,10 +154,23 @@ export function createMetrics({
   })
   new Gauge({
     name: 'graphmill_configuration_current',
-    help: '1 when the latest change of the configuration is in force, 0 when it was refused',
+    help: '1 when what is configured runs, 0 when a change was refused or a flow does not run',
     registers,
     collect() {
-      this.set(current ? 1 : 0)
+      this.set(configuration.isCurrent() ? 1 : 0)
+    },
+  })
+  new Gauge({
+    name: 'graphmill_flow_running',
+    help: '1 for a flow that runs or drains, 0 for one that could not be started or go on and is tried again',
+    labelNames: ['workspace', 'flow'],
+    registers,
+    collect() {
+      this.reset()
+      for (const { name, runs } of configuration.flows()) {
+        const [workspace = '', flow = ''] = name.split('/')
+        this.set({ workspace, flow }, runs ? 1 : 0)
+      }
     },
   })
   new Gauge({
@@ -191,11 +218,17 @@ export function createMetrics({
     published: (processor, producer) => produced.inc({ processor, producer }),
     dead: (processor, code) => letters.inc({ processor, code }),
     unreadable: (processor, consumer) => unreadable.inc({ processor, consumer }),
-    configured(ok) {
-      current = ok
+    configuration(told) {
+      configuration = told
     },
-    get configurationCurrent() {
-      return current
+    async forget(isGone) {
+      const counting = [seconds, processed, limited, produced, unreadable]
+      const byTopic: readonly RemovableMetric[] = [state, inFlight, ...counting]
+      for (const metric of byTopic)
+        for (const { labels } of (await metric.get()).values) {
+          const { le: _, ...series } = labels
+          if (isGone(String(series['consumer'] ?? series['producer']))) metric.remove(series)
+        }
     },
     circuits(tell) {
       open = tell

@@ -177,6 +177,24 @@ describe.skipIf(!present)('Kafka', { timeout: 60_000 }, () => {
     await harness.within('it was told', expectCode('topic_missing', consuming))
   })
 
+  test('lets a handler finish what it has of a topic that was deleted: nobody else is given it', async () => {
+    const client = await harness.client()
+    const topic = await harness.topic(client)
+    await publishTexts(client, topic, 3)
+    const subscription = { topic, group: topic, maxInFlight: 3, from: 'earliest', ordering: 'none' } as const
+    const inHand: Delivery[] = []
+    const consuming = (async () => {
+      for await (const delivery of client.consume(subscription, new AbortController().signal))
+        inHand.push(delivery)
+    })()
+    consuming.catch(() => {}) // expected below
+    await harness.eventually('all came', () => inHand.length === 3)
+    await client.deleteTopics([topic])
+    await harness.within('it was told', expectCode('topic_missing', consuming))
+    expect(inHand.map(({ signal }) => signal.aborted)).toEqual([false, false, false])
+    await Promise.all([inHand[0]!.ack(), inHand[1]!.retryLater(0)])
+  })
+
   test('reads what foreign producers write: no key, no value, headers without value or repeated', async () => {
     const client = await harness.client()
     const topic = await harness.topic(client, { partitions: 1 })

@@ -156,6 +156,18 @@ test('ends a consumption and a read whose topic is deleted with topic_missing', 
   await expectCode('topic_missing', reading)
 })
 
+test('leaves what a handler has of a deleted topic to it, and throws topic_missing when the next is asked for', async () => {
+  const { broker } = await open()
+  await broker.publish(message('t', 'm'))
+  const { iterator } = member(broker)
+  const { value: inHand } = await iterator.next()
+  await broker.deleteTopics(['t'])
+  expect(inHand.signal.aborted).toBe(false)
+  await inHand.ack()
+  await expectCode('topic_missing', iterator.next())
+  expect(await iterator.next()).toMatchObject({ done: true })
+})
+
 test('ends at return even while a next is waiting', async () => {
   const { broker } = await open()
   const { iterator } = member(broker)

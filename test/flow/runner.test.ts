@@ -450,3 +450,72 @@ describe('stopping', () => {
     expect((await broker.lag('gm.worker.chunk.default.default', topic('chunk'))).total).toBe(1)
   })
 })
+
+describe('a topic of the flow that is gone', () => {
+  const gone = expect.objectContaining({ code: 'topic_missing' })
+
+  test('ends the loops, and a message that leads there is handled again when it is back, and never given up', async () => {
+    const cluster = createMemoryCluster()
+    const entered = Promise.withResolvers<void>()
+    const gate = Promise.withResolvers<void>()
+    const slow = worker(async () => {
+      entered.resolve()
+      await gate.promise
+    })
+    const { send, topic, broker, mill } = await start([slow], { cluster })
+    const id = await send('chunk', { text: 'mills' })
+    await entered.promise
+    await broker.deleteTopics([topic('topics')])
+    gate.resolve()
+    await expect(mill.done).rejects.toEqual(gone)
+    await mill.stop(10_000)
+    expect(await broker.listTopics(deadTopic(topic('chunk')))).toEqual([])
+    const again = await start([worker(() => undefined)], { cluster })
+    expect(await again.first(topic('topics'), 1)).toMatchObject([{ causationId: id }])
+  })
+
+  test('is told at once, and what is in hand of others is finished before the end', async () => {
+    const entered = Promise.withResolvers<void>()
+    const gate = Promise.withResolvers<void>()
+    const slow = worker(async () => {
+      entered.resolve()
+      await gate.promise
+    })
+    const idle = defineProcessor({ name: 'idle', inputs: ['document'], outputs: [], async *handle() {} })
+    const { send, topic, broker, mill, all } = await start([slow, idle])
+    await send('chunk', { text: 'mills' })
+    await entered.promise
+    await broker.deleteTopics([topic('document')])
+    await expect(mill.done).rejects.toEqual(gone)
+    let ended = false
+    const stopped = mill.stop(60_000).then(() => (ended = true))
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    expect(ended).toBe(false)
+    gate.resolve()
+    await stopped
+    expect(await all(topic('topics'))).toHaveLength(1)
+    expect((await broker.lag('gm.worker.chunk.default.default', topic('chunk'))).total).toBe(0)
+  })
+
+  test('leaves what is in hand of it to be finished, and what fails of that to its dead-letter topic', async () => {
+    const entered: string[] = []
+    const gate = Promise.withResolvers<void>()
+    const slow = worker(async (text) => {
+      entered.push(text)
+      await gate.promise
+      if (text === 'bad') throw new GraphmillError('llm_unavailable', 'away')
+    })
+    const started = await start([slow])
+    const { send, topic, broker, mill, all } = started
+    await send('chunk', { text: 'good' })
+    await send('chunk', { text: 'bad' })
+    await expect.poll(() => entered.length).toBe(2)
+    await broker.deleteTopics([topic('chunk')])
+    await expect(mill.done).rejects.toEqual(gone)
+    gate.resolve()
+    await mill.stop(60_000)
+    expect(await all(topic('topics'))).toHaveLength(1)
+    const [letter] = await readRaw(started, deadTopic(topic('chunk')), 1)
+    expect(letter!.headers['dead-code']).toBe('llm_unavailable')
+  })
+})

@@ -261,4 +261,36 @@ describe('what is counted of a consumer', () => {
     circuits.failed('llm:openai x', new GraphmillError('llm_unavailable', 'It is away.'), 60_000)
     expect(await metricOf(metrics, 'graphmill_circuit_open', { circuit: 'llm:openai x' })).toBe(1)
   })
+
+  test('of its topics nothing when its flow is gone, and of others what there was', async () => {
+    const metrics = createMetrics()
+    flow = await startFlow([worker(() => undefined)], { metrics })
+    await flow.send('chunk', { text: 'x' })
+    const ok = () => metricOf(metrics, 'tg_consumer_processing_total', { ...labels, status: 'ok' })
+    await expect.poll(ok).toBe(1)
+    const other = 'gm.flow.chunk.default.other'
+    metrics.published('worker', other)
+    await metrics.forget((topic) => topic.endsWith('.default.default'))
+    const text = await metrics.registry.metrics()
+    const shown = [...text.matchAll(/(?:consumer|producer)="([^"]+)"/g)].map(([, topic]) => topic)
+    // It is still consumed here, and so its lag is told.
+    expect(new Set(shown)).toEqual(new Set([other, flow.topic('chunk')]))
+    expect(text.match(/^.*default\.default.*$/gm)).toEqual([expect.stringMatching(/^graphmill_lag\{/)])
+  })
+})
+
+test('which flows run, and whether that is what is configured', async () => {
+  const metrics = createMetrics()
+  let flows = [
+    { name: 'acme/a', runs: true },
+    { name: 'acme/b', runs: false },
+  ]
+  metrics.configuration({ isCurrent: () => flows.every(({ runs }) => runs), flows: () => flows })
+  const running = (name: string) =>
+    metricOf(metrics, 'graphmill_flow_running', { workspace: 'acme', flow: name })
+  expect([await running('a'), await running('b')]).toEqual([1, 0])
+  expect(await metricOf(metrics, 'graphmill_configuration_current')).toBe(0)
+  flows = flows.slice(0, 1)
+  expect([await running('a'), await running('b')]).toEqual([1, undefined])
+  expect(await metricOf(metrics, 'graphmill_configuration_current')).toBe(1)
 })

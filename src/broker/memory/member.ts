@@ -51,6 +51,8 @@ export class MemoryMember implements AsyncIterableIterator<Delivery> {
   #timer: NodeJS.Timeout | undefined
   #waiters: Waiter[] = []
   #over = false
+  /** What the next `next` throws. */
+  #failure: unknown
 
   constructor(client: Client, subscription: Subscription, signal: AbortSignal) {
     this.#client = client
@@ -66,6 +68,11 @@ export class MemoryMember implements AsyncIterableIterator<Delivery> {
 
   async next(): Promise<IteratorResult<Delivery>> {
     if (this.#group === undefined && !this.#over) this.#begin()
+    if (this.#failure !== undefined) {
+      const failure = this.#failure
+      this.#failure = undefined
+      throw failure
+    }
     if (this.#over) return { value: undefined, done: true }
     const delivery = this.#waiters.length === 0 ? this.#takeNext() : undefined
     if (delivery !== undefined) return { value: delivery, done: false }
@@ -115,17 +122,22 @@ export class MemoryMember implements AsyncIterableIterator<Delivery> {
     }
   }
 
-  /** Leaves at once: what is in hand goes to others. With an error, the iteration throws it. */
+  /**
+   * Leaves at once: what is in hand goes to others. With an error, the iteration throws it: the topic is gone, and nobody
+   * else is given what is in hand.
+   */
   end(error?: unknown): void {
     if (this.#over) return
     this.#over = true
     clearTimeout(this.#timer)
     this.#signal.removeEventListener('abort', this.#drain)
-    this.#group?.leave(this)
+    if (error === undefined) this.#group?.leave(this)
     this.#client.ended(this)
     const waiters = this.#waiters
     this.#waiters = []
-    if (error !== undefined) waiters.shift()?.reject(error)
+    const [first] = waiters
+    if (first === undefined) this.#failure = error
+    else if (error !== undefined) waiters.shift()?.reject(error)
     for (const waiter of waiters) waiter.resolve({ value: undefined, done: true })
   }
 
