@@ -93,6 +93,8 @@ export interface Execution {
   until(condition: (status: DocumentStatus) => boolean): Promise<DocumentStatus>
   /** Resolves when no group has anything left to read, from the document to the triples. */
   settled(): Promise<void>
+  /** How many messages there are for a processor, and how many of them its groups have settled, at most. */
+  inputOf(processor: string): Promise<{ readonly published: number; readonly settled: number }>
   /** The same; resolves to the document's status. */
   finished(): Promise<DocumentStatus>
   /** The id of the document that was loaded last. */
@@ -241,6 +243,17 @@ export async function openExecution(
           untilAvailable(() => broker.lag(group, name), { signal: over.signal, onFailure() {} })
         while (names.includes(name) && (await lag()).total > 0) await delay(lookMs)
       }
+    },
+    async inputOf(processor) {
+      const lines = inputLines().filter((line) => line.processor === processor)
+      const lagOf = async (groupOf: (port: InputPort) => string) => {
+        const lags = lines.map(({ port }) => broker.lag(groupOf(port), topic(port, processor)))
+        return (await Promise.all(lags)).reduce((sum, { total }) => sum + total, 0)
+      }
+      // A group that never was has everything before it. What comes in between the two questions counts as settled.
+      const left = await lagOf((port) => inputGroup(port, { space, ...scope }, processor))
+      const published = await lagOf(() => `${space}.nobody`)
+      return { published, settled: published - left }
     },
     async finished() {
       await execution.settled()

@@ -11,7 +11,7 @@ import { secondAnswer } from './second-answer.ts'
 const present = (await brokerSource('crashes, on Kafka', ['jars'])) !== undefined
 
 // The group waits for a member that is gone until its session is over, 45 s: side by side, that is waited for once.
-describe.skipIf(!present).concurrent('crashes, on Kafka', { timeout: 150_000 }, () => {
+describe.skipIf(!present).concurrent('crashes, on Kafka', { timeout: 300_000 }, () => {
   let server: KafkaServer
   let site: Site
   let expected: Outcome

@@ -1,7 +1,9 @@
 // Faults that any broker must stand: the model away, and the crash of a process in mid-work.
+import { kill } from 'node:process'
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { startLlmServer } from '../support/llm-server.ts'
+import type { GraphmillProcess } from '../support/processes.ts'
 import { type Execution, type Outcome, openExecution, type Site, units } from './execution.ts'
 import { expectAll } from './expect-all.ts'
 
@@ -50,14 +52,34 @@ export async function crashAndRestart(
     await execution.load()
     await execution.until(({ units }) => units.done >= 100)
     await someTriples(execution)
-    await process.end('SIGKILL')
-    const begun = await execution.until(() => true)
-    expect(begun.units.done).toBeLessThan(units)
+    await killAtWork(execution, { victim, process })
     await execution.startProcess([victim])
     await expectAll(execution, expected)
   } finally {
     await execution.close()
   }
+}
+
+/** SIGKILL when the process has begun on what has piled up before it; makes sure that it has left some of that unsettled. */
+async function killAtWork(
+  execution: Execution,
+  { victim, process }: { victim: string; process: GraphmillProcess },
+): Promise<void> {
+  kill(process.pid, 'SIGSTOP')
+  let input = await execution.inputOf(victim)
+  while (input.published - input.settled < 20) {
+    await delay(50)
+    input = await execution.inputOf(victim)
+  }
+  kill(process.pid, 'SIGCONT')
+  await delay(20)
+  await process.end('SIGKILL')
+  let [before, after] = [input, await execution.inputOf(victim)]
+  while (after.published > before.published) {
+    before = after
+    after = await execution.inputOf(victim)
+  }
+  expect(after.settled).toBeLessThan(input.published)
 }
 
 /** Resolves when triples are stored: then every processor is at work. */
