@@ -1,6 +1,7 @@
 // What the cache remembers of a run: the raw texts of its calls in order, and, once it is over, where its parts were cut.
 // Items are never stored: they are read again from the texts on every replay.
 import { hash } from 'node:crypto'
+import { type ErrorCode, errorTable } from '../errors.ts'
 import { flatJson } from './canonical.ts'
 import type { CompletionRequest, FinishReason, Llm, Usage } from './llm.ts'
 
@@ -17,8 +18,14 @@ export interface RecordedCall {
   readonly model: string
   /** It gave thoughts too. */
   readonly reasoned: boolean
-  /** It was refused because the prompt did not fit the context; the other fields say nothing then. */
-  readonly overflow: boolean
+  /** It failed, and would fail again: after `text`, if it wrote any; how it ended and its tokens are not known then. */
+  readonly failure: Failure | null
+}
+
+/** A code of the table of errors, and the message that came with it. */
+export interface Failure {
+  readonly code: ErrorCode
+  readonly message: string
 }
 
 export interface RunEntry {
@@ -85,10 +92,18 @@ function isCall(value: unknown): boolean {
       text: 'string',
       model: 'string',
       reasoned: 'boolean',
-      overflow: 'boolean',
     }) &&
+    (value['failure'] === null || isFailure(value['failure'])) &&
     finishReasons.includes(value['finishReason']) &&
     isUsage(value['usage'])
+  )
+}
+
+function isFailure(value: unknown): boolean {
+  return (
+    isObject(value) &&
+    hasTypes(value, { code: 'string', message: 'string' }) &&
+    Object.hasOwn(errorTable, String(value['code']))
   )
 }
 

@@ -1,10 +1,11 @@
 // The model calls of one run: counted, added up, remembered for the cache, and answered from what was remembered as long as
-// the run asks the same. What is remembered is a call's whole text; a call that fails is not.
+// the run asks the same. What is remembered is a call's whole text, or that it failed for good; a call that may go better
+// another time is not.
 import { coded, GraphmillError } from '../errors.ts'
-import { type CallReason, type RecordedCall, requestDigest } from '../llm/cache-entry.ts'
+import { type CallReason, type Failure, type RecordedCall, requestDigest } from '../llm/cache-entry.ts'
 import type { CompletionEvent, CompletionRequest, FinishReason, Llm, Usage } from '../llm/llm.ts'
 import { isOutputRefusal } from '../llm/output-refusal.ts'
-import type { ReplyEnd, Spent } from './reply.ts'
+import type { Spent } from './reply.ts'
 import type { Remembered } from './run-record.ts'
 
 export interface CallsOptions {
@@ -130,15 +131,16 @@ export function createCalls(options: CallsOptions): Calls {
         },
         end(end) {
           own.end = end
-          done.push({ digest, text, ...end, overflow: false })
+          done.push({ digest, text, ...end, failure: null })
         },
         fail(thrown) {
-          if (isOutputRefusal(thrown)) made--
-          if (!overflows(thrown)) return
-          made--
-          const { model } = llm
-          const unread = { finishReason: 'error', usage: noUsage, model, reasoned: false } as const
-          done.push({ digest, text: '', ...unread, overflow: true })
+          if (isOutputRefusal(thrown) || overflows(thrown)) made--
+          // Where the first call is refused for its form, the run begins in another.
+          if (isOutputRefusal(thrown) && done.length === 0) return
+          const failure = signal.aborted ? undefined : finalFailure(thrown)
+          if (!failure || failure.code === 'cost_limit_reached') return
+          const unread = { finishReason: 'error', usage: noUsage, reasoned: false } as const
+          done.push({ digest, text, ...unread, model: llm.model, failure })
         },
       }
     },
@@ -159,13 +161,13 @@ export function createCalls(options: CallsOptions): Calls {
 }
 
 /**
- * What a failure that no retry mends is told as, undefined for others. A server that chokes on the form of reply that it is
+ * A failure that no retry mends, as it is told and remembered; undefined for others. A server that chokes on the form of reply that it is
  * asked for (500, 501) is not away: it refuses the request.
  */
-export function finalFailure(thrown: unknown): ReplyEnd['cause'] {
+export function finalFailure(thrown: unknown): Failure | undefined {
   const { code, message, retry } = coded(thrown)
-  if (isOutputRefusal(thrown)) return { type: 'llm_request_invalid', message }
-  return retry === 'never' && code !== 'unexpected' ? { type: code, message } : undefined
+  if (isOutputRefusal(thrown)) return { code: 'llm_request_invalid', message }
+  return retry === 'never' && code !== 'unexpected' ? { code, message } : undefined
 }
 
 export function overflows(thrown: unknown): boolean {
@@ -173,11 +175,10 @@ export function overflows(thrown: unknown): boolean {
 }
 
 async function* replay(call: RecordedCall): AsyncGenerator<CompletionEvent> {
-  if (call.overflow)
-    throw new GraphmillError('context_overflow', 'The prompt did not fit the context before.')
+  const { finishReason, usage, model, failure, text } = call
   if (call.reasoned) yield { type: 'delta', kind: 'reasoning', text: '' }
-  yield { type: 'delta', kind: 'content', text: call.text }
-  const { finishReason, usage, model } = call
+  if (text !== '' || !failure) yield { type: 'delta', kind: 'content', text }
+  if (failure) throw new GraphmillError(failure.code, failure.message)
   yield { type: 'end', finishReason, usage, model, raw: undefined }
 }
 

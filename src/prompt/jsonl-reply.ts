@@ -117,10 +117,10 @@ export async function* hearJsonl(asking: Asking): AsyncGenerator<Heard, void> {
   /** Items found so far are never lost to what came later: a failure that no retry mends only cuts the reply off. */
   function giveIn(thrown: unknown): void {
     const failure = finalFailure(thrown)
-    const isPaidUp = failure?.type === 'cost_limit_reached'
+    const isPaidUp = failure?.code === 'cost_limit_reached'
     if (!failure || (findings.accepted === 0 && !isPaidUp)) throw thrown
     seen.truncated = true
-    seen.cause ??= failure
+    seen.cause ??= { type: failure.code, message: failure.message }
   }
 
   function isOpen(): boolean {

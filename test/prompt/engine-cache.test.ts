@@ -36,6 +36,9 @@ const without = (parts: readonly RunPart[]) =>
 const away = new GraphmillError('llm_unavailable', 'away')
 const whole = { text: testPrompt({ responseType: 'text' }), json: testPrompt({ responseType: 'json' }) }
 
+const refused = { text: '', error: new GraphmillError('llm_request_invalid', 'No such thing.') }
+const broken = { text: linesOf(2, 3), error: new GraphmillError('llm_response_invalid', 'What is this?') }
+
 const objectSchema = { type: 'object', required: ['n'], properties: { n: { type: 'integer' } } }
 
 /** An entry as it stands on the disk. */
@@ -77,6 +80,9 @@ describe('a run that is over', () => {
     ['one of white space', {}, [linesOf(2) + ' '.repeat(50_000)]],
     ['json, then white space', { prompt: whole.json }, [`{"a": 1}${' '.repeat(50_000)}`]],
     ['one cut off for good', {}, [{ text: linesOf(3), finish: 'length' }]],
+    ['a continuation refused', {}, [{ text: linesOf(3), finish: 'length' }, refused]],
+    ['a continuation that broke for good', {}, [{ text: linesOf(3), finish: 'length' }, broken]],
+    ['a reask refused', {}, [`${linesOf(1)}{"e": 7}\n`, refused]],
   ])('is replayed as the same run, part by part, without a call: %s', async (_name, more, script) => {
     const first = await askSlowly(scriptedLlm(script), { cache, ...more })
     const again = scriptedLlm([
@@ -90,7 +96,7 @@ describe('a run that is over', () => {
     expect(again.requests).toHaveLength(0)
     expect(without(second)).toEqual(without(first))
     expect(second.at(-1)!.end!.usage).toEqual(first.at(-1)!.end!.usage)
-    expect(second.at(-1)!.end!.spent.map(({ reason }) => reason)).toEqual(['cached'])
+    expect(second.at(-1)!.end!.spent.every(({ reason }) => reason === 'cached')).toBe(true)
   })
 
   it('is replayed after a split of its text too', async () => {
@@ -103,6 +109,55 @@ describe('a run that is over', () => {
     const again = scriptedLlm([{ text: '', error: away }])
     expect(without(await askSlowly(again, { cache: reopened(), terms }))).toEqual(without(first))
     expect(again.requests).toHaveLength(0)
+  })
+
+  it('is replayed where half of its text was refused, or its form', async () => {
+    const terms = { text: 'one. two. three. four.' }
+    const overflow = { text: '', error: new GraphmillError('context_overflow', 'too long') }
+    const details = { status: 500, server: 'Unexpected empty grammar stack' }
+    const choked = { text: '', error: new GraphmillError('llm_unavailable', 'had an error', { details }) }
+    const wrapped = {
+      text: `{"items":[${linesOf(3).trim().split('\n').join(',')}`,
+      finish: 'length',
+    } as const
+    for (const [script, constrains] of [
+      [[overflow, linesOf(2), refused], false],
+      [[wrapped, choked], true],
+    ] as const) {
+      const first = await askSlowly(scriptedLlm(script, { constrains }), { cache, terms })
+      const again = scriptedLlm([{ text: '', error: away }], { constrains })
+      expect(without(await askSlowly(again, { cache: reopened(), terms }))).toEqual(without(first))
+      expect(again.requests).toHaveLength(0)
+      expect(first.at(-1)!.end).toMatchObject({ truncated: true, cause: { type: 'llm_request_invalid' } })
+    }
+  })
+
+  it('is replayed where it went over to lines after an empty half', async () => {
+    const terms = { text: 'one. two. three. four.' }
+    const overflow = { text: '', error: new GraphmillError('context_overflow', 'too long') }
+    const details = { status: 400, server: 'response_format: the grammar is too large' }
+    const choked = { text: '', error: new GraphmillError('llm_request_invalid', 'refused', { details }) }
+    const llm = (script: Script) => ({
+      ...scriptedLlm(script, { constrains: true }),
+      circuit: 'llm:chokes on the second half',
+    })
+    const first = await askSlowly(llm([overflow, '{"items": []}', choked, linesOf(3)]), { cache, terms })
+    const again = llm([{ text: '', error: away }])
+    expect(without(await askSlowly(again, { cache: reopened(), terms }))).toEqual(without(first))
+    expect(again.requests).toHaveLength(0)
+    expect(first.at(-1)!.end).toMatchObject({ accepted: 3, outputMode: 'text-based' })
+  })
+
+  it('goes on where the limit of its cost had stopped it', async () => {
+    const error = new GraphmillError('cost_limit_reached', 'enough')
+    const stopped = scriptedLlm([
+      { text: linesOf(3), finish: 'length' },
+      { text: '', error },
+    ])
+    expect((await askAll(stopped, { cache })).end.incomplete).toBe('max_cost')
+    const { items: found, end } = await askAll(scriptedLlm([linesOf(2, 3)]), { cache: reopened() })
+    expect(found).toEqual(items(5))
+    expect(end.incomplete).toBeUndefined()
   })
 
   it('is marked so before its last part leaves', async () => {
@@ -147,6 +202,10 @@ describe('a run that is over', () => {
   it.each<[string, (entry: Written) => void]>([
     ['a call that says nothing of its tokens', (entry) => delete entry.calls[0]!['usage']],
     ['a call that ended in a way unknown', (entry) => Object.assign(entry.calls[0]!, { finishReason: 'x' })],
+    [
+      'a failure unknown',
+      (entry) => Object.assign(entry.calls[0]!, { failure: { code: 'x', message: 'y' } }),
+    ],
     ['parts cut nobody knows where', (entry) => Object.assign(entry.cut, { cuts: 5 })],
   ])('is asked for anew where its entry is foreign: %s', async (_name, change) => {
     await askAll(scriptedLlm([linesOf(2)]), { cache })

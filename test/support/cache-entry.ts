@@ -9,7 +9,7 @@ export function entryOf(id: string, text = 'a reply'): RunEntry {
     usage: { promptTokens: 1, completionTokens: 2, totalTokens: 3 },
     model: 'm',
     reasoned: false,
-    overflow: false,
+    failure: null,
   } as const
   return { run: { id, startedAt: 1 }, calls: [call], form: 'f', cut: { streaming: true, cuts: [1, 2] } }
 }
