@@ -128,7 +128,7 @@ async function extract(files: readonly string[], config: Config): Promise<number
     signal,
   )
 
-  const started = assembly.clock.now()
+  const started = performance.now()
   const tally = createTally()
   const spending = createSpending()
   const following = follow([tally, spending], { broker, mill, assembly }, signal)
@@ -161,7 +161,7 @@ async function extract(files: readonly string[], config: Config): Promise<number
     const price = priceOf(assembly.llm.model, prices)
     return reportEstimate(estimate, documents, { price, json: options.json })
   }
-  lines.push(...summaryLines(documents, failed, (assembly.clock.now() - started) / 1000))
+  lines.push(...summaryLines(documents, failed, (performance.now() - started) / 1000))
   for (const line of lines) say(painted(line))
   for (const line of costLines(spending.rows(), prices)) say(line)
   if (fault.signal.aborted) throw fault.signal.reason
