@@ -35,7 +35,11 @@ export interface Outcome extends CallEnd {
   readonly looping: boolean
   /** How the reply begins. */
   readonly opening: string
+  /** It begins with a thought, and does not get to its end. */
+  readonly thinking: boolean
 }
+
+const endOfThought = '</think>'
 
 /** The longest record in characters: each must fit a message. */
 const maxRecord = maxPart
@@ -53,6 +57,8 @@ export async function* callForItems(
   let items = 0
   let looping = false
   let opening = ''
+  let ending = ''
+  let thought = false
   let reasoned = false
   let end: CallEnd | undefined
   findings.nextCall()
@@ -96,6 +102,9 @@ export async function* callForItems(
         const text = blank ?? event.text
         made.hear(text)
         if (opening.length < refusalLength) opening += text.slice(0, refusalLength)
+        ending += text
+        thought ||= ending.includes(endOfThought)
+        ending = ending.slice(1 - endOfThought.length)
         const events = parser.push(text)
         if (events.length > 0) yield* sort(events)
         looping ||= blank !== undefined
@@ -123,14 +132,14 @@ export async function* callForItems(
     cut: last.end.truncated,
     looping,
     opening,
+    thinking: !thought && /^\s*<think>/.test(opening),
   }
 }
 
 /** The call, unless the limit cut it off before anything was complete: throws `item_too_long` or `reasoning_too_long` then. */
 export function notTooLong(call: Outcome, cause?: unknown): Outcome {
   if (call.finishReason !== 'length' || call.items > 0 || call.rejected > 0 || call.looping) return call
-  const { reasoned, opening } = call
-  const thinking = /^\s*<think>(?![\s\S]*<\/think>)/.test(opening)
+  const { reasoned, opening, thinking } = call
   if ((reasoned && opening.trim() === '') || thinking)
     throw new GraphmillError(
       'reasoning_too_long',

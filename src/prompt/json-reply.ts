@@ -25,7 +25,7 @@ export async function* hearJson({
       schema: prompt.jsonSchema,
       mode: prompt.outputMode,
       unaided: calls.unaided,
-      reask: 1,
+      reask: calls.left > 1 ? 1 : 0,
       maxCharacters: maxReply,
       signal,
     })

@@ -14,16 +14,18 @@ export interface Refused extends RejectionInit {
 const mostLines = 50
 const mostCharacters = 20_000
 
-/** The rejections that failed the schema, as many as one call takes. */
+/** The rejections that failed the schema, as many as one call takes: a line that no longer fits is left out. */
 export function reaskable(rejections: readonly Refused[]): Refused[] {
-  let characters = 0
-  return rejections
-    .filter(({ reason, record }) => reason === 'schema' && record !== undefined)
-    .slice(0, mostLines)
-    .filter(({ record }) => {
-      characters += record!.length
-      return characters <= mostCharacters
-    })
+  const lines: Refused[] = []
+  let left = mostCharacters
+  for (const rejection of rejections) {
+    const { reason, record } = rejection
+    if (reason !== 'schema' || record === undefined || record.length > left) continue
+    lines.push(rejection)
+    left -= record.length
+    if (lines.length === mostLines) break
+  }
+  return lines
 }
 
 /** The request: the system message of the first one, then the lines and reasons, and the schema that they failed. */

@@ -142,6 +142,10 @@ describe('a reply that was cut off inside its first item', () => {
     await expect(askAll(scriptedLlm([thoughts]))).rejects.toMatchObject({ code: 'reasoning_too_long' })
     const inText = scriptedLlm([{ text: '<think>let me see, there is', finish: 'length' }])
     await expect(askAll(inText)).rejects.toMatchObject({ code: 'reasoning_too_long' })
+    const through = scriptedLlm([
+      { text: `<think>${'so. '.repeat(100)}</think>\n{"e": "mi`, finish: 'length' },
+    ])
+    await expect(askAll(through)).rejects.toMatchObject({ code: 'item_too_long' })
     const enough = scriptedLlm([thoughts, linesOf(1)])
     expect((await askAll(enough)).items).toEqual(items(1))
     expect(enough.requests[1]!.sampling).toEqual({ maxTokens: 18 })
@@ -205,6 +209,24 @@ describe('a text that does not fit the context', () => {
       expect(end).toMatchObject({ truncated: false, incomplete: undefined })
       if (calls > 1) expect(end.spent.map(({ reason }) => reason)).toEqual(['split'])
     }
+  })
+
+  it('may make all its calls though others were refused for their length', async () => {
+    const overflow = { text: '', error: new GraphmillError('context_overflow', 'too long') }
+    const limit = text.length * 0.3
+    // Three calls are refused; each quarter takes two.
+    const llm = scriptedLlm(({ messages }) => {
+      const about = messages[1]!.content.slice('Read: '.length)
+      if (about.length > limit) return overflow
+      const [first, ...rest] = (about.match(/\d+/g) ?? []).map((n) => linesOf(1, Number(n)))
+      return messages.length === 2 ? { text: first!, finish: 'length' } : rest.join('')
+    })
+    const { items: found, end } = await askAll(llm, { terms: { text } })
+    expect(llm.requests).toHaveLength(11)
+    expect(found).toEqual(items(40))
+    expect(end).toMatchObject({ truncated: false, cause: undefined })
+    const fewer = await askAll(llm, { terms: { text }, limits: { maxCalls: 7 } })
+    expect(fewer.end).toMatchObject({ truncated: true, cause: { type: 'calls_exhausted' } })
   })
 
   it('fails when quarters are too long too', async () => {
@@ -284,6 +306,20 @@ describe('items that failed the schema', () => {
     const llm = scriptedLlm([`${linesOf(1)}{"e": oh no}\n`])
     expect((await askAll(llm)).end).toMatchObject({ accepted: 1, rejected: 1 })
     expect(llm.requests).toHaveLength(1)
+  })
+
+  it('are asked for up to 50 lines and 20,000 characters, whatever is left out for its length', async () => {
+    const line = (length: number, n: number) => `{"e": "mill ${n}", "w": "${'x'.repeat(length)}"}\n`
+    const lines = [
+      line(21_000, 0),
+      line(12_000, 1),
+      line(12_000, 2),
+      ...Array.from({ length: 60 }, (_, n) => line(9, n + 3)),
+    ]
+    const llm = scriptedLlm([lines.join(''), '[]'])
+    await askAll(llm)
+    const asked = [...llm.requests[1]!.messages[1]!.content.matchAll(/^\{"e": "mill (\d+)"/gm)]
+    expect(asked.map(([, n]) => Number(n))).toEqual([1, ...Array.from({ length: 49 }, (_, n) => n + 3)])
   })
 
   it('are asked for whole, however long their lines', async () => {

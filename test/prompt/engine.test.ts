@@ -113,6 +113,13 @@ describe('a json prompt', () => {
       expect(bad.requests).toHaveLength(2)
     }
   })
+
+  it('is not asked for once more where a run may make one call only', async () => {
+    const llm = scriptedLlm(['no idea'])
+    const asked = askAll(llm, { prompt: json, limits: { maxCalls: 1 } })
+    await expect(asked).rejects.toMatchObject({ code: 'reply_not_json' })
+    expect(llm.requests).toHaveLength(1)
+  })
 })
 
 describe('a jsonl prompt', () => {
