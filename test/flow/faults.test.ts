@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import type { AnyProcessor } from '../../src/flow/processor.ts'
 import { type Extraction, openExtraction, paragraphs } from '../support/extraction.ts'
 import { type LlmServer, startLlmServer } from '../support/llm-server.ts'
@@ -32,6 +32,7 @@ beforeAll(async () => {
   expect(undisturbed.size).toBeGreaterThan(3 * chunks)
 })
 afterEach(async () => {
+  vi.useRealTimers()
   server.back()
   await opened?.stop()
   opened = undefined
@@ -108,6 +109,17 @@ describe('the triples are those of an undisturbed execution', () => {
     await first.mill.stop(0)
     expect(execution.triples.size).toBeLessThan(undisturbed.size)
     await execution.start()
+    await expectTheSame(execution)
+  })
+
+  test('when the clock is set back by a day in the middle, and stands still', async () => {
+    const execution = await open()
+    await execution.start()
+    await server.away('503')
+    await execution.load(text)
+    await expect.poll(() => server.counts.calls).toBeGreaterThan(0)
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() - 24 * 60 * 60 * 1000 })
+    await server.back()
     await expectTheSame(execution)
   })
 
