@@ -12,12 +12,18 @@ export interface StrictCopy {
   readonly schema: JsonSchema
   /** Takes the nulls out of a value, in place, that the copy asks for and the schema itself does not. */
   readonly strip: (value: unknown) => void
+  /** The opposite, as a new value: keys in the schema's order, null for each that is absent. */
+  readonly fill: (value: unknown) => unknown
 }
 
 /** The copy, or why there is none, in a few words. */
 export function strictCopy(schema: JsonSchema): StrictCopy | { readonly problem: string } {
   try {
-    return { schema: copy(schema, ''), strip: (value) => strip(value, schema) }
+    return {
+      schema: copy(schema, ''),
+      strip: (value) => strip(value, schema),
+      fill: (value) => fill(value, schema),
+    }
   } catch (thrown) {
     if (thrown instanceof Unsupported) return { problem: thrown.message }
     throw thrown
@@ -145,6 +151,22 @@ function strip(value: unknown, schema: unknown): void {
     if (value[name] !== null) strip(value[name], child)
     else if (!required.includes(name) && !allowsNull(child)) delete value[name]
   }
+}
+
+function fill(value: unknown, schema: unknown): unknown {
+  if (!isObject(schema)) return value
+  if (Array.isArray(value)) {
+    const items = itemsOf(schema)
+    return value.map((element) => fill(element, items))
+  }
+  if (!isObject(value)) return value
+  const properties = asObject(shapeFor(value, schema)['properties'])
+  const described = Object.entries(properties).map(([name, child]) => [
+    name,
+    Object.hasOwn(value, name) ? fill(value[name], child) : null,
+  ])
+  const others = Object.entries(value).filter(([name]) => !Object.hasOwn(properties, name))
+  return Object.fromEntries([...described, ...others])
 }
 
 /** What an array holds, by any branch that describes one. */

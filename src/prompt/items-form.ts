@@ -99,11 +99,12 @@ function wrappedForm(
   extras: CompletionRequest['extras'],
   copy?: StrictCopy,
 ): ItemsForm {
+  const asWritten = (item: string) => (copy ? JSON.stringify(copy.fill(JSON.parse(item))) : item)
   return {
     outputMode,
     parser: { root: '/items' },
     schema: prompt.schema && copy ? stripping(prompt.schema, copy) : prompt.schema,
-    write: (items) => `{"items": [${items.join(', ')}]}`,
+    write: (items) => `{"items": [${items.map(asWritten).join(', ')}]}`,
     none: '{"items": []}',
     constrain: (request) => ({
       ...request,

@@ -128,6 +128,27 @@ describe('a strict copy of a schema', () => {
     expect(strictCopy(given)).toHaveProperty('problem')
   })
 
+  it('brings a value to the form of the copy, and back', () => {
+    const written = {
+      name: 'a',
+      age: null,
+      end: null,
+      places: [
+        { x: 1, note: null },
+        { x: 2, note: 'n' },
+      ],
+    }
+    const value = stripped(schema, structuredClone(written))
+    const { schema: copy, fill } = copied(schema)
+    expect(JSON.stringify(fill(value))).toBe(JSON.stringify(written))
+    expect(JSON.stringify(fill({ places: [], name: 'a', more: 1 }))).toBe(
+      '{"name":"a","age":null,"end":null,"places":[],"more":1}',
+    )
+    expect(compileSchema(copy).test(fill(value))).toBe(true)
+    expect(copied(union).fill({ type: 'd', e: 'x' })).toEqual({ type: 'd', e: 'x', why: null })
+    for (const odd of [null, 5, 'x', [], [null]]) expect(fill(odd)).toEqual(odd)
+  })
+
   it.each<[string, JsonSchema]>([
     ['that may be null', { anyOf: [{ type: 'array', items: place }, { type: 'null' }] }],
     ['of one branch of several', { anyOf: [place, { type: 'array', items: place }, { type: 'string' }] }],

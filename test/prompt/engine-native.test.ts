@@ -65,6 +65,19 @@ describe('a constrained jsonl prompt', () => {
     expect(end).toMatchObject({ rejected: 0, repaired: 0 })
   })
 
+  it('shows the model its items as the wire has them when it is to go on', async () => {
+    const jsonSchema = {
+      type: 'object',
+      properties: { e: { type: 'string' }, n: { type: 'integer' } },
+      required: ['e'],
+    }
+    const first = '{"items": [{"e":"a","n":null}, {"e":"b","n":2}'
+    const llm = scriptedLlm([{ text: `${first}, {"e"`, finish: 'length' }, '{"items": []}'], native)
+    const { items: found } = await askAll(llm, { prompt: testPrompt({ jsonSchema }) })
+    expect(found).toEqual([{ e: 'a' }, { e: 'b', n: 2 }])
+    expect(llm.requests[1]!.messages[2]).toEqual({ role: 'assistant', content: `${first}]}` })
+  })
+
   it('lets items leave one by one', async () => {
     const { parts } = await askAll(scriptedLlm([wrapped(20)], native), { prompt })
     expect(parts.length).toBeGreaterThan(5)
