@@ -196,12 +196,18 @@ function leavesOf(schema: JsonSchema): JsonSchema[] {
   return branches.filter(isObject).flatMap((branch) => leavesOf(merged(rest, branch, '')))
 }
 
+/** Whether some keyword lets null in, and none keeps it out. */
 function allowsNull(schema: unknown): boolean {
   if (!isObject(schema)) return true
   const { type, enum: values, anyOf, oneOf } = schema
-  if ([type].flat().includes('null') || schema['const'] === null) return true
-  if (Array.isArray(values) && values.includes(null)) return true
-  return [anyOf ?? [], oneOf ?? []].flat().some((branch) => isObject(branch) && allowsNull(branch))
+  const branches = oneOf ?? anyOf
+  const says = [
+    type === undefined ? [] : [type].flat().includes('null'),
+    Array.isArray(values) ? values.includes(null) : [],
+    'const' in schema ? schema['const'] === null : [],
+    Array.isArray(branches) ? branches.some((branch) => isObject(branch) && allowsNull(branch)) : [],
+  ].flat()
+  return says.length > 0 && says.every(Boolean)
 }
 
 function listOf(value: unknown): string[] {

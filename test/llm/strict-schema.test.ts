@@ -176,6 +176,19 @@ describe('a strict copy of a schema', () => {
     expect(stripped(given, { at: { x: 1, note: null }, or: other })).toEqual({ at: { x: 1 }, or: other })
   })
 
+  it.each<[JsonSchema]>([
+    [{ type: ['string', 'null'], enum: ['p', 'q'] }],
+    [{ type: ['string', 'null'], const: 'p' }],
+    [{ type: 'string', anyOf: [{ enum: ['p'] }, { enum: [null, 'r'] }] }],
+  ])('may be left out though only one keyword lets null in: %j', (own) => {
+    const given = { type: 'object', properties: { a: own } }
+    const { test } = compileSchema(copied(given).schema)
+    expect(test({ a: null })).toBe(true)
+    expect(test({ a: 'p' })).toBe(true)
+    expect(test({ a: 'x' })).toBe(false)
+    expect(stripped(given, { a: null })).toEqual({})
+  })
+
   it('is refused for objects of anything among several types', () => {
     const given = { type: 'object', properties: { a: { type: ['object', 'null'] } } }
     expect(strictCopy(given)).toHaveProperty('problem')
