@@ -4,8 +4,9 @@ import { describe, expect, it } from 'vitest'
 import { governedStream } from '../../src/llm/governed.ts'
 import { createGovernor, type Governor, type GovernorOptions } from '../../src/llm/governor.ts'
 import { createOpenAi } from '../../src/llm/openai.ts'
+import { atOnce, bucket, inMinute, inWindow, type Limit } from '../support/hard-limit.ts'
 import { startLlmServer } from '../support/llm-server.ts'
-import { type SimulatedTime, simulatedTime } from '../support/simulated-time.ts'
+import { simulatedTime } from '../support/simulated-time.ts'
 
 const never = new AbortController().signal
 const ask = (flow = 'a', more: object = {}) => ({
@@ -100,66 +101,33 @@ describe('turns', () => {
   })
 })
 
-/** A server as the governor meets it: it takes a call or refuses it. */
-interface HardLimit {
-  /** Undefined: taken; else the Retry-After in milliseconds, or null for none. */
-  arrive(tokens: number): number | null | undefined
-  leave(): void
-}
-
-type Limit = (time: SimulatedTime) => HardLimit
-
-const atOnce =
-  (most: number, retryAfter: number | null = null): Limit =>
-  () => {
-    let running = 0
-    return {
-      arrive() {
-        if (running >= most) return retryAfter
-        running += 1
-        return undefined
-      },
-      leave: () => void running--,
-    }
-  }
-
-const perWindow =
-  (
-    most: number,
-    windowMs: number,
-    hint: 'seconds' | 'none' = 'seconds',
-    count: 'calls' | 'tokens' = 'calls',
-  ): Limit =>
-  (time) => {
-    const log: { at: number; amount: number }[] = []
-    return {
-      arrive(tokens) {
-        while (log[0] && log[0].at <= time.now() - windowMs) log.shift()
-        const amount = count === 'calls' ? 1 : tokens
-        if (log.reduce((sum, entry) => sum + entry.amount, amount) > most)
-          return hint === 'none' ? null : Math.ceil((log[0]!.at + windowMs - time.now()) / 1000) * 1000
-        log.push({ at: time.now(), amount })
-        return undefined
-      },
-      leave() {},
-    }
-  }
-
 interface Load {
   readonly minutes: number
   /** Tokens that a call really uses. Default 0. */
   readonly tokens?: number
   /** What is thought before. Default: what it really is. */
   readonly estimate?: number
+  /** Calls use between a third and five thirds of their tokens. Default: all the same. */
+  readonly mixed?: boolean
+  /** How long a call takes; between 0.6 and 1.4 times as long. Default 500. */
   readonly latencyMs?: number
+  /** Default 200, in three flows. */
+  readonly callers?: number
 }
 
-/** 200 callers in three flows call without end. Gives the calls (or tokens) that were answered in a minute, and the share refused. */
+interface Seen {
+  /** Of the limit; above 1 where a server lets an empty window or a full bucket be used at once. */
+  readonly used: number
+  /** Of the calls. */
+  readonly refused: number
+}
+
+/** Callers that call without end. What was seen of the whole time, and of it behind the first two minutes. */
 async function load(
   limit: Limit,
   options: GovernorOptions,
-  { minutes, tokens = 0, estimate = tokens, latencyMs = 500 }: Load,
-) {
+  { minutes, tokens = 0, estimate = tokens, mixed = false, latencyMs = 500, callers = 200 }: Load,
+): Promise<{ readonly whole: Seen; readonly steady: Seen }> {
   const time = simulatedTime()
   const server = limit(time)
   const governor = createGovernor({ ...options, clock: time })
@@ -169,12 +137,13 @@ async function load(
   const until = minutes * 60_000
 
   async function call(flow: string): Promise<void> {
-    const slot = await governor.acquire(ask(flow, { tokens: estimate }))
+    const size = mixed ? 0.3 + 1.4 * time.random() : 1
+    const slot = await governor.acquire(ask(flow, { tokens: estimate * size }))
     await time.wait(network())
-    const refusal = server.arrive(tokens)
+    const refusal = server.arrive(tokens * size)
     if (refusal !== undefined) {
       await time.wait(network())
-      if (time.now() <= until) refused += 1
+      refused += 1
       slot.release({ type: 'limited', retryAfterMs: refusal ?? undefined })
       return
     }
@@ -183,31 +152,43 @@ async function load(
     await time.wait(latencyMs * (0.6 + time.random() * 0.8))
     server.leave()
     await time.wait(network())
-    if (time.now() <= until) answered += 1
-    slot.release({ type: 'done', tokens: tokens || null })
+    answered += 1
+    slot.release({ type: 'done', tokens: tokens * size || null })
   }
 
-  for (let n = 0; n < 200; n++)
+  for (let n = 0; n < callers; n++)
     void (async () => {
       while (time.now() < until) await call(`flow-${n % 3}`)
     })()
+  const count = () => ({ answered, refused, used: server.used(), at: time.now() })
+  const between = (from: ReturnType<typeof count>, to: ReturnType<typeof count>): Seen => ({
+    used: (to.used - from.used) / (to.at - from.at),
+    refused: (to.refused - from.refused) / (to.answered - from.answered + to.refused - from.refused),
+  })
+  const begun = count()
+  await time.runUntil(2 * 60_000)
+  const runIn = count()
   await time.runUntil(until)
-  return {
-    callsPerMinute: answered / minutes,
-    tokensPerMinute: (answered * tokens) / minutes,
-    refused: refused / (answered + refused),
-  }
+  const over = count()
+  return { whole: between(begun, over), steady: between(runIn, over) }
 }
 
 describe('limits that it was told', () => {
   it.each([
-    ['600 calls a minute', perWindow(600, 60_000), 600],
-    ['600 calls a minute, counted by the second', perWindow(10, 1000), 600],
-    ['20 calls a minute', perWindow(20, 60_000), 20],
+    ['600 calls a minute', inWindow(600), 600],
+    ['600 calls a minute, counted by the second', inWindow(10, { windowMs: 1000 }), 600],
+    ['600 calls a minute, from a bucket', bucket(600, 10), 600],
+    ['20 calls a minute', inWindow(20), 20],
   ])('are used, and not overstepped: %s', async (_, limit, requestsPerMinute) => {
-    const seen = await load(limit, { requestsPerMinute }, { minutes: 4 })
-    expect(seen.callsPerMinute / requestsPerMinute).toBeGreaterThan(0.9)
-    expect(seen.refused).toBeLessThan(0.02)
+    const { whole } = await load(limit, { requestsPerMinute }, { minutes: 4 })
+    expect(whole.used).toBeGreaterThan(0.94)
+    expect(whole.refused).toBe(0)
+  })
+
+  it('are used, and not overstepped: 10 calls at once', async () => {
+    const { whole } = await load(atOnce(10), { concurrency: 10 }, { minutes: 4 })
+    expect(whole.used).toBeGreaterThan(0.94)
+    expect(whole.refused).toBe(0)
   })
 
   it.each([
@@ -215,10 +196,10 @@ describe('limits that it was told', () => {
     ['with estimates of four times the truth', 500, 2000],
     ['with estimates of half the truth', 1000, 500],
   ])('are used, and not overstepped: 200,000 tokens a minute, %s', async (_, tokens, estimate) => {
-    const limit = perWindow(200_000, 60_000, 'seconds', 'tokens')
-    const seen = await load(limit, { tokensPerMinute: 200_000 }, { minutes: 4, tokens, estimate })
-    expect(seen.tokensPerMinute / 200_000).toBeGreaterThan(0.9)
-    expect(seen.refused).toBeLessThan(0.02)
+    const limit = inWindow(200_000, { count: 'tokens' })
+    const { whole } = await load(limit, { tokensPerMinute: 200_000 }, { minutes: 4, tokens, estimate })
+    expect(whole.used).toBeGreaterThan(0.94)
+    expect(whole.refused).toBe(0)
   })
 
   it('let a call pass that alone is above the limit', async () => {
@@ -231,23 +212,50 @@ describe('limits that it was told', () => {
 })
 
 describe('limits that only refusals show', () => {
-  it.each([
-    ['10 at once', atOnce(10), 10 * 115],
-    ['10 at once, with Retry-After', atOnce(10, 1000), 10 * 115],
-    ['40 at once', atOnce(40, 1000), 40 * 115],
-    ['600 a minute', perWindow(600, 60_000), 600],
-    ['600 a minute, without Retry-After', perWindow(600, 60_000, 'none'), 600],
-    ['20 a second', perWindow(20, 1000), 1200],
-  ])('are found: %s', async (_, limit, capacity) => {
-    const seen = await load(limit, {}, { minutes: 5 })
-    expect(seen.callsPerMinute / capacity).toBeGreaterThan(0.9)
-    expect(seen.refused).toBeLessThan(0.02)
+  const none = { hint: 'none' } as const
+  const tokens = { count: 'tokens' } as const
+  it.each<[string, Limit, Load]>([
+    ['2 at once, slow calls', atOnce(2, 1000), { minutes: 20, latencyMs: 5000 }],
+    ['4 at once', atOnce(4), { minutes: 10 }],
+    ['10 at once', atOnce(10), { minutes: 10 }],
+    ['10 at once, with Retry-After', atOnce(10, 1000), { minutes: 10 }],
+    ['10 at once, slow calls', atOnce(10), { minutes: 10, latencyMs: 5000 }],
+    ['40 at once, with Retry-After', atOnce(40, 1000), { minutes: 5 }],
+    ['20 a minute', inWindow(20), { minutes: 40 }],
+    ['20 a minute, without Retry-After', inWindow(20, none), { minutes: 40 }],
+    ['60 a minute', inWindow(60), { minutes: 20 }],
+    ['60 a minute, without Retry-After', inWindow(60, none), { minutes: 20 }],
+    ['60 a minute, slow calls', inWindow(60), { minutes: 20, latencyMs: 5000 }],
+    ['600 a minute', inWindow(600), { minutes: 10 }],
+    ['600 a minute, without Retry-After', inWindow(600, none), { minutes: 10 }],
+    ['600 a minute, few callers', inWindow(600, none), { minutes: 10, callers: 20 }],
+    ['600 a minute, slow calls', inWindow(600), { minutes: 10, latencyMs: 5000 }],
+    ['600 in each minute of the clock', inMinute(600), { minutes: 10 }],
+    ['600 in each minute of the clock, without Retry-After', inMinute(600, 'none'), { minutes: 10 }],
+    ['600 a minute from a bucket of 10', bucket(600, 10), { minutes: 10 }],
+    ['600 a minute from a bucket of 600', bucket(600, 600), { minutes: 10 }],
+    ['3000 a minute, without Retry-After', inWindow(3000, none), { minutes: 4 }],
+    ['10 a second', inWindow(10, { windowMs: 1000 }), { minutes: 10 }],
+    ['20 a second', inWindow(20, { windowMs: 1000, ...none }), { minutes: 6 }],
+    ['200,000 tokens a minute', inWindow(200_000, tokens), { minutes: 10, tokens: 1000 }],
+    [
+      '200,000 tokens a minute, without Retry-After',
+      inWindow(200_000, { ...tokens, ...none }),
+      { minutes: 10, tokens: 1000 },
+    ],
+    ['200,000 tokens a minute, mixed', inWindow(200_000, tokens), { minutes: 10, tokens: 1000, mixed: true }],
+  ])('are found, and then hardly overstepped: %s', async (_, limit, offered) => {
+    const { whole, steady } = await load(limit, {}, offered)
+    expect(whole.used).toBeGreaterThan(0.9)
+    expect(whole.refused).toBeLessThan(0.02)
+    expect(steady.used).toBeGreaterThan(0.9)
+    expect(steady.refused).toBeLessThan(0.01)
   })
 
   it('that are none cost nothing: all slots are soon in use', async () => {
-    const seen = await load(atOnce(1000), { concurrency: 64 }, { minutes: 2 })
-    expect(seen.callsPerMinute / (64 * 115)).toBeGreaterThan(0.9)
-    expect(seen.refused).toBe(0)
+    const { whole } = await load(atOnce(1000), { concurrency: 64 }, { minutes: 2.5 })
+    expect(whole.used / (64 / 1000)).toBeGreaterThan(0.9)
+    expect(whole.refused).toBe(0)
   })
 })
 

@@ -24,13 +24,18 @@ export function simulatedTime(): SimulatedTime {
     }
   }
 
+  /** Lets everything go on that waits for nothing but a promise that is settled. */
+  async function settle(): Promise<void> {
+    for (let turn = 0; turn < 20; turn++) await undefined
+  }
+
   return {
     now: () => now,
     after,
     wait: (ms) => new Promise((resolve) => void after(ms, resolve)),
     async runUntil(ms) {
       for (;;) {
-        await new Promise(setImmediate)
+        await settle()
         const next = planned[0]
         if (!next || next.at > ms) return
         planned.shift()
