@@ -50,6 +50,7 @@ ${rows.join('\n')}
 Lists take commas, and a flag may be repeated. In the file a list is a list:
 
 \`\`\`yaml
+# graphmill.yaml
 broker: kafka://127.0.0.1:9092
 extractors: [definitions, relationships]
 chunk-size: 1500

@@ -1,32 +1,38 @@
+// Code blocks in TypeScript compile and run, files are read by what reads them, and inline commands have the flags that they show.
+// Blocks in sh and SPARQL run in sessions.test.ts.
 import { execFile } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { flowsOf } from '../../src/cli/flows.ts'
+import { readConfig } from '../../src/config/config.ts'
+import type { AnyProcessor } from '../../src/flow/processor.ts'
+import { loadOntology } from '../../src/ontology/load.ts'
+import { loadCatalogue } from '../../src/prompt/catalogue.ts'
+import { loadRowSchemas } from '../../src/rows/load.ts'
 import { graphmill } from '../support/command.ts'
+import { startFlow } from '../support/flow.ts'
+import { startLlmServer } from '../support/llm-server.ts'
+import { type Block, blocks, pages, placeOf } from './blocks.ts'
 
 const run = promisify(execFile)
-const pages = ['README.md', ...readdirSync('docs').map((name) => `docs/${name}`)].filter((name) =>
-  name.endsWith('.md'),
-)
 
-interface Block {
-  readonly page: string
-  readonly line: number
-  readonly language: string
-  readonly code: string
-}
+/** What reads the file that a block is, by its name; each throws for a broken one. */
+const readers: readonly { readonly of: RegExp; read(path: string): unknown }[] = [
+  { of: /^graphmill\.yaml$/, read: (path) => readConfig({ flags: { config: path }, environment: {} }) },
+  { of: /^flows\.yaml$/, read: (path) => flowsOf(readConfig({ flags: { flows: path }, environment: {} })) },
+  { of: /^prompts\/.*\.yaml$/, read: (path) => loadCatalogue([path]) },
+  { of: /^schemas\/.*\.yaml$/, read: (path) => loadRowSchemas([path]) },
+  { of: /\.ttl$/, read: (path) => loadOntology([path]) },
+]
 
-const blocks = pages.flatMap((page): Block[] => {
-  const text = readFileSync(page, 'utf8')
-  return [...text.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map(([, language = '', code = ''], at, all) => ({
-    page,
-    line: text.slice(0, all[at]!.index).split('\n').length,
-    language,
-    code,
-  }))
-})
+/** Of files, those that are run where they are named. */
+const elsewhere = ['sh', 'sparql', 'ts']
 
+/** Beside the repository's own modules, so that `graphmill` and its dependencies are found. */
 let folder: string
 beforeAll(() => {
   mkdirSync('.cache', { recursive: true })
@@ -34,12 +40,40 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
+const typescript = blocks.filter(({ language }) => language === 'ts')
+const moduleOf = ({ page, line }: Block) => resolve(folder, `${page.replace(/\W/g, '-')}-${line}.ts`)
+
 describe('code blocks in the docs', () => {
+  test('are of languages that are run or read', () => {
+    const strange = blocks.filter(
+      ({ language, file }) =>
+        !elsewhere.includes(language) && !readers.some(({ of }) => file !== undefined && of.test(file)),
+    )
+    expect(strange.map((block) => `${placeOf(block)} ${block.language} ${block.file}`)).toEqual([])
+  })
+
+  test.each(blocks.filter(({ file, language }) => file && language !== 'ts'))(
+    'are files that graphmill reads: $page $file',
+    async ({ file, code }) => {
+      const place = mkdtempSync(join(tmpdir(), 'graphmill-docs-'))
+      try {
+        const path = join(place, file!)
+        mkdirSync(dirname(path), { recursive: true })
+        writeFileSync(path, code)
+        const { read } = readers.find(({ of }) => of.test(file!))!
+        await read(path)
+        // And that is not because it reads anything.
+        writeFileSync(path, `${code}\n}{`)
+        await expect((async () => read(path))()).rejects.toThrow()
+      } finally {
+        rmSync(place, { recursive: true })
+      }
+    },
+  )
+
   test('in TypeScript compile against the public API', async () => {
-    const typescript = blocks.filter(({ language }) => language === 'ts')
     expect(typescript.length).toBeGreaterThan(0)
-    for (const [at, { page, line, code }] of typescript.entries())
-      writeFileSync(join(folder, `${page.replace(/\W/g, '-')}-${line}-${at}.ts`), `${code}\nexport {}\n`)
+    for (const block of typescript) writeFileSync(moduleOf(block), `${block.code}\nexport {}\n`)
     const config = {
       extends: resolve('tsconfig.json'),
       compilerOptions: {
@@ -58,33 +92,65 @@ describe('code blocks in the docs', () => {
     })
   }, 120_000)
 
-  const commands = blocks
-    .filter(({ language }) => language === 'sh')
-    .flatMap(({ page, line, code }) =>
-      code
-        .replaceAll(/\\\n\s*/g, ' ')
-        .split('\n')
-        .map((text) => /(?:node bin\/graphmill\.js|^graphmill)\s+(.*?)(?:\s+#|\s*[|>]|$)/.exec(text)?.[1])
-        .filter((text) => text !== undefined)
-        .map((text) => ({ page, line, words: text.split(/\s+/) })),
-    )
+  test('in TypeScript run, with the model server of this test in the place of the reader’s', async () => {
+    await using llm = await startLlmServer({
+      rules: [{ match: 'Which mill stands by a river', reply: '{"kind":"watermill","reason":"Its wheel."}' }],
+    })
+    for (const block of typescript) {
+      writeFileSync(moduleOf(block), block.code.replaceAll('http://127.0.0.1:8080/v1', llm.url))
+      await run(process.execPath, [moduleOf(block)], { timeout: 60_000 })
+    }
+    expect(llm.counts.completed).toBe(1)
+  }, 120_000)
 
-  test('in sh use commands and flags that there are', async () => {
-    expect(commands.length).toBeGreaterThan(3)
-    const helps = new Map<string, Promise<string>>()
-    const help = (path: readonly string[]) => {
-      const key = path.join(' ')
-      helps.set(key, helps.get(key) ?? graphmill([...path, '--help']).then(({ stdout }) => stdout))
-      return helps.get(key)!
+  test('that export a processor have one that works', async () => {
+    let count = 0
+    for (const block of typescript.filter(({ code }) => code.includes('defineProcessor'))) {
+      writeFileSync(moduleOf(block), block.code)
+      const found = (await import(pathToFileURL(moduleOf(block)).href)) as Record<string, AnyProcessor>
+      const processors = Object.values(found)
+      expect(processors, placeOf(block)).not.toEqual([])
+      for (const processor of processors) {
+        const flow = await startFlow([processor])
+        try {
+          // Long enough for any of them.
+          const text = 'The mill stands by the river. '.repeat(200)
+          await flow.send('chunk', { part: 0, index: 0, offset: 0, length: text.length, text })
+          for (const port of processor.outputs)
+            expect(await flow.first(flow.topic(port as 'topics'), 1), placeOf(block)).toHaveLength(1)
+          count++
+        } finally {
+          await flow.stop()
+        }
+      }
     }
-    for (const { page, line, words } of commands) {
-      const main = await help([])
-      expect(main, `${page}:${line} ${words.join(' ')}`).toMatch(new RegExp(`^  ${words[0]}\\b`, 'm'))
-      const own = await help([words[0]!])
-      const sub = /^Commands:/m.test(own) && words[1] ? [words[0]!, words[1]] : [words[0]!]
-      const usage = await help(sub)
-      for (const flag of words.filter((word) => word.startsWith('--')))
-        expect(usage, `${page}:${line} ${words.join(' ')}`).toContain(flag.split('=')[0])
-    }
+    expect(count).toBe(2)
   }, 60_000)
 })
+
+/** Commands that stand in the text: `graphmill check --json`. */
+const inline = pages.flatMap((page) =>
+  [...readFileSync(page, 'utf8').matchAll(/`graphmill ([a-z][^`]*)`/g)].map(([, words = '']) => ({
+    page,
+    words: words.split(/[\s[\]|]+/).filter(Boolean),
+  })),
+)
+
+test('commands that stand in the text are there, with their flags', async () => {
+  expect(inline.length).toBeGreaterThan(20)
+  const helps = new Map<string, Promise<string>>()
+  const help = (path: readonly string[]) => {
+    const key = path.join(' ')
+    helps.set(key, helps.get(key) ?? graphmill([...path, '--help']).then(({ stdout }) => stdout))
+    return helps.get(key)!
+  }
+  for (const { page, words } of inline) {
+    const [command = '', second] = words
+    const told = `${page}: ${words.join(' ')}`
+    expect(await help([]), told).toMatch(new RegExp(`^  ${command}\\b`, 'm'))
+    const isSub = /^Commands:/m.test(await help([command])) && /^[a-z]+$/.test(second ?? '')
+    const usage = await help(isSub ? [command, second!] : [command])
+    if (isSub) expect(usage, told).toMatch(new RegExp(`^Usage: graphmill ${command} ${second}\\b`, 'm'))
+    for (const flag of words.filter((word) => word.startsWith('--'))) expect(usage, told).toContain(flag)
+  }
+}, 120_000)

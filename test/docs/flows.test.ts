@@ -1,10 +1,6 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { topicSpec } from '../../src/broker/topics.ts'
-import { flowsOf } from '../../src/cli/flows.ts'
-import { readConfig } from '../../src/config/config.ts'
 import { flowOptions } from '../../src/config/flows.ts'
 import { inputPorts, inputTopic } from '../../src/flow/ports.ts'
 
@@ -16,23 +12,6 @@ const tableOf = (heading: string) => {
   const rows = [...section.matchAll(/^\| (`[^|]+) \| ([^|]*) \|/gm)]
   return rows.map(([, first = '', second = '']) => ({ names: namesIn(first), second }))
 }
-
-test('the flows file of the page is one', () => {
-  const [, text = ''] = /```yaml\n(flows:.*?)```/s.exec(page) ?? []
-  const folder = mkdtempSync(join(tmpdir(), 'graphmill-'))
-  try {
-    const flows = join(folder, 'flows.yaml')
-    writeFileSync(flows, text)
-    const read = flowsOf(readConfig({ flags: { flows }, environment: {} }))
-    expect(read.map(({ options }) => `${options.workspace}/${options.flow}`)).toEqual([
-      'acme/papers',
-      'acme/contracts',
-      'beta/default',
-    ])
-  } finally {
-    rmSync(folder, { recursive: true })
-  }
-})
 
 test('the page lists every key of a flow', () => {
   const keys = tableOf('What a flow may say').flatMap(({ names }) => names)

@@ -1,0 +1,305 @@
+// Every page is a session: its commands run in their order in a folder of a new user, with a model server, a real Kafka and a
+// real Fuseki in the place of the reader's own. A new command runs by default; what does not run stands in `exceptions`.
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { delimiter, dirname, join, resolve } from 'node:path'
+import { Parser } from 'n3'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { brokerSource } from '../support/brokers.ts'
+import { type FusekiServer, startFuseki } from '../support/fuseki-server.ts'
+import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
+import { type LlmServer, startLlmServer } from '../support/llm-server.ts'
+import { makePdf } from '../support/pdf.ts'
+import { type Block, blocks, commandsOf, pages, placeOf } from './blocks.ts'
+import { openSession, type Session, type Started } from './session.ts'
+
+const packageJson = JSON.parse(readFileSync('package.json', 'utf8')) as { scripts: Record<string, string> }
+const compose = parse(readFileSync('docker-compose.yml', 'utf8'), { merge: true })
+
+/** What is not run as it stands, why, and what is run instead. */
+const exceptions: readonly { readonly of: RegExp; readonly why: string; readonly instead?: string }[] = [
+  {
+    of: /^npm ci && npm start$/,
+    why: 'this checkout is installed and built; what `npm start` runs is run',
+    instead: packageJson.scripts['start']!,
+  },
+  {
+    of: /^(npm (ci|test|run [a-z]+)( && |\s*(#.*)?$))+/,
+    why: 'it works on a checkout, and this is a test of one; its scripts are there',
+  },
+  {
+    of: /^docker compose up\b/,
+    why: 'no Docker; on the Kafka of this test, the command of the service graphmill is run',
+    instead: `GRAPHMILL_LLM=offline GRAPHMILL_BROKER=kafka://127.0.0.1:9092 node bin/graphmill.js ${compose.services.graphmill.command.join(' ').replace('/data/', 'data/')}`,
+  },
+  {
+    of: /^mvn .*jena-fuseki-server:5\.6\.0/,
+    why: 'the Fuseki of this test is the same, from the same place',
+  },
+  { of: /^java -cp jena-fuseki-server-5\.6\.0\.jar /, why: 'the Fuseki of this test is started so' },
+]
+
+/** What a reader has before the first command: files of their own, and on some pages a model. */
+const given: Readonly<Record<string, { files?: Record<string, string | Uint8Array>; model?: true }>> = {
+  'README.md': {
+    files: {
+      'my-notes.md': 'Ada Lovelace was a mathematician.\n',
+      'docs/mills.md': '# Mills\n\nA windmill is a mill that is driven by the wind.\n',
+    },
+  },
+  'docs/quickstart.md': { files: { 'notes.md': 'Charles Babbage was an engineer.\n' } },
+  'docs/prompts.md': {
+    files: {
+      'reply.txt': 'Here they are:\n{"name": "windmill"}\n{"name": "watermill"}\n',
+      'schema.json': '{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}',
+    },
+  },
+  'docs/flows.md': {
+    model: true,
+    files: {
+      'paper.pdf': await makePdf(['A windmill is a mill that is driven by the wind.']),
+      'prompts/contracts/machines.yaml': namedBlock('docs/prompts.md', 'prompts/machines.yaml'),
+      'schemas/contracts/mill.yaml': namedBlock('docs/rows.md', 'schemas/mill.yaml'),
+    },
+  },
+  'docs/ontologies.md': { model: true, files: { 'notes.md': 'Albion Mills opened in 1786.\n' } },
+  'docs/rows.md': { model: true, files: { 'notes.md': 'Albion Mills opened in 1786.\n' } },
+  'docs/stores.md': { model: true, files: { 'notes.md': 'Ada Lovelace was a mathematician.\n' } },
+  'docs/operations.md': { model: true },
+  'docs/metrics.md': { model: true },
+}
+
+function namedBlock(page: string, file: string): string {
+  return blocks.find((block) => block.page === page && block.file === file)!.code
+}
+
+const runs = /graphmill(\.js)? (\S+)/
+const forever = ['run', 'tail']
+const onBroker = [...forever, 'load', 'prompt', 'topics', 'dead', 'status', 'rejected', 'doctor']
+
+const source = await brokerSource('commands of the docs on Kafka and Fuseki', ['jars'])
+let kafka: KafkaServer | undefined
+let fuseki: FusekiServer | undefined
+let llm: LlmServer
+const folders: string[] = []
+
+beforeAll(async () => {
+  llm = await startLlmServer({
+    models: ['test-model', 'llama3.2', 'gpt-4.1-mini'],
+    rules: [
+      { match: 'Find the rows of the table', reply: '{"name":"Albion Mills","opened":1786}' },
+      {
+        match: 'in the words of an ontology',
+        reply: '{"type":"entity","entity":"Albion Mills","entity_type":"Mill"}',
+      },
+    ],
+  })
+  if (source === undefined) return
+  const servers = await Promise.all([startKafka(), startFuseki()])
+  ;[kafka, fuseki] = servers
+}, 180_000)
+afterAll(async () => {
+  await Promise.all([kafka?.stop(), fuseki?.stop(), llm?.close()])
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+})
+
+/** The folder of somebody who has cloned graphmill, and has it on the path too. */
+function newFolder({ files = {} }: { files?: Record<string, string | Uint8Array> }): string {
+  const folder = mkdtempSync(join(tmpdir(), 'graphmill-docs-'))
+  folders.push(folder)
+  for (const name of ['bin', 'examples', 'node_modules']) symlinkSync(resolve(name), join(folder, name))
+  mkdirSync(join(folder, 'path'))
+  symlinkSync(resolve('bin/graphmill.js'), join(folder, 'path/graphmill'))
+  for (const [name, content] of Object.entries(files)) write(folder, name, content)
+  return folder
+}
+
+function write(folder: string, name: string, content: string | Uint8Array): void {
+  mkdirSync(dirname(join(folder, name)), { recursive: true })
+  writeFileSync(join(folder, name), content)
+}
+
+function openPage(page: string, folder: string): Session {
+  const path = [join(folder, 'path'), dirname(process.execPath), process.env['PATH'] ?? ''].join(delimiter)
+  const model = { OPENAI_BASE_URL: llm.url, GRAPHMILL_MODEL: 'test-model' }
+  return openSession(folder, {
+    PATH: path,
+    HOME: folder,
+    // Pages know nothing of each other.
+    GRAPHMILL_SPACE: page.replace(/\W+/g, '-').toLowerCase(),
+    GRAPHMILL_HTTP: '127.0.0.1:0',
+    ...(given[page]?.model && model),
+  })
+}
+
+/** The same command with the servers of this test in the place of the reader's. */
+function here(command: string): string {
+  return command
+    .replaceAll('http://127.0.0.1:11434/v1', llm.url)
+    .replaceAll('kafka://127.0.0.1:9092', `kafka://${kafka?.bootstrap.join()}`)
+    .replaceAll('http://127.0.0.1:3030/ds', fuseki?.dataset ?? '')
+    .replaceAll(/\bMODEL\b/g, 'test-model')
+}
+
+function say(block: Block, command: string, why: string): void {
+  process.stderr.write(`${placeOf(block)} ${command.split('\n', 1)[0]}: ${why}\n`)
+}
+
+/** What a command must have done, beside ending well; each of these is looked at at least once. */
+const outcomes: readonly {
+  readonly of: RegExp
+  check(
+    stdout: string,
+    done: { readonly command: string; readonly folder: string; readonly session: Session },
+  ): Promise<void> | void
+}[] = [
+  {
+    of: /^node bin\/graphmill\.js extract examples/,
+    check: (stdout) => expect(new Parser().parse(stdout).length).toBeGreaterThan(50),
+  },
+  {
+    of: /extract .*(> |--out )graph\.nq/,
+    async check(_, { folder }) {
+      const text = await readFile(join(folder, 'graph.nq'), 'utf8')
+      expect(new Parser().parse(text).length).toBeGreaterThan(0)
+    },
+  },
+  { of: /^graphmill parse/, check: (stdout) => expect(JSON.parse(stdout).items).toHaveLength(2) },
+  // What was loaded is done in the end.
+  {
+    of: /load /,
+    async check(stdout, { command, session }) {
+      const { documentId } = JSON.parse(stdout) as { documentId: string }
+      const flags = command.match(/--(broker|workspace|flow) \S+/g) ?? []
+      const status = `graphmill status '${documentId}' --watch --json ${flags.join(' ')}`
+      const last = (await session.run(status)).trim().split('\n').at(-1)!
+      expect(JSON.parse(last)).toMatchObject({ state: 'done' })
+    },
+  },
+  { of: /prompt .*--stream/, check: (stdout) => expect(stdout).toContain('mathematician') },
+  {
+    of: /tail triples/,
+    check: (stdout) => expect(JSON.parse(stdout.split('\n')[0]!).payload.triples).not.toEqual([]),
+  },
+  { of: /topics lag/, check: (stdout) => expect(stdout).toContain('chunk-text') },
+  { of: /topics create/, check: (stdout) => expect(stdout).toContain('flow.chunk.acme.papers') },
+  {
+    of: /--ontologies .*notes\.md/,
+    check: (stdout) => expect(stdout).toContain('<http://example.org/mills#Mill>'),
+  },
+  { of: /doctor/, check: (stdout) => expect(stdout).not.toContain('failed') },
+  // The next one must bring its own.
+  {
+    of: /--store /,
+    async check() {
+      expect(await fuseki!.dump()).toContain('mathematician')
+      await fuseki!.clear()
+    },
+  },
+  {
+    of: /curl .*\/query/,
+    check(stdout) {
+      const [head, ...rows] = stdout.trim().split('\r\n')
+      expect(head).toBe('entity,definition,chunk')
+      expect(rows).toContainEqual(
+        expect.stringMatching(
+          /^http:\/\/trustgraph\.ai\/e\/.+,Ada Lovelace was a mathematician\.,urn:graphmill:document:/,
+        ),
+      )
+    },
+  },
+]
+
+const looked = new Set<unknown>()
+
+async function runPage(page: string): Promise<void> {
+  const folder = newFolder(given[page] ?? {})
+  const session = openPage(page, folder)
+  const started: Started[] = []
+  try {
+    for (const block of blocks.filter((each) => each.page === page)) {
+      if (block.file !== undefined) write(folder, block.file, block.code)
+      if (block.language === 'sparql') await query(block)
+      if (block.language !== 'sh') continue
+      for (const command of commandsOf(block)) await runCommand(block, command)
+    }
+    for (const each of started.splice(0)) await each.end('SIGTERM')
+  } finally {
+    for (const each of started) await each.end('SIGKILL').catch(() => undefined)
+  }
+
+  async function runCommand(block: Block, told: string): Promise<void> {
+    const exception = exceptions.find(({ of }) => of.test(told))
+    if (exception) {
+      looked.add(exception)
+      say(block, told, exception.why)
+      if (exception.instead === undefined) return
+    }
+    const command = exception?.instead ?? told
+    const [, , name = ''] = runs.exec(command) ?? []
+    if ((onBroker.includes(name) && !kafka) || (command.includes('/ds') && !fuseki))
+      return say(block, command, 'not run, it needs Java and Maven')
+    const typed = here(command)
+    const stdout = await result(name, typed)
+    for (const outcome of outcomes.filter(({ of }) => of.test(command))) {
+      looked.add(outcome)
+      await outcome.check(stdout, { command: typed, folder, session })
+    }
+  }
+
+  async function result(name: string, command: string): Promise<string> {
+    if (!forever.includes(name)) return session.run(command)
+    const says = name === 'run' ? { stderr: /"msg":"running"/ } : { stdout: /\n/ }
+    const process = await session.start(command, says)
+    if (name === 'run') started.push(process)
+    else await process.end('SIGINT')
+    return process.stdout()
+  }
+
+  /** Queries are put to the graph of the document that ships. */
+  async function query(block: Block): Promise<void> {
+    if (!fuseki) return say(block, 'SPARQL', 'not run, it needs Java and Maven')
+    await fuseki.clear()
+    await session.run(
+      here(
+        `${packageJson.scripts['start']} --llm offline --provenance subgraph --store http://127.0.0.1:3030/ds/update`,
+      ),
+    )
+    const answer = await fetch(`${fuseki.dataset}/query`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/sparql-query', accept: 'application/sparql-results+json' },
+      body: block.code,
+    })
+    const text = await answer.text()
+    expect(answer.status, text).toBe(200)
+    const { results } = JSON.parse(text) as { results: { bindings: unknown[] } }
+    expect(results.bindings.length, placeOf(block)).toBeGreaterThan(5)
+    await fuseki.clear()
+  }
+}
+
+describe('the commands of a page run in their order', () => {
+  const withCommands = pages.filter((page) =>
+    blocks.some((block) => block.page === page && /^(sh|sparql)$/.test(block.language)),
+  )
+  test.each(withCommands)('%s', { timeout: 300_000 }, runPage)
+
+  test('every exception is of some command, and every outcome was looked at', (context) => {
+    const idle = exceptions.filter((each) => !looked.has(each)).map(({ of }) => of)
+    expect(idle).toEqual([])
+    if (source === undefined) return context.annotate('outcomes on Kafka and Fuseki were not looked at')
+    expect(outcomes.filter((each) => !looked.has(each)).map(({ of }) => of)).toEqual([])
+  })
+
+  test('npm is told to run scripts that there are', () => {
+    const told = blocks
+      .filter(({ language }) => language === 'sh')
+      .flatMap(commandsOf)
+      .flatMap((command) => [...command.matchAll(/\bnpm (?:run )?([a-z]+)/g)].map(([, name]) => name!))
+      .filter((name) => name !== 'ci')
+    expect(told.length).toBeGreaterThan(5)
+    expect(told.filter((name) => !(name in packageJson.scripts))).toEqual([])
+  })
+})
