@@ -145,9 +145,14 @@ function textOf(content: unknown): string {
     .join('')
 }
 
-/** A reason as one of ours; an unknown one is `error`. */
+/** A reason as one of ours, with the names that text-generation-inference and Mistral have for them; an unknown one is `error`. */
 export function finishReason(said: unknown): FinishReason {
   switch (said) {
+    case 'eos_token':
+    case 'stop_sequence':
+      return 'stop'
+    case 'model_length':
+      return 'length'
     case 'stop':
     case 'length':
     case 'tool_calls':

@@ -113,6 +113,8 @@ describe('a reply', () => {
     ['tool_calls', 'tool_calls'],
     ['content_filter', 'content_filter'],
     ['function_call', 'tool_calls'],
+    ['eos_token', 'stop'],
+    ['model_length', 'length'],
     ['some_new_reason', 'error'],
   ])('ends with %s as %s', async (said, expected) => {
     const llm = await scripted({ rules: [{ reply: { text: 'x', finish: said } }] })
