@@ -1,11 +1,13 @@
 // SIGTERM to `graphmill run --all` under load on real Kafka: exit 0 within the grace period, nothing lost, and nothing
 // done twice but what was neither finished nor committed.
+import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connectKafka } from '../../src/broker/kafka.ts'
 import { inputGroup } from '../../src/flow/ports.ts'
 import { brokerSource } from '../support/brokers.ts'
 import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
 import { type LlmServer, startLlmServer } from '../support/llm-server.ts'
+import { startGraphmill } from '../support/processes.ts'
 import { type Execution, type Outcome, openExecution, type Site, undisturbed, units } from './execution.ts'
 import { expectAll } from './expect-all.ts'
 
@@ -41,6 +43,22 @@ describe.skipIf(!present)('SIGTERM under load, on Kafka', { timeout: 120_000 }, 
       const ids = (await execution.messages(execution.topic(port))).map(({ id }) => id)
       expect(new Set(ids).size).toBe(ids.length)
     }
+    await execution.close()
+  })
+
+  test('a process that is stopped before it runs ends well, and the next one finds nothing half made', async () => {
+    await using llm = await startLlmServer()
+    const execution = await openExecution(site, { space: 'starting', llmUrl: llm.url })
+    const place = ['--broker', site.brokerUrl, '--space', 'starting', '--http', 'off']
+    const process = startGraphmill(['run', '--all', ...place, '--llm', 'offline'])
+    while ((await execution.broker.listTopics('starting.')).length === 0) await delay(10)
+    const begun = performance.now()
+    expect(await process.end('SIGTERM')).toEqual({ code: 0, signal: null })
+    expect(performance.now() - begun).toBeLessThan(20_000)
+    expect(process.stderr()).not.toContain('"running"')
+    await execution.startProcess(['--all'])
+    await execution.load()
+    await expectAll(execution, expected)
     await execution.close()
   })
 
