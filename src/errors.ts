@@ -158,6 +158,10 @@ const table = {
   record_invalid: { retry: 'never', remedy: 'Mend the input at the line that the message names.' },
   // documents
   document_unreadable: { retry: 'never', remedy: 'Check that the file exists and may be read.' },
+  document_broken: {
+    retry: 'never',
+    remedy: 'Open it in the program that made it and save it anew, or load another copy.',
+  },
   document_not_utf8: { retry: 'never', remedy: 'Convert the file to UTF-8.' },
   document_encrypted: {
     retry: 'never',

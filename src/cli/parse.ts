@@ -1,5 +1,4 @@
 // `graphmill parse`: a model's reply, or JSON in a stream format, on standard input, as one JSON object on standard output.
-import { readFile } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { decodeText } from '../documents/read.ts'
 import { GraphmillError } from '../errors.ts'
@@ -7,6 +6,7 @@ import { type Format, formats } from '../formats/format.ts'
 import { parseFormat } from '../formats/read-format.ts'
 import { parseReply, type ReplyType } from '../items/parse.ts'
 import { compileSchema } from '../items/validate.ts'
+import { readNamed } from './named-file.ts'
 import { addOptions, choiceOption } from './options.ts'
 
 export function addParse(program: Command): void {
@@ -48,8 +48,9 @@ async function parse({ responseType, format, schema: path, strict = false }: Par
 }
 
 async function readSchema(path: string): Promise<Record<string, unknown>> {
+  const text = await readNamed(path)
   try {
-    return JSON.parse(await readFile(path, 'utf8'))
+    return JSON.parse(text)
   } catch (cause) {
     throw new GraphmillError('schema_invalid', `${path}: ${(cause as Error).message}.`, { cause })
   }

@@ -1,5 +1,4 @@
 // `graphmill prompt`: one request on prompt-live, and its reply on standard output: text as it is, values as JSON lines.
-import { readFile } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { GraphmillError } from '../errors.ts'
 import { PromptClient } from '../flow/prompt-client.ts'
@@ -7,6 +6,7 @@ import { onShutdown } from '../flow/shutdown.ts'
 import type { PromptResponse } from '../messages/generated.ts'
 import { decodeTerms } from '../prompt/terms.ts'
 import { brokerOptions, openBroker, openRegistry } from './broker.ts'
+import { readNamed } from './named-file.ts'
 import { addOptions, configOf } from './options.ts'
 
 export function addPrompt(program: Command): void {
@@ -76,13 +76,7 @@ async function readTerm(given: string): Promise<[string, string]> {
   if (name === undefined || value === undefined)
     throw new GraphmillError('usage', `--term ${given} is not NAME=JSON or NAME=@FILE.`)
   if (!value.startsWith('@')) return [name, value]
-  try {
-    return [name, JSON.stringify(await readFile(value.slice(1), 'utf8'))]
-  } catch (cause) {
-    throw new GraphmillError('document_unreadable', `${value.slice(1)}: ${(cause as Error).message}.`, {
-      cause,
-    })
-  }
+  return [name, JSON.stringify(await readNamed(value.slice(1)))]
 }
 
 function print(part: PromptResponse): void {

@@ -1,16 +1,18 @@
 // `graphmill prompts import`: the prompts of a TrustGraph configuration as files of their own, one a prompt. All or none is
 // written, and nothing that is there is overwritten unless asked.
 import { existsSync } from 'node:fs'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { stringify } from 'yaml'
 import { optionTable } from '../config/options.ts'
 import { GraphmillError } from '../errors.ts'
+import { checkCatalogue } from '../prompt/catalogue.ts'
 import { findConfiguration, readConfiguration } from '../prompt/configuration.ts'
 import type { PromptDefinition } from '../prompt/definition.ts'
 import { formatProblem, type Problem, problemsError } from '../prompt/problem.ts'
 import { parseSource, reporter } from '../prompt/source.ts'
+import { readNamed } from './named-file.ts'
 import { addOptions, configOf } from './options.ts'
 import { printTable } from './table.ts'
 
@@ -35,7 +37,10 @@ interface ImportOptions {
   readonly force: boolean
 }
 
-/** Throws `prompt_invalid` for a file that is no such configuration, `usage` where a file is in the way. */
+/**
+ * Throws `prompt_invalid` for a file that is no such configuration, or holds a prompt that `check` refuses; `usage` where a file
+ * is in the way.
+ */
 async function importPrompts(
   file: string,
   { out, force }: ImportOptions,
@@ -55,10 +60,7 @@ async function importPrompts(
 /** The files by name. */
 async function readFiles(file: string): Promise<ReadonlyMap<string, string>> {
   const problems: Problem[] = []
-  const text = await readFile(file, 'utf8').catch((cause: Error) => {
-    throw new GraphmillError('document_unreadable', `${file}: ${cause.message}.`, { cause })
-  })
-  const source = parseSource(text, file, problems)
+  const source = parseSource(await readNamed(file), file, problems)
   const found = source && findConfiguration(source.value)
   const files = new Map<string, string>()
   if (source && found) {
@@ -76,6 +78,8 @@ async function readFiles(file: string): Promise<ReadonlyMap<string, string>> {
       file,
       message: "not TrustGraph's configuration: it has no `template-index`",
     })
+  // Templates and schemas too: what is written is what `check` takes.
+  if (problems.length === 0) problems.push(...(await checkCatalogue([file])).problems)
   const [first, ...others] = problems
   if (first) {
     for (const problem of others) process.stderr.write(`${formatProblem(problem)}\n`)

@@ -25,14 +25,17 @@ export type Answer =
 /** Memory of the thread, in MiB: a file that needs more is taken for broken. */
 const maxMemoryMb = 2048
 
-/** Throws `document_encrypted`, `document_scanned`, `document_empty`, `document_not_utf8`, `document_unreadable`. */
+/** Stack of the thread, in MiB: the library for HTML goes one call deeper with each tag inside another. */
+const stackMb = 64
+
+/** Throws `document_encrypted`, `document_scanned`, `document_empty`, `document_not_utf8`, `document_broken`. */
 export async function extractAside(
   task: Task & { readonly name: string },
   signal: AbortSignal,
 ): Promise<ExtractedText> {
   const answer = await ask({ bytes: task.bytes, mediaType: task.mediaType }, signal)
   if ('code' in answer) {
-    const code = answer.code === 'unexpected' ? 'document_unreadable' : answer.code
+    const code = answer.code === 'unexpected' ? 'document_broken' : answer.code
     throw new GraphmillError(code, `${task.name}: ${answer.message}`)
   }
   if (task.mediaType !== 'application/pdf') return { text: answer.pages.join(''), pages: [] }
@@ -52,15 +55,15 @@ async function ask(task: Task, signal: AbortSignal): Promise<Answer> {
   const file = new URL(`./extract-worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
   const worker = new Worker(file, {
     workerData: task,
-    resourceLimits: { maxOldGenerationSizeMb: maxMemoryMb },
+    resourceLimits: { maxOldGenerationSizeMb: maxMemoryMb, stackSizeMb: stackMb },
     // What the libraries print is not for our output.
     stdout: true,
     stderr: true,
   })
   const { promise, resolve, reject } = Promise.withResolvers<Answer>()
   worker.once('message', resolve)
-  worker.once('error', (cause) => resolve({ code: 'document_unreadable', message: `${cause.message}.` }))
-  worker.once('exit', () => resolve({ code: 'document_unreadable', message: 'reading it ended early.' }))
+  worker.once('error', (cause) => resolve({ code: 'document_broken', message: `${cause.message}.` }))
+  worker.once('exit', () => resolve({ code: 'document_broken', message: 'reading it ended early.' }))
   const stop = () => reject(signal.reason)
   signal.addEventListener('abort', stop)
   try {

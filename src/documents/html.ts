@@ -2,9 +2,21 @@
 import { convert } from 'html-to-text'
 import { GraphmillError } from '../errors.ts'
 
-/** Throws `document_not_utf8` for bytes that are not in the encoding they name (UTF-8 unless they name one). */
+/**
+ * Throws `document_not_utf8` for bytes that are not in the encoding they name (UTF-8 unless they name one), and
+ * `document_broken` for a page whose tags are nested deeper than the stack is.
+ */
 export function htmlText(bytes: Uint8Array): string {
-  return convert(decode(bytes), {
+  try {
+    return converted(decode(bytes))
+  } catch (cause) {
+    if (!(cause instanceof RangeError)) throw cause
+    throw new GraphmillError('document_broken', 'its tags are nested too deep.', { cause })
+  }
+}
+
+function converted(page: string): string {
+  return convert(page, {
     wordwrap: false,
     limits: { maxInputLength: Number.MAX_SAFE_INTEGER },
     selectors: [

@@ -6,8 +6,9 @@ import { openTree } from './pdf-tree.ts'
 type PdfDocument = Awaited<ReturnType<typeof getDocumentProxy>>
 type TextItems = Awaited<ReturnType<Awaited<ReturnType<PdfDocument['getPage']>>['getTextContent']>>['items']
 
-/** The texts of the pages. Throws `document_encrypted`, `document_unreadable`, `document_empty`, `document_scanned`. */
+/** The texts of the pages. Throws `document_encrypted`, `document_broken`, `document_empty`, `document_scanned`. */
 export async function pdfPages(bytes: Uint8Array): Promise<string[]> {
+  if (bytes.length === 0) throw new GraphmillError('document_empty', 'the file holds nothing.')
   const pdf = await openWhole(bytes)
   try {
     if (pdf.numPages < 1) throw new GraphmillError('document_empty', 'it has no pages.')
@@ -29,7 +30,7 @@ async function pageText(pdf: PdfDocument, number: number): Promise<string> {
     return linesOf(items)
   } catch (cause) {
     const place = `page ${number} of ${pdf.numPages}`
-    throw new GraphmillError('document_unreadable', `${place} can't be read: ${(cause as Error).message}`, {
+    throw new GraphmillError('document_broken', `${place} can't be read: ${(cause as Error).message}`, {
       cause,
     })
   }
@@ -58,7 +59,7 @@ async function open(bytes: Uint8Array): Promise<PdfDocument> {
     if ((cause as Error).name === 'PasswordException')
       throw new GraphmillError('document_encrypted', 'it asks for a password.', { cause })
     throw new GraphmillError(
-      'document_unreadable',
+      'document_broken',
       `it is no PDF, or a broken one: ${(cause as Error).message}`,
       {
         cause,

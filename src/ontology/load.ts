@@ -88,7 +88,7 @@ async function findFiles(paths: readonly string[], problems: Problem[]): Promise
       files.push(...names.map((name) => join(path, name)))
     } catch (error) {
       problems.push({
-        code: 'ontology_invalid',
+        code: 'configuration_invalid',
         file: path,
         message: `cannot be read: ${(error as Error).message}`,
       })

@@ -10,7 +10,7 @@ import { type RowSchema, rowSchema } from './row-schema.ts'
 /**
  * The row schemas of `paths`, files or folders, in order.
  *
- * @throws GraphmillError `row_schema_invalid` with the first problem's place, all of them in `details.problems`
+ * @throws GraphmillError `row_schema_invalid`, or `configuration_invalid` where a file is not there, with the first problem's place, all of them in `details.problems`
  */
 export async function loadRowSchemas(paths: readonly string[]): Promise<readonly RowSchema[]> {
   const { schemas, problems } = await checkRowSchemas(paths)
@@ -51,7 +51,7 @@ async function schemaFiles(path: string, problems: Problem[]): Promise<string[]>
       problems.push({ code, file: path, message: 'the folder holds no .yaml, .yml or .json file' })
     return names.map((name) => join(path, name))
   } catch (error) {
-    problems.push({ code, file: path, message: `cannot be read: ${(error as Error).message}` })
+    problems.push(unreadable(path, error))
     return []
   }
 }
@@ -60,10 +60,16 @@ async function readSource(file: string, problems: Problem[]): Promise<Source | u
   try {
     return parseSource((await readFile(file, 'utf8')).replace(/^\uFEFF/, ''), file, problems, code)
   } catch (error) {
-    problems.push({ code, file, message: `cannot be read: ${(error as Error).message}` })
+    problems.push(unreadable(file, error))
     return undefined
   }
 }
+
+const unreadable = (file: string, error: unknown): Problem => ({
+  code: 'configuration_invalid',
+  file,
+  message: `cannot be read: ${(error as Error).message}`,
+})
 
 interface Named {
   /** The key of the map; undefined for a file of one schema. */

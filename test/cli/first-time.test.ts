@@ -50,7 +50,7 @@ describe('a typo gets a suggestion, and exit code 2', () => {
     [
       'an extractor',
       ['extract', '--extractors', 'definitons', 'x.txt'],
-      /definitons\. Did you mean (extract-)?definitions\?/,
+      /no extractor definitons\. Did you mean definitions\? There are: definitions, /,
     ],
     ['a topic', ['tail', 'chnk', '--broker', 'kafka://127.0.0.1:1'], /chnk.*Did you mean chunk\?/],
     [
@@ -265,6 +265,27 @@ describe('config', () => {
   })
 })
 
+test('a file that is named and not there is wrong usage, whatever names it', async () => {
+  const document = file('mill.txt', 'The mill stands by the river.')
+  const nowhere = join(folder, 'nowhere.json')
+  const commands = [
+    ['extract', document, '--config', nowhere],
+    ['extract', document, '--prompts', nowhere],
+    ['extract', document, '--schemas', nowhere],
+    ['extract', document, '--ontologies', nowhere],
+    ['parse', '--schema', nowhere],
+    ['prompt', 'x', '--term', `text=@${nowhere}`, '--broker', 'kafka://127.0.0.1:1'],
+    ['prompts', 'import', nowhere],
+    ['topics', 'lag', '--broker', 'kafka://127.0.0.1:1', '--tls-ca', nowhere],
+  ]
+  for (const { code, stderr } of await Promise.all(
+    commands.map((args) => graphmill(args, { cwd: folder })),
+  )) {
+    expect(stderr).toMatch(/no such file.*nowhere\.json.*\[configuration_invalid\]\n/)
+    expect(code).toBe(2)
+  }
+}, 60_000)
+
 describe('prompts import', () => {
   const configuration = JSON.stringify({
     system: '"You are a mill."',
@@ -309,6 +330,15 @@ describe('prompts import', () => {
   test.each([
     ['a file that is no such configuration', '{"a": 1}', /not TrustGraph's configuration/],
     ['a prompt that is missing', '{"template-index": ["a"]}', /"template\.a" is missing/],
+    [
+      'a template that check would refuse',
+      JSON.stringify({
+        'template-index': ['good', 'bad'],
+        'template.good': { prompt: 'Say {{ text }}' },
+        'template.bad': { prompt: 'Say {{ text.constructor }}' },
+      }),
+      /template\.bad.*constructor/,
+    ],
     [
       'an id that would leave the folder',
       '{"template-index": ["../a"], "template.../a": {"prompt": "x"}}',

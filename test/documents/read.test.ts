@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { PDFDocument, PDFName, type PDFRef } from 'pdf-lib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { htmlText } from '../../src/documents/html.ts'
 import { openTree } from '../../src/documents/pdf-tree.ts'
 import { findDocuments, type TextSource } from '../../src/documents/read.ts'
 import { coded } from '../../src/errors.ts'
@@ -57,6 +58,15 @@ describe('HTML', () => {
     const lying = Buffer.from('<html><meta charset="utf-8"><p>Mühle</p></html>', 'latin1')
     expect(await failure('lying.htm', lying)).toMatchObject({ code: 'document_not_utf8' })
     expect(await failure('odd.htm', '<meta charset="no-such">')).toMatchObject({ code: 'document_not_utf8' })
+  })
+
+  test('of 20,000 tags inside one another is read', async () => {
+    const page = `<html>${'<div>'.repeat(20_000)}A mill grinds.${'</div>'.repeat(20_000)}</html>`
+    expect(await textOf(await written('deep.html', page))).toBe('A mill grinds.')
+    // Here the stack is that of any thread.
+    expect(() => htmlText(Buffer.from(page))).toThrow(
+      expect.objectContaining({ code: 'document_broken', message: 'its tags are nested too deep.' }),
+    )
   })
 })
 
@@ -132,12 +142,11 @@ describe('PDF', () => {
     expect(await failure('locked.pdf', encrypt(pdf))).toMatchObject({ code: 'document_encrypted' })
     expect(await failure('scan.pdf', await makePdf(['', '']))).toMatchObject({ code: 'document_scanned' })
     expect(await failure('none.pdf', await makePdf([]))).toMatchObject({ code: 'document_empty' })
-    expect(await failure('half.pdf', pdf.slice(0, pdf.length / 2))).toMatchObject({
-      code: 'document_unreadable',
-    })
-    expect(await failure('empty.pdf', '')).toMatchObject({ code: 'document_unreadable' })
+    const half = await failure('half.pdf', pdf.slice(0, pdf.length / 2))
+    expect(half).toMatchObject({ code: 'document_broken', remedy: expect.stringMatching(/save it anew/) })
+    expect(await failure('empty.pdf', '')).toMatchObject({ code: 'document_empty' })
     const text = await failure('text.pdf', 'This is no PDF.')
-    expect(text).toMatchObject({ code: 'document_unreadable' })
+    expect(text).toMatchObject({ code: 'document_broken' })
     expect(text.message).toContain('text.pdf: it is no PDF')
   })
 
