@@ -8,25 +8,16 @@ import { checkCatalogue } from '../prompt/catalogue.ts'
 import { formatProblem } from '../prompt/problem.ts'
 import { checkRowSchemas } from '../rows/load.ts'
 import { openBroker, openRegistry } from './broker.ts'
-import { failureText } from './failure.ts'
-
-export interface Finding {
-  readonly check: 'files' | 'key' | 'model' | 'broker' | 'schema registry'
-  /** `skipped`: there was nothing to try. */
-  readonly state: 'ok' | 'failed' | 'skipped'
-  readonly detail: string
-  /** What to do; empty where there is nothing. */
-  readonly fix: string
-}
-
-/** The longest that a server may take to answer a question that costs it nothing, in milliseconds. */
-const patienceMs = 30_000
+import { embeddingsFindings, storeFindings } from './diagnose-endpoints.ts'
+import { type Finding, failed, inTime, ok, patienceMs, skipped } from './finding.ts'
 
 export async function* findings(config: Config, signal: AbortSignal): AsyncGenerator<Finding> {
   yield await filesFinding(config)
   yield* modelFindings(config, signal)
+  yield* embeddingsFindings(config, signal)
   yield await brokerFinding(config, signal)
   yield await registryFinding(config, signal)
+  yield* storeFindings(config, signal)
 }
 
 async function filesFinding({ options }: Config): Promise<Finding> {
@@ -127,26 +118,4 @@ async function registryFinding(config: Config, signal: AbortSignal): Promise<Fin
   }
 }
 
-/** What was thrown; a server that took too long is away. */
-function inTime(thrown: unknown, signal: AbortSignal): GraphmillError {
-  signal.throwIfAborted()
-  const error = coded(thrown)
-  return error.code === 'aborted'
-    ? new GraphmillError('llm_unavailable', 'The model server did not answer in time.', { cause: thrown })
-    : error
-}
-
 const hidden = (url: string) => url.replace(/\/\/[^/@]*@/, '//***@')
-const ok = (check: Finding['check'], detail: string): Finding => ({ check, state: 'ok', detail, fix: '' })
-const skipped = (check: Finding['check'], detail: string): Finding => ({
-  check,
-  state: 'skipped',
-  detail,
-  fix: '',
-})
-const failed = (check: Finding['check'], error: GraphmillError): Finding => ({
-  check,
-  state: 'failed',
-  detail: failureText(error),
-  fix: error.remedy,
-})

@@ -4,7 +4,8 @@ import { strangeVariables } from '../config/config.ts'
 import { onShutdown } from '../flow/shutdown.ts'
 import { brokerOptions } from './broker.ts'
 import { coloured } from './colour.ts'
-import { type Finding, findings } from './diagnosis.ts'
+import { findings } from './diagnosis.ts'
+import type { Finding } from './finding.ts'
 import { ontologyOptions } from './ontologies.ts'
 import { addOptions, configOf, ownNames } from './options.ts'
 import { printTable } from './table.ts'
@@ -12,7 +13,9 @@ import { printTable } from './table.ts'
 export function addDoctor(program: Command): void {
   const command = program
     .command('doctor')
-    .description('try the key, the model, the broker and the schema registry, and say what to mend')
+    .description(
+      'try the key, the model, the broker and every other server that is configured, and say what to mend',
+    )
     .action(async () => {
       const config = configOf(command)
       const shutdown = onShutdown()
@@ -39,6 +42,9 @@ export function addDoctor(program: Command): void {
     'prompts',
     'schemas',
     ...ontologyOptions,
+    'store',
+    'store-protocol',
+    'store-token',
     'json',
   ])
 }

@@ -47,7 +47,8 @@ export function createOntologyOpener(
   }
 }
 
-function embeddingsOf({ options, cacheDir, servers }: Config): DeskOptions['embeddings'] {
+/** The endpoint that compares texts, where one is configured. Throws `configuration_invalid`. */
+export function embeddingsOf({ options, cacheDir, servers }: Config): DeskOptions['embeddings'] {
   const { embeddings: url, 'embeddings-model': model, 'embeddings-key': given } = options
   if (url === undefined) return undefined
   if (model === undefined)

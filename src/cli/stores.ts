@@ -16,19 +16,21 @@ export const storeOptions = [
 /** For a one-shot command: the store, the file `out`, or standard output. */
 export async function openOutput({ options }: Config): Promise<TripleStore> {
   const how = { format: options.format, rdfStar: options['rdf-star'] }
-  if (options.store !== undefined) return remote(options.store, options)
+  if (options.store !== undefined) return openRemoteStore(options.store, options)
   return options.out ? openFileStore(options.out, how) : openStreamStore(process.stdout, how)
 }
 
 /** For `run`: the store, or files in the folder `out`. */
 export function openStore({ options }: Config): TripleStore {
-  if (options.store !== undefined) return remote(options.store, options)
+  if (options.store !== undefined) return openRemoteStore(options.store, options)
   return openFolderStore(options.out ?? optionTable.out.defaults.run, {
     format: options.format,
     rdfStar: options['rdf-star'],
   })
 }
 
-function remote(url: string, options: Config['options']): TripleStore {
-  return openSparqlStore({ url, protocol: options['store-protocol'], token: options['store-token'] })
+/** The store at `url`. A request may take `timeoutMs`, by default a minute. */
+export function openRemoteStore(url: string, options: Config['options'], timeoutMs?: number): TripleStore {
+  const { 'store-protocol': protocol, 'store-token': token } = options
+  return openSparqlStore({ url, protocol, token, ...(timeoutMs !== undefined && { timeoutMs }) })
 }

@@ -80,7 +80,7 @@ async function post(
     const waits = Number(response.headers.get('retry-after'))
     if (response.status === 429 || response.status === 408 || response.status >= 500)
       throw unavailable(message, undefined, Number.isFinite(waits) && waits > 0 ? waits * 1000 : undefined)
-    throw new GraphmillError('embeddings_refused', message)
+    throw new GraphmillError('embeddings_refused', message, { details: { status: response.status } })
   }
   try {
     return JSON.parse(text)

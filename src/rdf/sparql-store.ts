@@ -178,12 +178,25 @@ function refusal(
   { host, isProven }: { host: string; isProven: boolean },
 ): GraphmillError {
   const { status } = response
-  const words = said.replace(/\s+/g, ' ').trim().slice(0, 200)
-  const message = `The store at ${host} answered ${status}${words && `: ${words}`}`
+  const words = /^\s*</.test(said) ? '' : said.replace(/\s+/g, ' ').trim().slice(0, 200)
+  const place = response.headers.get('location')
+  const meaning = meanings[status] ?? (place ? `it is at ${place} now` : '')
+  const message = `The store at ${host} answered ${status}${words && `: ${words}`}${meaning && `; ${meaning}`}`
   if (status >= 500 || status === 408 || status === 425 || status === 429) {
     const seconds = Number(response.headers.get('retry-after'))
-    return new GraphmillError('store_failed', message, seconds > 0 ? { retryAfterMs: seconds * 1000 } : {})
+    const wait = seconds > 0 ? { retryAfterMs: seconds * 1000 } : {}
+    return new GraphmillError('store_failed', message, { details: { status }, ...wait })
   }
   const isInput = isProven && (status === 400 || status === 413 || status === 422)
-  return new GraphmillError(isInput ? 'message_invalid' : 'store_refused', message)
+  return new GraphmillError(isInput ? 'message_invalid' : 'store_refused', message, { details: { status } })
+}
+
+const noUpdates = 'there it takes no updates in this protocol'
+const meanings: Readonly<Record<number, string>> = {
+  401: 'the credentials are missing or wrong',
+  403: 'it takes no updates, or none with these credentials',
+  404: 'there is nothing at this address',
+  405: noUpdates,
+  415: noUpdates,
+  501: noUpdates,
 }

@@ -29,10 +29,12 @@ export interface FusekiServer {
 export interface FusekiOptions {
   /** Only this user may do anything. */
   readonly user?: { readonly name: string; readonly password: string }
+  /** It takes no updates. */
+  readonly readOnly?: boolean
 }
 
 /** Resolves when it takes requests. */
-export async function startFuseki({ user }: FusekiOptions = {}): Promise<FusekiServer> {
+export async function startFuseki({ user, readOnly }: FusekiOptions = {}): Promise<FusekiServer> {
   const jars = await mavenArtifacts({
     name: `fuseki-${version}`,
     artifacts: [`org.apache.jena:jena-fuseki-server:${version}`],
@@ -45,6 +47,8 @@ export async function startFuseki({ user }: FusekiOptions = {}): Promise<FusekiS
     await writeFile(join(folder, 'passwd'), `${user.name}: ${user.password}\n`)
     access.push('--passwd=passwd', '--auth=basic')
   }
+  if (readOnly) await writeFile(join(folder, 'empty.nt'), '')
+  const data = readOnly ? '--file=empty.nt' : '--mem'
   const dataset = `http://127.0.0.1:${port}/ds`
   const headers = user && {
     authorization: `Basic ${Buffer.from(`${user.name}:${user.password}`).toString('base64')}`,
@@ -53,7 +57,7 @@ export async function startFuseki({ user }: FusekiOptions = {}): Promise<FusekiS
 
   async function start(): Promise<ChildProcess> {
     const heap = ['-Xmx256m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1']
-    const server = ['-cp', jar, main, '--localhost', `--port=${port}`, ...access, '--mem', '/ds']
+    const server = ['-cp', jar, main, '--localhost', `--port=${port}`, ...access, data, '/ds']
     const started = spawn('java', [...heap, ...server], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
     // A test that dies takes its servers with it.
     const killOnExit = () => started.kill('SIGKILL')

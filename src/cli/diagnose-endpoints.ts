@@ -1,0 +1,66 @@
+// What `doctor` finds of the embeddings endpoint and the SPARQL store: each is tried as the processors use it, with a question
+// that changes nothing.
+import type { Config } from '../config/config.ts'
+import { coded, type GraphmillError } from '../errors.ts'
+import { unlessAborted } from '../llm/unless-aborted.ts'
+import { createEmbed } from '../ontology/embeddings.ts'
+import { type Finding, failed, ok, patienceMs } from './finding.ts'
+import { embeddingsOf } from './ontologies.ts'
+import { openRemoteStore } from './stores.ts'
+
+/** One word is asked for. Nothing where none is configured. */
+export async function* embeddingsFindings(config: Config, signal: AbortSignal): AsyncGenerator<Finding> {
+  try {
+    const server = embeddingsOf(config)
+    if (!server) return
+    const started = performance.now()
+    let length = 0
+    const asked = createEmbed({ ...server, timeoutMs: patienceMs })(['mill']).then(([vector]) => {
+      length = vector!.length
+    })
+    await unlessAborted(asked, signal)
+    const seconds = ((performance.now() - started) / 1000).toFixed(1)
+    yield ok('embeddings', `${server.model} answers within ${seconds} s, with vectors of ${length} numbers`)
+  } catch (thrown) {
+    signal.throwIfAborted()
+    const error = coded(thrown)
+    yield failed('embeddings', error, fixes.embeddings[statusOf(error)])
+  }
+}
+
+/** An update of nothing is sent. Nothing where triples go to files. */
+export async function* storeFindings({ options }: Config, signal: AbortSignal): AsyncGenerator<Finding> {
+  if (options.store === undefined) return
+  try {
+    const store = openRemoteStore(options.store, options, patienceMs)
+    await store.write([], options, signal)
+    yield ok('store', `${store.destination} takes updates`)
+  } catch (thrown) {
+    signal.throwIfAborted()
+    const error = coded(thrown)
+    yield failed('store', error, fixes.store[statusOf(error)])
+  }
+}
+
+/** What a server answered with; 0 where it did not. */
+const statusOf = ({ details }: GraphmillError) => Number(details['status'] ?? 0)
+
+const anEndpoint =
+  'Name an endpoint for updates in --store, such as http://host:3030/dataset/update, or one of the Graph Store Protocol with --store-protocol graph-store; a store that was started read-only has none.'
+const aModel =
+  'Check that --embeddings-model names a model that the server has, and that the path in --embeddings is right: …/v1/embeddings, or …/api/embed of Ollama.'
+const aKey = 'Set --embeddings-key to a key that the server accepts.'
+
+/** What to do, by what the server answered; other answers have what the table of errors says. */
+const fixes: { readonly [C in 'embeddings' | 'store']: Readonly<Record<number, string>> } = {
+  embeddings: { 400: aModel, 401: aKey, 403: aKey, 404: aModel, 405: aModel },
+  store: {
+    400: anEndpoint,
+    401: 'Set --store-token, or write user and password into --store, as in http://user:password@host/….',
+    403: 'Let the user of --store write, and start the store so that it takes updates: it may be read-only.',
+    404: anEndpoint,
+    405: anEndpoint,
+    415: anEndpoint,
+    501: anEndpoint,
+  },
+}
