@@ -2,7 +2,6 @@
 import { describe, expect, it } from 'vitest'
 import { GraphmillError } from '../../src/errors.ts'
 import type { AnswerMode } from '../../src/llm/answer-modes.ts'
-import type { CompletionRequest } from '../../src/llm/llm.ts'
 import { createOpenAi } from '../../src/llm/openai.ts'
 import { askAll, itemOf, itemSchema, testPrompt } from '../support/asking.ts'
 import { type ScriptedReply, scriptedLlm } from '../support/scripted-llm.ts'
@@ -11,16 +10,6 @@ const items = (count: number, first = 0) => Array.from({ length: count }, (_, n)
 const wrapped = (count: number, first = 0) => JSON.stringify({ items: items(count, first) })
 const native = { constrains: true }
 const prompt = testPrompt({ jsonSchema: itemSchema })
-
-/** Goes on behind the last item that it is shown. */
-function continuing(count: number) {
-  return (request: CompletionRequest): ScriptedReply => {
-    const shown = request.messages.findLast(({ role }) => role === 'assistant')?.content
-    const last = shown && (JSON.parse(shown) as { items: { e: string }[] }).items.at(-1)
-    const from = last ? Number(last.e.split(' ')[1]) + 1 : 0
-    return { text: wrapped(count - from, from) }
-  }
-}
 
 describe('a constrained jsonl prompt', () => {
   it('puts the schema of a list of items on the wire, and one sentence into the system message', async () => {
@@ -86,26 +75,6 @@ describe('a constrained jsonl prompt', () => {
   it('is honest when it is empty', async () => {
     const { end } = await askAll(scriptedLlm(['{"items": []}'], native), { prompt })
     expect(end).toMatchObject({ accepted: 0, incomplete: undefined })
-  })
-
-  it('keeps, cut at every byte, all items that are complete, and is whole with a server that goes on properly', async () => {
-    const whole = wrapped(50)
-    const never = testPrompt({ jsonSchema: itemSchema, maxContinuations: 0 })
-    let at = whole.indexOf('[') + 1
-    const ends = items(50).map((item) => {
-      at += JSON.stringify(item).length + 1
-      return at - 1
-    })
-    for (let cut = ends[0]!; cut <= whole.length; cut += 7) {
-      const reply: ScriptedReply = { pieces: [whole.slice(0, cut)], finish: 'length' }
-      const complete = ends.filter((end) => end <= cut).length
-      expect((await askAll(scriptedLlm([reply], native), { prompt: never })).items).toEqual(items(complete))
-      const goOn = continuing(50)
-      const llm = scriptedLlm((request, call) => (call === 1 ? reply : goOn(request)), native)
-      const { items: found, end } = await askAll(llm, { prompt })
-      expect(found).toEqual(items(50))
-      expect(end.truncated).toBe(false)
-    }
   })
 
   it('is asked for again in its own form', async () => {
