@@ -29,7 +29,11 @@ const table = {
     remedy: 'Send less than 700 KiB a message; `load` cuts long documents by itself.',
   },
   message_invalid: { retry: 'never', remedy: 'Mend the sender: the message does not fit its schema.' },
-  deadline_exceeded: { retry: 'never', remedy: 'Send the request again with a later deadline.' },
+  deadline_exceeded: {
+    retry: 'never',
+    remedy:
+      'See with `graphmill topics lag` whether requests wait for a processor; else send it again with a later deadline.',
+  },
   reply_topic_refused: {
     retry: 'never',
     remedy: 'Use a response topic of the same workspace and flow as replyTo.',

@@ -6,6 +6,7 @@ import { onShutdown } from '../flow/shutdown.ts'
 import type { PromptResponse } from '../messages/generated.ts'
 import { decodeTerms } from '../prompt/terms.ts'
 import { brokerOptions, openBroker, openRegistry } from './broker.ts'
+import { requireFlow } from './known-flow.ts'
 import { readNamed } from './named-file.ts'
 import { addOptions, configOf } from './options.ts'
 
@@ -46,6 +47,7 @@ async function ask(
   const registry = openRegistry(config)
   const broker = await openBroker(config, shutdown.asked)
   try {
+    await requireFlow(broker, config.options)
     const client = await PromptClient.connect({
       ...(registry && { registry }),
       broker,

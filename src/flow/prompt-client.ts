@@ -127,7 +127,7 @@ export class PromptClient {
     this.#waiting.set(id, waiting)
     over.signal.addEventListener('abort', () => waiting.wake())
     const timer = setTimeout(
-      () => over.abort(new GraphmillError('deadline_exceeded', `No reply within ${timeoutMs} ms.`)),
+      () => over.abort(this.#timeout(timeoutMs, { begun: waiting.seen.size > 0 })),
       timeoutMs,
     )
     const cancel = () => over.abort(options.signal?.reason)
@@ -168,6 +168,16 @@ export class PromptClient {
     this.#closing.abort()
     await this.#reading
     await this.#options.broker.deleteTopics([this.#replyTo])
+  }
+
+  #timeout(timeoutMs: number, { begun }: { readonly begun: boolean }): GraphmillError {
+    const { workspace, flow } = this.#options
+    return new GraphmillError(
+      'deadline_exceeded',
+      begun
+        ? `The reply did not end within ${timeoutMs / 1000} s: the model is slower than that.`
+        : `No reply within ${timeoutMs / 1000} s: no prompt processor runs for the flow ${workspace}/${flow}, or its model is slower than that.`,
+    )
   }
 
   #requests(): string {

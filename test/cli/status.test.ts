@@ -91,7 +91,15 @@ describe.skipIf(source === undefined)('on Kafka', () => {
 
   test('a flow that there is not is no good news', async () => {
     await graphmill('topics', 'create', '--broker', broker)
-    const commands = ['topics lag', 'topics describe', 'dead list', 'dead replay', 'rejected', 'status']
+    const commands = [
+      'topics lag',
+      'topics describe',
+      'dead list',
+      'dead replay',
+      'rejected',
+      'status',
+      'prompt x',
+    ]
     const asked = commands.map((command) =>
       startGraphmill([...command.split(' '), '--broker', broker, '--flow', 'defualt']),
     )

@@ -96,11 +96,30 @@ describe('a client of the prompt service', () => {
     )
     await expect(client.ask('summarise', { text: 'x' }, { timeoutMs: 50 }).next()).rejects.toMatchObject({
       code: 'deadline_exceeded',
+      message: expect.stringMatching(
+        /^No reply within 0\.05 s: no prompt processor runs for the flow default\/default, or/,
+      ),
+      remedy: expect.stringContaining('graphmill topics lag'),
     })
     const cancel = new AbortController()
     const asked = client.ask('summarise', { text: 'x' }, { signal: cancel.signal }).next()
     cancel.abort(new Error('enough'))
     await expect(asked).rejects.toThrow('enough')
+  })
+
+  test('says that a reply which has begun did not end in time', async () => {
+    const { client } = await start(
+      model(async function* (_, signal) {
+        yield 'It begins, '
+        await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+      }),
+    )
+    const asked = client.ask('summarise', { text: 'x' }, { timeoutMs: 2000, streaming: true })
+    expect((await asked.next()).value).toMatchObject({ text: 'It begins, ' })
+    await expect(asked.next()).rejects.toMatchObject({
+      code: 'deadline_exceeded',
+      message: 'The reply did not end within 2 s: the model is slower than that.',
+    })
   })
 
   test('removes its reply topic when it closes, and harms nobody by going away in mid-reply', async () => {
