@@ -2,22 +2,31 @@
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { defaultsText, type OptionEntry, optionTable } from '../src/config/options.ts'
-import { errorTable, type Retry } from '../src/errors.ts'
+import { errorTable } from '../src/errors.ts'
 
-const retries: { readonly [R in Retry]: string } = {
-  never: 'no: the message goes to its dead-letter topic',
-  later: 'yes, for as long as it lasts or until the deadline',
-  operator: 'when a person has acted: `run` pauses what needs it, other commands end at once',
+function whatHappens({ retry, ends }: (typeof errorTable)[keyof typeof errorTable]): string {
+  if (ends === 'command') return 'no: the command ends; a `run` that is under way refuses the change'
+  if (ends === 'document') return 'no: the document has failed, and the others go on'
+  switch (retry) {
+    case 'never':
+      return 'no: a message goes to its dead-letter topic, a command ends'
+    case 'later':
+      return 'yes, for as long as it lasts or until the deadline; commands that a person waits for end'
+    case 'operator':
+      return 'when a person has acted: `run` pauses what needs it, other commands end at once'
+    default:
+      return retry satisfies never
+  }
 }
 
 function errorsPage(): string {
   const rows = Object.entries(errorTable).map(
-    ([code, { retry, remedy }]) => `| \`${code}\` | ${retries[retry]} | ${remedy} |`,
+    ([code, entry]) => `| \`${code}\` | ${whatHappens(entry)} | ${entry.remedy} |`,
   )
   return `# Errors
 
 Every error that graphmill raises on purpose has a code. It stands in replies (\`error.type\`), on \`progress\`, in the
-\`dead-code\` header of dead letters, in logs and metrics, and on the command line.
+\`dead-code\` header of dead letters, in logs and metrics, and on the command line, where wrong usage exits with 2 and other errors with 1.
 
 | code | tried again? | what to do |
 |---|---|---|

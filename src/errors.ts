@@ -10,6 +10,8 @@ export type Retry = 'never' | 'later' | 'operator'
 
 interface Entry {
   readonly retry: Retry
+  /** What it ends, where that is no message: the command (or the change that a `run` would take up), or a document on its way in. */
+  readonly ends?: 'command' | 'document'
   /** One sentence: what the operator can do. */
   readonly remedy: string
 }
@@ -50,27 +52,35 @@ const table = {
   broker_unavailable: { retry: 'later', remedy: 'Check that the broker is up and that --broker names it.' },
   broker_url_invalid: {
     retry: 'never',
+    ends: 'command',
     remedy: 'Use kafka://host:port[,host:port] or pulsar+ws://host:port.',
   },
   broker_refused: { retry: 'operator', remedy: 'Check the credentials and permissions for the broker.' },
   topic_missing: { retry: 'never', remedy: 'Create the topic with `graphmill topics create`.' },
   flow_unknown: {
     retry: 'never',
+    ends: 'command',
     remedy: 'Name one with --workspace and --flow; `graphmill topics create` makes the topics of a new one.',
   },
   topic_name_invalid: {
     retry: 'never',
+    ends: 'command',
     remedy:
       'Use only a-z, 0-9, _ and - in the parts of a topic name; to Kafka two names that differ only in . and _ are one.',
   },
   // prompts
   prompt_unknown: { retry: 'never', remedy: 'Name a prompt that `graphmill check` lists.' },
-  prompt_invalid: { retry: 'never', remedy: 'Mend the prompt file; `graphmill check` shows the place.' },
+  prompt_invalid: {
+    retry: 'never',
+    ends: 'command',
+    remedy: 'Mend the prompt file; `graphmill check` shows the place.',
+  },
   prompt_render_failed: { retry: 'never', remedy: 'Give every term that the template names.' },
   terms_invalid: { retry: 'never', remedy: 'Send every term as JSON text; a plain string needs quotes.' },
-  schema_invalid: { retry: 'never', remedy: 'Mend the JSON Schema at the place named.' },
+  schema_invalid: { retry: 'never', ends: 'command', remedy: 'Mend the JSON Schema at the place named.' },
   row_schema_invalid: {
     retry: 'never',
+    ends: 'command',
     remedy: 'Mend the row schema file; `graphmill check` shows the place.',
   },
   row_schema_unknown: {
@@ -132,15 +142,18 @@ const table = {
   },
   llm_not_configured: {
     retry: 'operator',
+    ends: 'command',
     remedy: 'Name a model: --llm openai with OPENAI_BASE_URL and OPENAI_API_KEY, or --llm offline.',
   },
   // ontologies
   ontology_invalid: {
     retry: 'never',
+    ends: 'command',
     remedy: 'Mend the ontology at the place named; `graphmill check` shows all that is wrong.',
   },
   ontology_context_remote: {
     retry: 'never',
+    ends: 'command',
     remedy: 'Write the JSON-LD context into the file: no context is ever fetched.',
   },
   ontology_not_configured: { retry: 'operator', remedy: 'Name the ontology files with --ontologies.' },
@@ -159,34 +172,55 @@ const table = {
       'Check --embeddings, --embeddings-model and the key; without --embeddings words are compared instead.',
   },
   // formats
-  record_invalid: { retry: 'never', remedy: 'Mend the input at the line that the message names.' },
+  record_invalid: {
+    retry: 'never',
+    ends: 'command',
+    remedy: 'Mend the input at the line that the message names.',
+  },
   // documents
-  document_unreadable: { retry: 'never', remedy: 'Check that the file exists and may be read.' },
+  document_unreadable: {
+    retry: 'never',
+    ends: 'document',
+    remedy: 'Check that the file exists and may be read.',
+  },
   document_broken: {
     retry: 'never',
+    ends: 'document',
     remedy: 'Open it in the program that made it and save it anew, or load another copy.',
   },
-  document_not_utf8: { retry: 'never', remedy: 'Convert the file to UTF-8.' },
+  document_not_utf8: { retry: 'never', ends: 'document', remedy: 'Convert the file to UTF-8.' },
   document_encrypted: {
     retry: 'never',
+    ends: 'document',
     remedy: 'Save a copy without a password, and load that.',
   },
   document_scanned: {
     retry: 'never',
+    ends: 'document',
     remedy: 'Run text recognition (OCR) over it first: its pages are pictures.',
   },
   document_unsupported: {
     retry: 'never',
+    ends: 'document',
     remedy: 'Convert it to text, Markdown, HTML or PDF.',
   },
   document_unknown: {
     retry: 'never',
+    ends: 'command',
     remedy: 'Name a document that `graphmill status` lists; the processor `ledger` must run to know any.',
   },
-  document_empty: { retry: 'never', remedy: 'Give a document that holds text.' },
+  document_empty: { retry: 'never', ends: 'document', remedy: 'Give a document that holds text.' },
   // everything else
-  configuration_invalid: { retry: 'operator', remedy: 'Mend the option or file that the message names.' },
-  usage: { retry: 'operator', remedy: 'See `graphmill --help`, or `--help` behind the command.' },
+  configuration_invalid: {
+    retry: 'operator',
+    ends: 'command',
+    remedy: 'Mend the option or file that the message names.',
+  },
+  usage: {
+    retry: 'operator',
+    ends: 'command',
+    remedy: 'See `graphmill --help`, or `--help` behind the command.',
+  },
   store_refused: {
     retry: 'operator',
     remedy: 'Check the address in --store, its credentials, and whether --store-protocol is what it takes.',

@@ -47,6 +47,14 @@ test('the pages of docs that are made from the code are not stale', () => {
     expect(readFileSync(`docs/${name}`, 'utf8'), 'run `npm run pages`').toBe(page())
 })
 
+test('the page of errors says dead letter only of errors that a message can have', () => {
+  const rows = pages['errors.md']!().split('\n')
+  const rowOf = (code: string) => rows.find((row) => row.startsWith(`| \`${code}\` |`))
+  for (const code of ['usage', 'flow_unknown', 'document_encrypted'])
+    expect(rowOf(code)).not.toMatch(/dead-letter/)
+  for (const code of ['message_invalid', 'reply_not_json']) expect(rowOf(code)).toMatch(/dead-letter/)
+})
+
 test('the lock names what every package may need on any platform, so that npm ci never asks for more', () => {
   const lock = JSON.parse(readFileSync('package-lock.json', 'utf8')) as {
     packages: Record<string, { optionalDependencies?: Record<string, string> }>
