@@ -4,9 +4,11 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { deflateSync } from 'node:zlib'
 import { PDFDocument, PDFName, type PDFRef } from 'pdf-lib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { htmlText } from '../../src/documents/html.ts'
+import { maxUnpackedBytes } from '../../src/documents/pdf-streams.ts'
 import { openTree } from '../../src/documents/pdf-tree.ts'
 import { findDocuments, type TextSource } from '../../src/documents/read.ts'
 import { coded } from '../../src/errors.ts'
@@ -148,6 +150,15 @@ describe('PDF', () => {
     const text = await failure('text.pdf', 'This is no PDF.')
     expect(text).toMatchObject({ code: 'document_broken' })
     expect(text.message).toContain('text.pdf: it is no PDF')
+  })
+
+  test('that unpacks to more than there is memory for is refused before it is unpacked', async () => {
+    const pdf = await PDFDocument.create()
+    const content = deflateSync(Buffer.alloc(maxUnpackedBytes + 1, ' '), { level: 1 })
+    const stream = pdf.context.stream(content, { Filter: 'FlateDecode' })
+    pdf.addPage().node.set(PDFName.of('Contents'), pdf.context.register(stream))
+    const bomb = await failure('bomb.pdf', await pdf.save({ useObjectStreams: false }))
+    expect(bomb).toMatchObject({ code: 'document_broken', message: expect.stringContaining('256 MiB') })
   })
 
   test('that nobody waits for any more is given up', async () => {
