@@ -50,7 +50,7 @@ interface Piece {
   readonly end?: Pick<TextCompletionResponseInit, 'finishReason' | 'usage' | 'model' | 'outputMode'>
 }
 
-async function* answer(asked: TextCompletionRequest, { llm, signal }: Context): AsyncGenerator<Piece> {
+async function* answer(asked: TextCompletionRequest, { llm, signal }: Context): AsyncGenerator<Piece[]> {
   const schema = asked.schema === null ? undefined : objectOf('schema', asked.schema)
   const request = requestOf(asked, llm)
   if (schema) {
@@ -63,15 +63,14 @@ async function* answer(asked: TextCompletionRequest, { llm, signal }: Context): 
       mode: request.extras ? 'fallback' : undefined,
       signal,
     })
-    yield* pieces(JSON.stringify(value))
-    yield { text: '', end: { finishReason, usage, model, outputMode } }
+    yield [...pieces(JSON.stringify(value)), { text: '', end: { finishReason, usage, model, outputMode } }]
     return
   }
   for await (const event of llm.stream(request, signal)) {
     if (event.type === 'end') {
       const { finishReason, usage, model } = event
-      yield { text: '', end: { finishReason, usage, model } }
-    } else if (event.kind === 'content') yield* pieces(event.text)
+      yield [{ text: '', end: { finishReason, usage, model } }]
+    } else if (event.kind === 'content') yield [...pieces(event.text)]
   }
 }
 

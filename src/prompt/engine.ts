@@ -9,7 +9,7 @@ import { type ChosenForm, chooseForm, type ItemsForm } from './items-form.ts'
 import { hearJson } from './json-reply.ts'
 import { hearJsonl } from './jsonl-reply.ts'
 import { cutParts, type Part, partsOf } from './parts.ts'
-import { type Asking, defaultLimits, type Heard, type RunLimits, type Spent } from './reply.ts'
+import { type Asking, defaultLimits, type Heard, type Hearing, type RunLimits, type Spent } from './reply.ts'
 import { openRecord, type Run, type RunRecord } from './run-record.ts'
 import { unsplit } from './split.ts'
 import type { Terms } from './terms.ts'
@@ -115,7 +115,7 @@ async function replayed(
   const calls = callsOf(options, { ...recordedIn(record), replayOnly: true })
   const heard: Heard[] = []
   try {
-    for await (const piece of hear(chosen, options, calls)) heard.push(piece)
+    for await (const pieces of hear(chosen, options, calls)) heard.push(...pieces)
   } catch {
     options.signal.throwIfAborted()
     return undefined
@@ -134,7 +134,7 @@ function recordedIn({ found }: RunRecord): Partial<CallsOptions> {
 const refusals = new Set<string>()
 
 /** All that is heard, in the form that was chosen, or where the server does not take that, in the other. */
-async function* hear(chosen: ChosenForm, options: AskOptions, calls: Calls): AsyncGenerator<Heard, void> {
+async function* hear(chosen: ChosenForm, options: AskOptions, calls: Calls): Hearing {
   const { form, otherwise } = chosen
   const { prompt, llm } = options
   const place = `${llm.circuit}\n${prompt.id}`
@@ -163,7 +163,7 @@ function callsOf({ llm, limits, signal }: AskOptions, more: Partial<CallsOptions
   return createCalls({ llm, signal, maxCalls, ...more })
 }
 
-function hearIn(form: ItemsForm, options: AskOptions, calls: Calls): AsyncGenerator<Heard, void> {
+function hearIn(form: ItemsForm, options: AskOptions, calls: Calls): Hearing {
   const { prompt, terms, llm, limits, signal } = options
   const request = (about: Terms) => form.constrain(requestOf(prompt, about, llm))
   const asking: Asking = {
@@ -188,7 +188,7 @@ function hearIn(form: ItemsForm, options: AskOptions, calls: Calls): AsyncGenera
 }
 
 /** A reply that must come of one text. */
-async function* whole(heard: AsyncGenerator<Heard, void>, prompt: Prompt): AsyncGenerator<Heard, void> {
+async function* whole(heard: Hearing, prompt: Prompt): Hearing {
   try {
     yield* heard
   } catch (thrown) {

@@ -5,11 +5,11 @@
 const maxAhead = 1024 * 1024
 
 /**
- * Batches of `source`'s pieces, never empty. `size` says how many characters a piece counts for; a batch holds at most
+ * Batches of the pieces that `source` gives, some at a time; never empty. `size` says how many characters a piece counts for; a batch holds at most
  * `maxBatch` of them unless one piece alone is larger. What `source` throws is thrown after what came before it was read.
  */
 export async function* gather<T>(
-  source: AsyncIterable<T>,
+  source: AsyncIterable<readonly T[]>,
   size: (piece: T) => number,
   maxBatch: number,
 ): AsyncGenerator<T[], void> {
@@ -28,8 +28,10 @@ export async function* gather<T>(
       for (;;) {
         const next = await iterator.next()
         if (next.done) break
-        waiting.push(next.value)
-        ahead += size(next.value)
+        for (const piece of next.value) {
+          waiting.push(piece)
+          ahead += size(piece)
+        }
         wake()
         if (ahead > maxAhead) await new Promise<void>((resolve) => (freed = resolve))
       }
@@ -62,23 +64,24 @@ export async function* gather<T>(
   }
 }
 
-/** Batches of `source`'s pieces as few as `maxBatch` allows, however fast they come. */
+/** Batches of the pieces that `source` gives, as few as `maxBatch` allows, however fast they come. */
 export async function* collect<T>(
-  source: AsyncIterable<T>,
+  source: AsyncIterable<readonly T[]>,
   size: (piece: T) => number,
   maxBatch: number,
 ): AsyncGenerator<T[], void> {
   let batch: T[] = []
   let length = 0
-  for await (const piece of source) {
-    if (batch.length > 0 && length + size(piece) > maxBatch) {
-      yield batch
-      batch = []
-      length = 0
+  for await (const pieces of source)
+    for (const piece of pieces) {
+      if (batch.length > 0 && length + size(piece) > maxBatch) {
+        yield batch
+        batch = []
+        length = 0
+      }
+      batch.push(piece)
+      length += size(piece)
     }
-    batch.push(piece)
-    length += size(piece)
-  }
   if (batch.length > 0) yield batch
 }
 

@@ -39,7 +39,13 @@ export interface Outcome extends CallEnd {
   readonly thinking: boolean
 }
 
+const thought = '<think>'
 const endOfThought = '</think>'
+
+function beginsWithThought(opening: string): boolean | undefined {
+  const beginning = opening.trimStart()
+  return beginning.length < thought.length ? undefined : beginning.startsWith(thought)
+}
 
 /** The longest record in characters: each must fit a message. */
 const maxRecord = maxPart
@@ -49,7 +55,7 @@ export async function* callForItems(
   { calls, form }: Asking,
   findings: Findings,
   { request, reason, shown, lines }: ItemsCall,
-): AsyncGenerator<Heard, Outcome> {
+): AsyncGenerator<readonly Heard[], Outcome> {
   const made = calls.open(request, reason)
   const parser = createItemsParser(form.schema, { ...form.parser, maxRecord })
   const guard = createRepetitionGuard()
@@ -58,27 +64,34 @@ export async function* callForItems(
   let looping = false
   let opening = ''
   let ending = ''
-  let thought = false
+  /** It began with a thought that has no end yet; undefined while its beginning is not known. */
+  let thinks: boolean | undefined
   let reasoned = false
   let end: CallEnd | undefined
   findings.nextCall()
 
-  function* sort(events: readonly ItemEvent[]): Generator<Heard> {
+  function sort(events: readonly ItemEvent[]): Heard[] {
+    const heard: Heard[] = []
     for (const event of events) {
-      if (looping) return
-      if (event.type === 'item') yield* take(event)
-      else if (!lines) findings.reject(event)
+      if (looping) break
+      if (event.type === 'rejected') {
+        if (!lines) findings.reject(event)
+      } else {
+        const item = take(event)
+        if (item) heard.push(item)
+      }
     }
+    return heard
   }
 
-  function* take(event: Extract<ItemEvent, { type: 'item' }>): Generator<Heard> {
+  function take(event: Extract<ItemEvent, { type: 'item' }>): Heard | undefined {
     items++
     const line = lines && lineOf(event.value, [...lines])
-    if (lines && !line) return
+    if (lines && !line) return undefined
     const knowledge = findings.know(event.value)
     looping = guard.repeats(knowledge !== 'new')
     // What the run has already takes no rejected line's place: the rejection stands.
-    if (knowledge === 'from an earlier call') return
+    if (knowledge === 'from an earlier call') return undefined
     if (knowledge === 'repeated') findings.duplicates++
     if (line) {
       lines.delete(line)
@@ -88,7 +101,7 @@ export async function* callForItems(
     const heard = findings.accept(event)
     shown.push(heard.json)
     if (shown.length > mostShown) shown.shift()
-    yield heard
+    return heard
   }
 
   try {
@@ -102,11 +115,17 @@ export async function* callForItems(
         const text = blank ?? event.text
         made.hear(text)
         if (opening.length < refusalLength) opening += text.slice(0, refusalLength)
-        ending += text
-        thought ||= ending.includes(endOfThought)
-        ending = ending.slice(1 - endOfThought.length)
+        thinks ??= beginsWithThought(opening)
+        if (thinks) {
+          ending += text
+          thinks = !ending.includes(endOfThought)
+          ending = ending.slice(1 - endOfThought.length)
+        }
         const events = parser.push(text)
-        if (events.length > 0) yield* sort(events)
+        if (events.length > 0) {
+          const heard = sort(events)
+          if (heard.length > 0) yield heard
+        }
         looping ||= blank !== undefined
         // Whoever stops reading cancels the request.
         if (looping) break
@@ -117,7 +136,8 @@ export async function* callForItems(
     throw thrown
   }
   const last = parser.end()
-  yield* sort(last.events)
+  const rest = sort(last.events)
+  if (rest.length > 0) yield rest
   end ??= { finishReason: 'length', usage: noUsage, model: calls.llm.model, reasoned }
   const empty = last.end.empty && end.finishReason === 'stop'
   made.end(end)
@@ -132,7 +152,7 @@ export async function* callForItems(
     cut: last.end.truncated,
     looping,
     opening,
-    thinking: !thought && /^\s*<think>/.test(opening),
+    thinking: thinks === true,
   }
 }
 

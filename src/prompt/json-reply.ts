@@ -5,18 +5,12 @@ import { withoutServer } from '../llm/answer-path.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm/llm.ts'
 import { type Calls, noUsage } from './calls.ts'
 import { brokenOff } from './incompleteness.ts'
-import { type Asking, type Heard, maxPart, nothing, unpaid } from './reply.ts'
+import { type Asking, type Hearing, maxPart, nothing, unpaid } from './reply.ts'
 
 /** The largest value as JSON text, in characters: it must fit one message. */
 const maxValue = 2 * maxPart
 
-export async function* hearJson({
-  calls,
-  prompt,
-  request,
-  terms,
-  signal,
-}: Asking): AsyncGenerator<Heard, void> {
+export async function* hearJson({ calls, prompt, request, terms, signal }: Asking): Hearing {
   let answer: JsonAnswer
   try {
     answer = await answerJson({
@@ -30,7 +24,7 @@ export async function* hearJson({
       signal,
     })
   } catch (thrown) {
-    yield { type: 'end', end: unpaid(thrown, calls) }
+    yield [{ type: 'end', end: unpaid(thrown, calls) }]
     return
   }
   const json = JSON.stringify(answer.value)
@@ -49,11 +43,13 @@ export async function* hearJson({
     incomplete: truncated ? 'truncated' : undefined,
     cause,
   }
-  yield { type: 'value', json }
-  yield {
-    type: 'end',
-    end: { ...nothing, ...known, accepted: 1, usage: calls.usage(), spent: calls.spent() },
-  }
+  yield [
+    { type: 'value', json },
+    {
+      type: 'end',
+      end: { ...nothing, ...known, accepted: 1, usage: calls.usage(), spent: calls.spent() },
+    },
+  ]
 }
 
 /** A reply may say more than its value. */

@@ -11,7 +11,7 @@ import { createFindings } from './findings.ts'
 import { brokenOff, incompleteness } from './incompleteness.ts'
 import { callForItems, notTooLong, type Outcome } from './items-call.ts'
 import { reaskable, reaskOf } from './reask.ts'
-import type { Asking, Heard, ReplyEnd } from './reply.ts'
+import type { Asking, Heard, Hearing, ReplyEnd } from './reply.ts'
 import { mostSplits, splitTerms } from './split.ts'
 import type { Terms } from './terms.ts'
 
@@ -25,7 +25,7 @@ interface Progress {
   cause: ReplyEnd['cause']
 }
 
-export async function* hearJsonl(asking: Asking): AsyncGenerator<Heard, void> {
+export async function* hearJsonl(asking: Asking): Hearing {
   const { prompt, calls, limits, terms, form } = asking
   const findings = createFindings()
   const seen: Progress = {
@@ -39,10 +39,10 @@ export async function* hearJsonl(asking: Asking): AsyncGenerator<Heard, void> {
 
   yield* readText(terms, 'first', mostSplits)
   yield* askAgain()
-  yield { type: 'end', end: endOf() }
+  yield [{ type: 'end', end: endOf() }]
 
   /** All about one text, or about its halves where it does not fit the context. */
-  async function* readText(about: Terms, reason: CallReason, splits: number): AsyncGenerator<Heard, void> {
+  async function* readText(about: Terms, reason: CallReason, splits: number): Hearing {
     const request = asking.request(about)
     const rejected = findings.rejections.length
     const shown: string[] = []
@@ -73,7 +73,7 @@ export async function* hearJsonl(asking: Asking): AsyncGenerator<Heard, void> {
     first: Outcome,
     request: CompletionRequest,
     shown: string[],
-  ): AsyncGenerator<Heard, { outcome: Outcome; longer: CompletionRequest }> {
+  ): AsyncGenerator<readonly Heard[], { outcome: Outcome; longer: CompletionRequest }> {
     const limit = request.sampling?.maxTokens ?? first.usage.completionTokens
     if (!limit || calls.left <= 0) return { outcome: notTooLong(first), longer: request }
     const longer = { ...request, sampling: { ...request.sampling, maxTokens: 2 * limit } }
@@ -87,11 +87,7 @@ export async function* hearJsonl(asking: Asking): AsyncGenerator<Heard, void> {
   }
 
   /** The rest of a reply that was cut off, as far as the limits allow. */
-  async function* readOn(
-    first: Outcome,
-    request: CompletionRequest,
-    shown: string[],
-  ): AsyncGenerator<Heard, void> {
+  async function* readOn(first: Outcome, request: CompletionRequest, shown: string[]): Hearing {
     let last = first
     for (let count = 0; last.finishReason === 'length' && last.fresh > 0 && !last.looping; count++) {
       if (count >= maxContinuations) return end(last, true)
@@ -129,7 +125,7 @@ export async function* hearJsonl(asking: Asking): AsyncGenerator<Heard, void> {
     return false
   }
 
-  async function* askAgain(): AsyncGenerator<Heard, void> {
+  async function* askAgain(): Hearing {
     const lines = reaskable(findings.rejections)
     if (lines.length === 0 || calls.left <= 0) return
     const request = reaskOf(asking.request(terms), lines, { schema: prompt.jsonSchema, form })
@@ -146,7 +142,7 @@ export async function* hearJsonl(asking: Asking): AsyncGenerator<Heard, void> {
     request: CompletionRequest,
     reason: CallReason,
     shown: string[],
-  ): AsyncGenerator<Heard, Outcome> {
+  ): AsyncGenerator<readonly Heard[], Outcome> {
     const outcome = yield* callForItems(asking, findings, { request, reason, shown })
     if (seen.finishReason !== 'content_filter') seen.finishReason = outcome.finishReason
     seen.empty &&= outcome.empty

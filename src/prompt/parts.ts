@@ -1,7 +1,7 @@
 // From the pieces of a reply to its parts. Streaming, the first piece goes at once, and what is heard while a part is on its
 // way forms the next; else, and for json prompts always, a part is only cut where it gets too large for a message. A replay cuts where the run did.
 import { collect, gather } from './gather.ts'
-import { type Heard, maxPart, type ReplyEnd } from './reply.ts'
+import { type Heard, type Hearing, maxPart, type ReplyEnd } from './reply.ts'
 
 /**
  * A part of a reply: text for text prompts, JSON text for json prompts, or nothing where there is no value, a JSON array for
@@ -20,7 +20,7 @@ export type PartKind = 'text' | 'json' | 'jsonl'
 
 /** The parts, and how much each holds, in items or characters. */
 export async function* partsOf(
-  heard: AsyncIterable<Heard>,
+  heard: Hearing,
   { kind, streaming }: { readonly kind: PartKind; readonly streaming: boolean },
 ): AsyncGenerator<{ readonly part: Part; readonly weight: number }, void> {
   const part = partMaker(kind)

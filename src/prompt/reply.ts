@@ -43,6 +43,9 @@ export type Heard =
   | { readonly type: 'value'; readonly json: string }
   | { readonly type: 'end'; readonly end: ReplyEnd }
 
+/** What is heard of a reply, as much at a time as became known together; never nothing. Throws what the model throws. */
+export type Hearing = AsyncGenerator<readonly Heard[], void>
+
 /** Tokens of calls of one kind; null where the server did not report them. */
 export interface Spent {
   readonly reason: CallReason

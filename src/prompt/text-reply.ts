@@ -2,9 +2,9 @@
 import { GraphmillError } from '../errors.ts'
 import type { CallEnd } from './calls.ts'
 import { brokenOff } from './incompleteness.ts'
-import { type Asking, type Heard, maxPart, nothing, unpaid } from './reply.ts'
+import { type Asking, type Heard, type Hearing, maxPart, nothing, unpaid } from './reply.ts'
 
-export async function* hearText({ calls, request, terms }: Asking): AsyncGenerator<Heard, void> {
+export async function* hearText({ calls, request, terms }: Asking): Hearing {
   const call = calls.open(request(terms), 'first')
   let reasoned = false
   let blank = true
@@ -18,12 +18,12 @@ export async function* hearText({ calls, request, terms }: Asking): AsyncGenerat
       } else {
         call.hear(event.text)
         blank &&= event.text.trim() === ''
-        for (const text of slices(event.text)) yield { type: 'text', text }
+        yield [...slices(event.text)]
       }
     }
   } catch (thrown) {
     call.fail(thrown)
-    yield { type: 'end', end: unpaid(thrown, calls) }
+    yield [{ type: 'end', end: unpaid(thrown, calls) }]
     return
   }
   if (!end) throw new GraphmillError('llm_response_invalid', 'The reply had no end.')
@@ -39,16 +39,16 @@ export async function* hearText({ calls, request, terms }: Asking): AsyncGenerat
   if (!blank && (finishReason === 'length' || finishReason === 'stop')) calls.keep()
   const incomplete = truncated ? 'truncated' : finishReason === 'content_filter' ? 'refused' : undefined
   const known = { finishReason, model, truncated, incomplete, cause }
-  yield { type: 'end', end: { ...nothing, ...known, usage: calls.usage(), spent: calls.spent() } }
+  yield [{ type: 'end', end: { ...nothing, ...known, usage: calls.usage(), spent: calls.spent() } }]
 }
 
 /** Pieces that fit a part; a surrogate pair stays whole. */
-function* slices(text: string): Generator<string> {
+function* slices(text: string): Generator<Heard> {
   for (let at = 0; at < text.length; ) {
     let end = Math.min(at + maxPart, text.length)
     const code = text.charCodeAt(end - 1)
     if (end < text.length && code >= 0xd800 && code < 0xdc00) end--
-    yield text.slice(at, end)
+    yield { type: 'text', text: text.slice(at, end) }
     at = end
   }
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { collect, gather } from '../../src/prompt/gather.ts'
 
 async function* source(pieces: readonly string[]) {
-  yield* pieces
+  for (const piece of pieces) yield [piece]
 }
 const size = (piece: string) => piece.length
 
@@ -14,6 +14,16 @@ describe('gather', () => {
     await new Promise(setImmediate)
     expect((await batches.next()).value).toEqual(['b', 'c'])
     expect((await batches.next()).done).toBe(true)
+  })
+
+  test('gives at once what came together', async () => {
+    const together = (async function* () {
+      yield ['a', 'b']
+      yield ['c']
+    })()
+    const seen: string[][] = []
+    for await (const batch of gather(together, size, 10)) seen.push(batch)
+    expect(seen).toEqual([['a', 'b'], ['c']])
   })
 
   test('holds a batch to its size, unless one piece alone is larger', async () => {
