@@ -466,9 +466,10 @@ export function startRunner(options: RunnerOptions): Runner {
     try {
       await drive(deadEntry(line, failure), line, { ...cause, id }, hands)
     } catch (thrown) {
+      const error = coded(thrown)
       // A foreign message may have headers that fit into no entry.
-      if (coded(thrown).retry !== 'never') throw thrown
-      line.log.error({ messageId: cause.id, err: coded(thrown) }, 'a death could not be said on progress')
+      if (error.retry !== 'never' || error.code === 'topic_missing') throw thrown
+      line.log.error({ messageId: cause.id, err: error }, 'a death could not be said on progress')
     } finally {
       hands.free()
     }

@@ -518,4 +518,21 @@ describe('a topic of the flow that is gone', () => {
     const [letter] = await readRaw(started, deadTopic(topic('chunk')), 1)
     expect(letter!.headers['dead-code']).toBe('llm_unavailable')
   })
+
+  test('keeps a message from dying unsaid', async () => {
+    const cluster = createMemoryCluster()
+    const refusing = worker(() => {
+      throw new GraphmillError('message_invalid', 'no')
+    })
+    const { send, topic, broker, mill } = await start([refusing], { cluster })
+    await broker.deleteTopics([topic('progress')])
+    await send('chunk', { text: 'x' })
+    await expect(mill.done).rejects.toEqual(gone)
+    await mill.stop(10_000)
+    expect((await broker.lag('gm.worker.chunk.default.default', topic('chunk'))).total).toBe(1)
+    const again = await start([refusing], { cluster })
+    const [entry] = await again.first(topic('progress'), 1)
+    expect(entry!.payload).toMatchObject({ kind: 'dead', error: { type: 'message_invalid' } })
+    await untilTopic(again, deadTopic(topic('chunk')))
+  })
 })
