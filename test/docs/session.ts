@@ -5,19 +5,19 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 export interface Session {
-  /** Resolves to what it wrote on standard output. Rejects with all that it wrote unless it ends with 0 within a minute. */
+  /** Resolves to what it wrote on standard output. Rejects with all that it wrote unless it ends with 0 within two minutes. */
   run(command: string): Promise<string>
-  /** Resolves, when it has said what is looked for, to what it wrote on standard output until then. Rejects when it ends before, or says nothing for a minute. */
+  /** Resolves, when it has said what is looked for, to what it wrote on standard output until then. Rejects when it ends before, or does not within two minutes. */
   start(command: string, says: { readonly stdout?: RegExp; readonly stderr?: RegExp }): Promise<Started>
 }
 
 export interface Started {
   readonly stdout: () => string
-  /** Sends the signal. Rejects with all that it wrote unless it ends with 0 within a minute. */
+  /** Sends the signal. Rejects with all that it wrote unless it ends with 0 within two minutes. */
   end(signal: NodeJS.Signals): Promise<void>
 }
 
-const patienceMs = 60_000
+const patienceMs = 120_000
 
 interface Shell {
   readonly child: ChildProcess

@@ -286,7 +286,7 @@ describe('the commands of a page run in their order', () => {
   const withCommands = pages.filter((page) =>
     blocks.some((block) => block.page === page && /^(sh|sparql)$/.test(block.language)),
   )
-  test.each(withCommands)('%s', { timeout: 300_000 }, runPage)
+  test.each(withCommands)('%s', { timeout: 600_000 }, runPage)
 
   test('every exception is of some command, and every outcome was looked at', (context) => {
     const idle = exceptions.filter((each) => !looked.has(each)).map(({ of }) => of)
