@@ -8,67 +8,61 @@ import {
   type Server as TcpServer,
 } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { freePorts } from '../support/ports.ts'
 import { startGraphmill } from '../support/processes.ts'
 
-/** Takes connections and says nothing. */
-let mute: TcpServer
-const sockets = new Set<Socket>()
-beforeAll(async () => {
-  mute = createTcpServer((socket) => sockets.add(socket.on('error', () => undefined))).listen(0, '127.0.0.1')
-  await once(mute, 'listening')
-})
-afterEach(() => {
-  for (const socket of sockets) socket.destroy()
-  sockets.clear()
-})
-afterAll(async () => await mute[Symbol.asyncDispose]())
-
 const address = (server: Server | TcpServer) => `127.0.0.1:${(server.address() as AddressInfo).port}`
 
-/** Starts a command, and sends it a signal once it has connected to the server that says nothing. */
-async function interrupt(signal: NodeJS.Signals, args: readonly string[], env: Record<string, string> = {}) {
+/** Starts a command beside a server that takes connections and says nothing, and sends it a signal once it has connected. */
+async function interrupt(
+  signal: NodeJS.Signals,
+  command: (host: string) => { readonly args: readonly string[]; readonly env?: Record<string, string> },
+) {
+  const sockets = new Set<Socket>()
+  const mute = createTcpServer((socket) => sockets.add(socket.on('error', () => undefined))).listen(
+    0,
+    '127.0.0.1',
+  )
+  await once(mute, 'listening')
+  const { args, env } = command(address(mute))
   const started = startGraphmill(args, env)
   await once(mute, 'connection')
   const end = await started.end(signal)
+  for (const socket of sockets) socket.destroy()
+  await mute[Symbol.asyncDispose]()
   return { ...end, stderr: started.stderr() }
 }
 
-describe('Ctrl-C', () => {
+describe('Ctrl-C', { timeout: 120_000 }, () => {
   test.each([
-    ['load', ['load', 'package.json']],
-    ['prompt', ['prompt', 'extract-topics', '--term', 'text="x"']],
-    ['tail', ['tail', 'chunk']],
-    ['status', ['status']],
-    ['rejected', ['rejected']],
-    ['dead list', ['dead', 'list']],
-    ['doctor', ['doctor']],
-  ])('while %s connects says that it was stopped, and is no defect', async (_, args) => {
-    for (const scheme of ['kafka', 'pulsar+ws']) {
-      const { code, stderr } = await interrupt('SIGINT', [
-        ...args,
-        '--broker',
-        `${scheme}://${address(mute)}`,
-      ])
-      expect(stderr).toBe(
-        'graphmill: Stopped by SIGINT. [aborted]\nRun the command again to go on; under `run` the work is done again by itself.\n',
-      )
-      expect(code).toBe(1)
-    }
+    ['kafka', ['load', 'package.json']],
+    ['pulsar+ws', ['load', 'package.json']],
+    ['kafka', ['prompt', 'extract-topics', '--term', 'text="x"']],
+    ['pulsar+ws', ['tail', 'chunk']],
+    ['kafka', ['status']],
+    ['pulsar+ws', ['rejected']],
+    ['kafka', ['dead', 'list']],
+    ['pulsar+ws', ['doctor']],
+  ])('beside a %s that says nothing ends what connects, and is no defect: %j', async (scheme, args) => {
+    const { code, stderr } = await interrupt('SIGINT', (host) => ({
+      args: [...args, '--broker', `${scheme}://${host}`],
+    }))
+    expect(stderr).toBe(
+      'graphmill: Stopped by SIGINT. [aborted]\nRun the command again to go on; under `run` the work is done again by itself.\n',
+    )
+    expect(code).toBe(1)
   })
 
   test.each(['doctor', 'extract'])('while %s asks the model whether it is there', async (command) => {
-    const env = {
-      OPENAI_BASE_URL: `http://${address(mute)}/v1`,
-      OPENAI_API_KEY: 'sk-of-the-test',
-      GRAPHMILL_MODEL: 'test-model',
-    }
-    const { code, stderr } = await interrupt(
-      'SIGINT',
-      command === 'doctor' ? [command] : [command, 'package.json'],
-      env,
-    )
+    const { code, stderr } = await interrupt('SIGINT', (host) => ({
+      args: command === 'doctor' ? [command] : [command, 'package.json'],
+      env: {
+        OPENAI_BASE_URL: `http://${host}/v1`,
+        OPENAI_API_KEY: 'sk-of-the-test',
+        GRAPHMILL_MODEL: 'test-model',
+      },
+    }))
     expect(stderr).toMatch(/^graphmill: Stopped by SIGINT\. \[aborted\]\n/m)
     expect(code).toBe(1)
   })
@@ -92,7 +86,7 @@ describe('Ctrl-C', () => {
   })
 })
 
-describe('SIGTERM while `run` waits for its broker ends it well', () => {
+describe('SIGTERM while `run` waits for its broker ends it well', { timeout: 120_000 }, () => {
   const args = (broker: string) => ['run', 'chunk-text', '--http', 'off', '--broker', `kafka://${broker}`]
 
   test('where nobody is', async () => {
@@ -103,6 +97,7 @@ describe('SIGTERM while `run` waits for its broker ends it well', () => {
   })
 
   test('where somebody says nothing', async () => {
-    expect(await interrupt('SIGTERM', args(address(mute)))).toMatchObject({ code: 0, signal: null })
+    const ended = await interrupt('SIGTERM', (host) => ({ args: args(host) }))
+    expect(ended).toMatchObject({ code: 0, signal: null })
   })
 })
