@@ -180,7 +180,7 @@ function shapeFor(value: Readonly<Record<string, unknown>>, schema: JsonSchema):
   const branches = leavesOf(schema).filter((leaf) => isObject(leaf['properties']))
   if (branches.length < 2) return branches[0] ?? {}
   const kind = schemaShape({ anyOf: branches }).discriminator
-  const named = kind && branches[kind.values.findIndex((name) => name === value[kind.property])]
+  const named = kind && branches[kind.values.indexOf(value[kind.property] as string)]
   const known = (branch: JsonSchema) =>
     Object.keys(asObject(branch['properties'])).filter((name) => Object.hasOwn(value, name)).length
   const missed = (branch: JsonSchema) =>
