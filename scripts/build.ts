@@ -1,11 +1,23 @@
 // Compiles src and processors to dist, and copies beside them the files that are read at run time,
 // so that `new URL('../../schemas/', import.meta.url)` is right both in src and in dist/src.
+// What runs from dist meanwhile, or where the sources do not compile, goes on with the build before.
 import { execFileSync } from 'node:child_process'
-import { cpSync, rmSync } from 'node:fs'
+import { cpSync, renameSync, rmSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-rmSync(`${root}/dist`, { recursive: true, force: true })
-execFileSync(`${root}/node_modules/.bin/tsc`, ['-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' })
-for (const folder of ['schemas', 'prompts'])
-  cpSync(`${root}/${folder}`, `${root}/dist/${folder}`, { recursive: true })
+const [made, old] = [`${root}/.cache/dist-${process.pid}`, `${root}/.cache/dist-${process.pid}-old`]
+try {
+  const project = ['-p', 'tsconfig.build.json', '--outDir', made]
+  execFileSync(`${root}/node_modules/.bin/tsc`, project, { cwd: root, stdio: 'inherit' })
+  for (const folder of ['schemas', 'prompts'])
+    cpSync(`${root}/${folder}`, `${made}/${folder}`, { recursive: true })
+  try {
+    renameSync(`${root}/dist`, old)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error // there was none before
+  }
+  renameSync(made, `${root}/dist`)
+} finally {
+  for (const folder of [made, old]) rmSync(folder, { recursive: true, force: true })
+}
