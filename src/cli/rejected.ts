@@ -8,7 +8,7 @@ import { createSchemasTopic, decodeEntry } from '../flow/schemas-topic.ts'
 import { onShutdown } from '../flow/shutdown.ts'
 import { createCodec } from '../messages/codec.ts'
 import { loadSchemas } from '../messages/registry.ts'
-import { brokerOptions, openBroker } from './broker.ts'
+import { brokerOptions, openBroker, openRegistry } from './broker.ts'
 import { requireFlow } from './known-flow.ts'
 import { addOptions, configOf } from './options.ts'
 import { passOver, readToEnd } from './read-to-end.ts'
@@ -47,9 +47,14 @@ export function addRejected(program: Command): void {
 }
 
 /** The most frequent first. A message that was published twice counts once. */
-async function countRejected(broker: Broker, { options }: Config, signal: AbortSignal): Promise<Row[]> {
-  const { topic } = outputRoute('rejected', options)
-  const schemas = createSchemasTopic(broker, createCodec(loadSchemas()), options.space)
+async function countRejected(broker: Broker, config: Config, signal: AbortSignal): Promise<Row[]> {
+  const { topic } = outputRoute('rejected', config.options)
+  const schemas = createSchemasTopic(
+    broker,
+    createCodec(loadSchemas()),
+    config.options.space,
+    openRegistry(config),
+  )
   const rows = new Map<string, Row>()
   const counted = new Set<string>()
   try {

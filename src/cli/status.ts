@@ -13,7 +13,7 @@ import { readPrices } from '../llm/prices.ts'
 import { createCodec } from '../messages/codec.ts'
 import type { Message } from '../messages/envelope.ts'
 import { loadSchemas } from '../messages/registry.ts'
-import { brokerOptions, openBroker } from './broker.ts'
+import { brokerOptions, openBroker, openRegistry } from './broker.ts'
 import { requireFlow } from './known-flow.ts'
 import { addOptions, configOf } from './options.ts'
 import { passOver, readToEnd } from './read-to-end.ts'
@@ -73,9 +73,14 @@ async function status(document: string | undefined, flags: Flags, config: Config
 }
 
 /** The newest status of each document: those of now, then each that is newer. */
-function followStatuses(broker: Broker, { options }: Config, signal: AbortSignal) {
-  const { topic } = outputRoute('status', options)
-  const schemas = createSchemasTopic(broker, createCodec(loadSchemas()), options.space)
+function followStatuses(broker: Broker, config: Config, signal: AbortSignal) {
+  const { topic } = outputRoute('status', config.options)
+  const schemas = createSchemasTopic(
+    broker,
+    createCodec(loadSchemas()),
+    config.options.space,
+    openRegistry(config),
+  )
   const newest = new Map<string, Message<'Status'>>()
   const places: Record<number, string> = {}
 

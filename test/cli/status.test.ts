@@ -6,11 +6,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connect } from '../../src/broker/connect.ts'
 import { topicSpec } from '../../src/broker/topics.ts'
 import { outputRoute } from '../../src/flow/ports.ts'
+import { createSchemasTopic } from '../../src/flow/schemas-topic.ts'
 import { createCodec } from '../../src/messages/codec.ts'
 import { loadSchemas } from '../../src/messages/registry.ts'
+import { createSchemaRegistry } from '../../src/messages/schema-registry.ts'
 import { brokerSource } from '../support/brokers.ts'
 import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
 import { type GraphmillProcess, graphmill, startGraphmill } from '../support/processes.ts'
+import { startRegistry } from '../support/schema-registry.ts'
 
 const source = await brokerSource('status on Kafka', ['jars'])
 
@@ -122,26 +125,40 @@ describe.skipIf(source === undefined)('on Kafka', () => {
     expect(named).not.toContainEqual(expect.stringContaining('gm.notify.schemas'))
   }, 60_000)
 
-  test('rejected items are counted by prompt, model and reason, each message once', async () => {
-    const client = await connect(broker)
-    const { topic } = outputRoute('rejected', { space: 'gm', workspace: 'default', flow: 'default' })
-    const header = { source: 'test', time: 1, workspace: 'default', flow: 'default', collection: '' }
-    const ids = { documentId: 'd', chunkId: 'c', correlationId: '', causationId: '' }
-    const rest = { replyTo: null, deadline: null, traceparent: null }
-    const items = [{ reason: 'schema' }, { reason: 'schema' }, { reason: 'invalid_json' }]
-    const payload = { promptId: 'extract-topics', model: 'm1', items }
-    const message = createCodec(loadSchemas()).encode(
-      { ...header, ...ids, ...rest },
-      { type: 'Rejected', payload },
-      { topic, salt: '', id: () => 'rejected-1' },
-    )
-    await client.ensureTopics([topicSpec(topic)])
-    for (const copy of [message, message]) await client.publish(copy)
-    await client.close()
-    const rows = (await graphmill('rejected', '--json', '--broker', broker)).trim().split('\n')
-    expect(rows.map((row) => JSON.parse(row) as unknown)).toEqual([
-      { prompt: 'extract-topics', model: 'm1', reason: 'schema', items: 2 },
-      { prompt: 'extract-topics', model: 'm1', reason: 'invalid_json', items: 1 },
-    ])
-  }, 60_000)
+  test.each(['', 'with a schema registry'])(
+    'rejected items are counted by prompt, model and reason, each message once %s',
+    async (how) => {
+      const registry = how ? await startRegistry() : undefined
+      const address = `http://${registry?.address}`
+      const space = how ? 'registered' : 'gm'
+      const places = ['--broker', broker, '--space', space, ...(how ? ['--schema-registry', address] : [])]
+      const client = await connect(broker)
+      const codec = createCodec(loadSchemas())
+      if (how)
+        await createSchemasTopic(client, codec, space, createSchemaRegistry(address)).announce(
+          new AbortController().signal,
+        )
+      const { topic } = outputRoute('rejected', { space, workspace: 'default', flow: 'default' })
+      const header = { source: 'test', time: 1, workspace: 'default', flow: 'default', collection: '' }
+      const ids = { documentId: 'd', chunkId: 'c', correlationId: '', causationId: '' }
+      const rest = { replyTo: null, deadline: null, traceparent: null }
+      const items = [{ reason: 'schema' }, { reason: 'schema' }, { reason: 'invalid_json' }]
+      const payload = { promptId: 'extract-topics', model: 'm1', items }
+      const message = codec.encode(
+        { ...header, ...ids, ...rest },
+        { type: 'Rejected', payload },
+        { topic, salt: '', id: () => 'rejected-1' },
+      )
+      await client.ensureTopics([topicSpec(topic)])
+      for (const copy of [message, message]) await client.publish(copy)
+      await client.close()
+      const rows = (await graphmill('rejected', '--json', ...places)).trim().split('\n')
+      await registry?.close()
+      expect(rows.map((row) => JSON.parse(row) as unknown)).toEqual([
+        { prompt: 'extract-topics', model: 'm1', reason: 'schema', items: 2 },
+        { prompt: 'extract-topics', model: 'm1', reason: 'invalid_json', items: 1 },
+      ])
+    },
+    60_000,
+  )
 })

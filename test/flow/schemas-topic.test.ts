@@ -1,5 +1,3 @@
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { createMemoryCluster } from '../../src/broker/memory.ts'
 import { createSchemasTopic } from '../../src/flow/schemas-topic.ts'
@@ -8,6 +6,7 @@ import type { Header, Message, TypedPayload } from '../../src/messages/envelope.
 import { loadSchemas } from '../../src/messages/registry.ts'
 import { createSchemaRegistry } from '../../src/messages/schema-registry.ts'
 import type { ComposedSchema } from '../../src/messages/wire.ts'
+import { startRegistry } from '../support/schema-registry.ts'
 
 const signal = new AbortController().signal
 const header: Omit<Header, 'id'> = {
@@ -157,30 +156,14 @@ describe('a reader of version N and a writer of version N+1', () => {
 })
 
 describe('with a schema registry', () => {
-  /** A registry with Confluent's API, as far as writers and readers use it. */
-  async function startRegistry() {
-    const ids = new Map<string, number>()
-    const server = createServer(async (request, response) => {
-      const answer = (status: number, body: object) => response.writeHead(status).end(JSON.stringify(body))
-      if (request.headers.authorization !== `Basic ${Buffer.from('me:secret').toString('base64')}`)
-        return answer(401, { message: 'who?' })
-      if (request.method === 'POST') {
-        let text = ''
-        for await (const piece of request) text += piece
-        const { schema } = JSON.parse(text) as { schema: string }
-        ids.set(schema, ids.get(schema) ?? ids.size + 7)
-        return answer(200, { id: ids.get(schema) })
-      }
-      const found = [...ids].find(([, id]) => request.url === `/schemas/ids/${id}`)
-      return found ? answer(200, { schema: found[0] }) : answer(404, { message: 'none' })
-    })
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    close = () => new Promise<void>((resolve) => server.close(() => resolve()))
-    return `127.0.0.1:${(server.address() as AddressInfo).port}`
+  const startWithSecret = async () => {
+    const { address, close: stop } = await startRegistry('me:secret')
+    close = stop
+    return address
   }
 
   test('messages are written in its format and read by whoever knows the registry', async () => {
-    const address = await startRegistry()
+    const address = await startWithSecret()
     const registry = createSchemaRegistry(`http://me:secret@${address}`)
     const broker = createMemoryCluster().connect()
     const newer = createCodec(nextSchemas)
@@ -196,7 +179,7 @@ describe('with a schema registry', () => {
   })
 
   test('a refusal is the operator\u2019s to mend, and a registry that is away is waited for', async () => {
-    const address = await startRegistry()
+    const address = await startWithSecret()
     const register = (url: string) =>
       createSchemaRegistry(url).register(schemas.current.get('Chunk')!, signal)
     await expect(register(`http://me:wrong@${address}`)).rejects.toMatchObject({ code: 'registry_refused' })
