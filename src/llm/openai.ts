@@ -107,17 +107,19 @@ export function createOpenAi(options: OpenAiOptions): Llm {
 }
 
 /** Neighbouring deltas of one kind as one: what was read together is handed on together. */
-function* joined(batch: readonly CompletionEvent[]): Generator<CompletionEvent> {
-  let open: CompletionEvent | undefined
-  for (const event of batch) {
-    if (open?.type === 'delta' && event.type === 'delta' && event.kind === open.kind)
-      open = { ...open, text: open.text + event.text }
-    else {
-      if (open) yield open
-      open = event
-    }
+export function* joined(batch: readonly CompletionEvent[]): Generator<CompletionEvent> {
+  for (let at = 0; at < batch.length; ) {
+    const event = batch[at++]!
+    let text = event.type === 'delta' ? event.text : ''
+    for (let next = batch[at]; next && isSameKind(event, next); next = batch[++at]) text += next.text
+    yield event.type === 'delta' ? { ...event, text } : event
   }
-  if (open) yield open
+}
+
+type Delta = Extract<CompletionEvent, { type: 'delta' }>
+
+function isSameKind(event: CompletionEvent, next: CompletionEvent): next is Delta {
+  return event.type === 'delta' && next.type === 'delta' && event.kind === next.kind
 }
 
 /** The ids of the models that a server lists; empty where it has no list. */

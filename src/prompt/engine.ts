@@ -134,28 +134,31 @@ function recordedIn({ found }: RunRecord): Partial<CallsOptions> {
 const refusals = new Set<string>()
 
 /** All that is heard, in the form that was chosen, or where the server does not take that, in the other. */
-async function* hear(chosen: ChosenForm, options: AskOptions, calls: Calls): Hearing {
-  const { form, otherwise } = chosen
-  const { prompt, llm } = options
-  const place = `${llm.circuit}\n${prompt.id}`
-  if (otherwise) calls.unaided ??= refusals.has(place)
-  if (!otherwise || !calls.unaided) {
-    let left = false
-    try {
-      for await (const heard of hearIn(form, options, calls)) {
-        left = true
-        yield heard
+function hear({ form, otherwise }: ChosenForm, options: AskOptions, calls: Calls): Hearing {
+  return otherwise ? hearEither(form, otherwise) : hearIn(form, options, calls)
+
+  async function* hearEither(form: ItemsForm, otherwise: ItemsForm): Hearing {
+    const { prompt, llm } = options
+    const place = `${llm.circuit}\n${prompt.id}`
+    calls.unaided ??= refusals.has(place)
+    if (!calls.unaided) {
+      let left = false
+      try {
+        for await (const heard of hearIn(form, options, calls)) {
+          left = true
+          yield heard
+        }
+        return
+      } catch (thrown) {
+        // What has left cannot be called back.
+        if (left || !isOutputRefusal(thrown)) throw thrown
+        options.onNote?.(`The server does not take the schema of ${prompt.id}. Its model is asked for lines.`)
+        calls.startOver()
       }
-      return
-    } catch (thrown) {
-      // What has left cannot be called back.
-      if (!otherwise || left || !isOutputRefusal(thrown)) throw thrown
-      options.onNote?.(`The server does not take the schema of ${prompt.id}. Its model is asked for lines.`)
-      calls.startOver()
     }
+    yield* hearIn(otherwise, options, calls)
+    refusals.add(place)
   }
-  yield* hearIn(otherwise, options, calls)
-  refusals.add(place)
 }
 
 function callsOf({ llm, limits, signal }: AskOptions, more: Partial<CallsOptions> | undefined): Calls {

@@ -48,7 +48,7 @@ export async function* hearJsonl(asking: Asking): Hearing {
     const shown: string[] = []
     let first: Outcome
     try {
-      first = yield* call(request, reason, shown)
+      first = noted(yield* callForItems(asking, findings, { request, reason, shown }))
     } catch (thrown) {
       const halves = overflows(thrown) && splits > 0 ? splitTerms(about) : undefined
       if (!halves) giveIn(thrown)
@@ -78,7 +78,8 @@ export async function* hearJsonl(asking: Asking): Hearing {
     if (!limit || calls.left <= 0) return { outcome: notTooLong(first), longer: request }
     const longer = { ...request, sampling: { ...request.sampling, maxTokens: 2 * limit } }
     try {
-      return { outcome: notTooLong(yield* call(longer, 'longer', shown)), longer }
+      const again = { request: longer, reason: 'longer', shown } as const
+      return { outcome: notTooLong(noted(yield* callForItems(asking, findings, again))), longer }
     } catch (thrown) {
       // Where the server does not take the form, nothing was found: the other form may do.
       if (!finalFailure(thrown) || isOutputRefusal(thrown)) throw thrown
@@ -92,7 +93,8 @@ export async function* hearJsonl(asking: Asking): Hearing {
     for (let count = 0; last.finishReason === 'length' && last.fresh > 0 && !last.looping; count++) {
       if (count >= maxContinuations) return end(last, true)
       if (calls.left <= 0) throw exhausted()
-      last = yield* call(continuationOf(request, shown, form), 'continuation', shown)
+      const rest = { request: continuationOf(request, shown, form), reason: 'continuation', shown } as const
+      last = noted(yield* callForItems(asking, findings, rest))
       // Neither an item nor an honest end: what was cut off is still missing.
       if (last.items === 0 && !last.empty) return end(last, true)
     }
@@ -137,13 +139,8 @@ export async function* hearJsonl(asking: Asking): Hearing {
     }
   }
 
-  /** One call about the text, with what it tells of the whole reply. */
-  async function* call(
-    request: CompletionRequest,
-    reason: CallReason,
-    shown: string[],
-  ): AsyncGenerator<readonly Heard[], Outcome> {
-    const outcome = yield* callForItems(asking, findings, { request, reason, shown })
+  /** Takes in what a call about the text tells of the whole reply. */
+  function noted(outcome: Outcome): Outcome {
     if (seen.finishReason !== 'content_filter') seen.finishReason = outcome.finishReason
     seen.empty &&= outcome.empty
     seen.opening ||= outcome.opening

@@ -26,13 +26,30 @@ export function createRepetitionGuard(): RepetitionGuard {
         if (text !== '') blank = 0
         return undefined
       }
-      for (let index = 0; index < text.length; index++) {
-        blank = isBlank(text.charCodeAt(index)) ? blank + 1 : 0
-        if (blank >= mostBlank) return text.slice(0, index + 1)
+      const leading = blanksFrom(text, 0)
+      if (blank + leading >= mostBlank) return text.slice(0, mostBlank - blank)
+      // So many in succession stand on one of these places, wherever they begin.
+      for (let place = mostBlank - 1; place < text.length; place += mostBlank) {
+        const first = place + 1 - blanksBefore(text, place + 1)
+        if (first <= place && blanksFrom(text, first) >= mostBlank) return text.slice(0, first + mostBlank)
       }
+      blank = leading === text.length ? blank + leading : blanksBefore(text, text.length)
       return undefined
     },
   }
+}
+
+/** How many white space characters stand in succession from `place` on, and before it; not more are counted than are too many. */
+function blanksFrom(text: string, place: number): number {
+  let count = 0
+  while (count < mostBlank && isBlank(text.charCodeAt(place + count))) count++
+  return count
+}
+
+function blanksBefore(text: string, place: number): number {
+  let count = 0
+  while (count < mostBlank && isBlank(text.charCodeAt(place - 1 - count))) count++
+  return count
 }
 
 function isBlank(code: number): boolean {
