@@ -60,7 +60,7 @@ function modelOf(events: readonly CompletionEvent[], size: number): Llm {
     destination: 'nowhere',
     circuit: 'llm:bench',
     async *stream() {
-      for (const read of reads) yield* joined(read)
+      for (const read of reads) for (const event of joined(read)) yield event
     },
     async ready() {},
   }
