@@ -74,11 +74,11 @@ async function load({ brokerUrl }: Site): Promise<Row[]> {
 
 /** 64 calls at once of 500 ms each are 128 a second at best. */
 async function slowModel({ site, llm }: Machines): Promise<Row[]> {
-  const [warmUp, calls, ideal] = [400, 1000, 128]
+  const [warmUp, calls, ideal] = [1200, 1000, 128]
   await llm.set({ latencyMs: 500 })
   const execution = await openExecution(site, { space: 'slow', llmUrl: llm.url })
   await execution.startProcess(['--all'])
-  await execution.load(600)
+  await execution.load(800)
   const begun = await timeOf(llm, warmUp)
   const rate = calls / ((await timeOf(llm, warmUp + calls)) - begun)
   await execution.close()
