@@ -4,7 +4,7 @@
 // kafkajs must not send it again by itself: it asks no leader twice that has answered, and so, when a partition moved to
 // such a leader meanwhile, it says that messages were stored which it never sent.
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Message, Partitioners, type Producer } from 'kafkajs'
+import type { Message, Producer } from 'kafkajs'
 import { GraphmillError } from '../errors.ts'
 import { maxMessageBytes, type OutgoingBytes } from './broker.ts'
 import {
@@ -15,6 +15,7 @@ import {
   type KafkaSettings,
   kafkaError,
 } from './kafka-client.ts'
+import { keyPartitioner } from './kafka-partition.ts'
 import { isDeadTopic } from './topics.ts'
 
 /** Stays under the 1 MiB that Kafka takes for a partition, with room for what a record adds. */
@@ -64,9 +65,9 @@ export function createPublisher(settings: KafkaSettings): KafkaPublisher {
   let current: Connection | undefined
 
   function publish(message: OutgoingBytes): Promise<void> {
-    const { topic, key, value, headers, anySize = isDeadTopic(topic) } = message
+    const { topic, key, value, headers, anySize } = message
     if (closing.signal.aborted) return Promise.reject(closed(topic))
-    if (value.byteLength > maxMessageBytes && !anySize) {
+    if (value.byteLength > maxMessageBytes && !(anySize ?? isDeadTopic(topic))) {
       const text = `${topic}: a message of ${value.byteLength} bytes is over the limit of ${maxMessageBytes}`
       return Promise.reject(new GraphmillError('message_too_large', text))
     }
@@ -178,7 +179,7 @@ function connect(settings: KafkaSettings): Connection {
   const producer = client.kafka.producer({
     allowAutoTopicCreation: false,
     metadataMaxAge: settings.metadataMaxAgeMs,
-    createPartitioner: Partitioners.DefaultPartitioner,
+    createPartitioner: keyPartitioner,
     retry: { retries: 0 },
   })
   const ready = producer.connect()

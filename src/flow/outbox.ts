@@ -72,8 +72,14 @@ export function createOutbox(cause: Header, options: OutboxOptions, hooks: Outbo
   }
 
   async function publish(message: OutgoingBytes, output: Output): Promise<void> {
-    await publishUntilStored(message, options, hooks.signal)
-    hooks.stored?.(output, message.topic)
+    try {
+      await publishUntilStored(message, options, hooks.signal)
+      hooks.stored?.(output, message.topic)
+    } catch (error) {
+      failure ??= error
+      hooks.fail(error, message.topic)
+      throw error
+    }
   }
 
   return {
@@ -81,17 +87,12 @@ export function createOutbox(cause: Header, options: OutboxOptions, hooks: Outbo
       const message = seal(output)
       bytes += message.value.length
       const stored = publish(message, output)
-        .catch((error) => {
-          failure ??= error
-          hooks.fail(error, message.topic)
-          throw error
-        })
-        .finally(() => {
-          pending.delete(stored)
-          bytes -= message.value.length
-        })
       pending.add(stored)
-      stored.catch(() => undefined) // whoever awaits it, and flush, sees the rejection
+      const over = () => {
+        pending.delete(stored)
+        bytes -= message.value.length
+      }
+      stored.then(over, over) // whoever awaits it, and flush, sees the rejection
       return stored
     },
     async room() {

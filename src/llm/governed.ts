@@ -78,7 +78,8 @@ export async function* governedStream(
     await reading
   } finally {
     signal.removeEventListener('abort', stop)
-    stopping.abort()
+    // Of a model that has ended there is nothing to stop.
+    if (!over) stopping.abort()
     changed()
   }
 }

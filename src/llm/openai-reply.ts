@@ -3,6 +3,7 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import type { GraphmillError } from '../errors.ts'
 import type { CompletionEvent, FinishReason, Usage } from './llm.ts'
+import { type ContentPattern, matchPattern, patternOf } from './openai-pattern.ts'
 import { embeddedError, providerError } from './provider-error.ts'
 import { hidden, newWatch, type Peer, type Watch, watched } from './transport.ts'
 
@@ -16,6 +17,9 @@ export interface OpenAiReply {
   /** Sees every chunk before the events that it makes. */
   readonly onChunk?: (chunk: Fields) => void
 }
+
+/** A server whose every event is another one in more than its content is not asked for a pattern for ever. */
+const patternAttempts = 3
 
 /** After the finish reason only usage is awaited, and not for long. */
 const patienceForUsageMs = 5_000
@@ -34,6 +38,7 @@ export async function* readBatches(reply: OpenAiReply): AsyncGenerator<Completio
   const { response, peer } = reply
   const watch = newWatch()
   const end = newEnd(reply.model)
+  const read = eventReader(reply, watch, end)
   const said: EventSourceMessage[] = []
   const parser = createParser({
     maxBufferSize: lineLimit,
@@ -55,7 +60,7 @@ export async function* readBatches(reply: OpenAiReply): AsyncGenerator<Completio
         for (const event of said.splice(0)) {
           over = event.data === '[DONE]'
           if (over) break
-          batch.push(...deltas(chunkOf(event, reply, watch), end))
+          read(event, batch)
         }
       } finally {
         // What came before nonsense is not lost with it.
@@ -73,6 +78,30 @@ export async function* readBatches(reply: OpenAiReply): AsyncGenerator<Completio
   if (!end.finish && watch.ended && end.begun) throw brokenOff(peer)
   if (!end.begun) throw watch.head.trim() === '' ? brokenOff(peer) : notACompletion(reply, watch.head)
   yield [endOf(end)]
+}
+
+/** Appends what an event says to a batch, and writes what it says about the end into `end`. */
+function eventReader(reply: OpenAiReply, watch: Watch, end: End) {
+  let pattern: ContentPattern | undefined
+  let attempts = 0
+  return (event: EventSourceMessage, batch: CompletionEvent[]): void => {
+    // Whoever wants every chunk, and an error, gets it parsed.
+    const known = reply.onChunk || event.event === 'error' ? undefined : pattern
+    const text = known && matchPattern(known, event.data)
+    if (known && text) {
+      note(known.chunk, end)
+      end.raw = event.data
+      batch.push({ type: 'delta', kind: 'content', text })
+      return
+    }
+    const chunk = chunkOf(event, reply, watch)
+    const deltas = deltasOf(chunk)
+    note(chunk, end)
+    batch.push(...deltas)
+    const [only, more] = deltas
+    const isPlain = only?.type === 'delta' && only.kind === 'content' && !more
+    if (isPlain && attempts++ < patternAttempts) pattern = patternOf(event.data, chunk)
+  }
 }
 
 /** The body of an event. Throws the error that it holds. */
@@ -100,7 +129,8 @@ export async function* readWhole(reply: OpenAiReply): AsyncGenerator<CompletionE
   if (!body || !Array.isArray(body['choices']) || !isObject(body['choices'][0]))
     throw notACompletion(reply, text)
   const end = newEnd(reply.model)
-  yield [...deltas(body, end), endOf(end)]
+  note(body, end)
+  yield [...deltasOf(body), endOf(end)]
 }
 
 interface End {
@@ -109,6 +139,7 @@ interface End {
   finish: FinishReason | undefined
   usage: unknown
   model: string
+  /** The last chunk; as text where it was not parsed. */
   raw: unknown
 }
 
@@ -116,24 +147,33 @@ function newEnd(model: string): End {
   return { begun: false, finish: undefined, usage: undefined, model, raw: undefined }
 }
 
-/** The deltas of one chunk; what it says about the end is written into `end`. */
-function* deltas(chunk: Fields, end: End): Generator<CompletionEvent> {
+/** Writes what a chunk says about the end into `end`. */
+function note(chunk: Fields, end: End): void {
   end.raw = chunk
   if (typeof chunk['model'] === 'string' && chunk['model'] !== '') end.model = chunk['model']
   end.usage = chunk['usage'] ?? end.usage
-  const choices = chunk['choices']
-  const choice: unknown = Array.isArray(choices) ? choices[0] : undefined
-  if (!isObject(choice)) return
+  const choice = choiceOf(chunk)
+  if (!choice) return
   end.begun = true
-  const delta = choice['delta'] ?? choice['message']
-  if (isObject(delta)) {
-    const reasoning = textOf(delta['reasoning_content'] ?? delta['reasoning'])
-    if (reasoning) yield { type: 'delta', kind: 'reasoning', text: reasoning }
-    // A refusal is what the model said instead.
-    const content = textOf(delta['content']) || textOf(delta['refusal'])
-    if (content) yield { type: 'delta', kind: 'content', text: content }
-  }
   if (choice['finish_reason'] != null) end.finish = finishReason(choice['finish_reason'])
+}
+
+function deltasOf(chunk: Fields): CompletionEvent[] {
+  const choice = choiceOf(chunk)
+  const delta = choice?.['delta'] ?? choice?.['message']
+  if (!isObject(delta)) return []
+  const reasoning = textOf(delta['reasoning_content'] ?? delta['reasoning'])
+  // A refusal is what the model said instead.
+  const content = textOf(delta['content']) || textOf(delta['refusal'])
+  const deltas: CompletionEvent[] = []
+  if (reasoning) deltas.push({ type: 'delta', kind: 'reasoning', text: reasoning })
+  if (content) deltas.push({ type: 'delta', kind: 'content', text: content })
+  return deltas
+}
+
+function choiceOf({ choices }: Fields): Fields | undefined {
+  const choice: unknown = Array.isArray(choices) ? choices[0] : undefined
+  return isObject(choice) ? choice : undefined
 }
 
 /** Content is text, or a list of parts of which only text is for us. */
@@ -167,7 +207,8 @@ export function finishReason(said: unknown): FinishReason {
 
 function endOf(end: End): CompletionEvent {
   const { finish = 'stop', usage, model, raw } = end
-  return { type: 'end', finishReason: finish, usage: usageOf(usage), model, raw }
+  const body = typeof raw === 'string' ? JSON.parse(raw) : raw
+  return { type: 'end', finishReason: finish, usage: usageOf(usage), model, raw: body }
 }
 
 /** Counters as reported. A malformed one is null; a total that was not reported is the sum, where both addends are known. */

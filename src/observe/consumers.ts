@@ -20,6 +20,8 @@ export interface ConsumerStatus extends Omit<Consumer, 'lag'> {
 
 export interface Consumers {
   add(consumer: Consumer): ListedConsumer
+  /** What each has in hand now; the broker is not asked. */
+  inFlight(): readonly Pick<ConsumerStatus, 'processor' | 'topic' | 'inFlight'>[]
   status(): Promise<ConsumerStatus[]>
 }
 
@@ -91,6 +93,12 @@ export function createConsumers({ now, freshMs = 5000, patienceMs = 2000 }: Cons
       entries.add(entry)
       return listed
     },
+    inFlight: () =>
+      [...entries].map(({ consumer: { processor, topic }, listed: { inFlight } }) => ({
+        processor,
+        topic,
+        inFlight,
+      })),
     async status() {
       await refresh()
       return [...entries].map((entry) => {

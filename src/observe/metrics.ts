@@ -123,11 +123,16 @@ export function createMetrics({
     labelNames,
     registers,
   })
-  const inFlight = new Gauge({
+  new Gauge({
     name: 'graphmill_in_flight',
     help: 'Messages in hand',
     labelNames,
     registers,
+    collect() {
+      this.reset()
+      for (const { processor, topic, inFlight } of consumers.inFlight())
+        this.set({ processor, consumer: topic }, inFlight)
+    },
   })
   // One look at the broker serves a scrape; what is not known is not shown.
   new Gauge({
@@ -195,16 +200,13 @@ export function createMetrics({
       const listed = consumers.add(consumer)
       info.set({ processor: consumer.processor, version }, 1)
       showState(labels, true)
-      inFlight.set(labels, 0)
       return {
         started() {
           listed.inFlight++
-          inFlight.inc(labels)
           const end = seconds.startTimer(labels)
           return (outcome) => {
             end()
             listed.inFlight--
-            inFlight.dec(labels)
             if (outcome === 'limited') limited.inc(labels)
             else processed.inc({ ...labels, status: statusOf[outcome] })
           }
@@ -223,7 +225,7 @@ export function createMetrics({
     },
     async forget(isGone) {
       const counting = [seconds, processed, limited, produced, unreadable]
-      const byTopic: readonly RemovableMetric[] = [state, inFlight, ...counting]
+      const byTopic: readonly RemovableMetric[] = [state, ...counting]
       for (const metric of byTopic)
         for (const { labels } of (await metric.get()).values) {
           const { le: _, ...series } = labels

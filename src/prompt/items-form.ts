@@ -59,24 +59,32 @@ export async function chooseForm(prompt: Prompt, llm: Llm, signal: AbortSignal):
   return (await llm.constrains?.(signal)) ? { form: native, otherwise: lines } : { form: lines }
 }
 
-/** A prompt's schema is put to the server for every chunk. */
-const copies = new WeakMap<JsonSchema, ReturnType<typeof strictCopy>>()
-
-function copyOf(schema: JsonSchema): ReturnType<typeof strictCopy> {
-  const copy = copies.get(schema) ?? strictCopy(schema)
-  copies.set(schema, copy)
-  return copy
+/** The same function, run once for each schema: a prompt's is put to the server for every chunk. */
+function oncePerSchema<T extends object>(make: (schema: JsonSchema) => T): (schema: JsonSchema) => T {
+  const made = new WeakMap<JsonSchema, T>()
+  return (schema) => {
+    const known = made.get(schema) ?? make(schema)
+    made.set(schema, known)
+    return known
+  }
 }
 
-function constraint(item: JsonSchema, mode: AnswerMode, llm: Llm): Readonly<Record<string, unknown>> {
-  const schema = {
+const copyOf = oncePerSchema(strictCopy)
+const ollamaFormat = oncePerSchema((item) => ({ format: wireSchema(listOf(item)) }))
+const openaiFormat = oncePerSchema((item) => ({ response_format: responseFormat(listOf(item)) }))
+
+function listOf(item: JsonSchema): JsonSchema {
+  return {
     type: 'object',
     properties: { items: { type: 'array', items: item } },
     required: ['items'],
     additionalProperties: false,
   }
+}
+
+function constraint(item: JsonSchema, mode: AnswerMode, llm: Llm): Readonly<Record<string, unknown>> {
   const isOllama = mode === 'ollama' || (mode !== 'openai' && llm.provider === 'ollama')
-  return isOllama ? { format: wireSchema(schema) } : { response_format: responseFormat(schema) }
+  return isOllama ? ollamaFormat(item) : openaiFormat(item)
 }
 
 function linesForm({ schema }: Prompt): ItemsForm {

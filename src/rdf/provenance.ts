@@ -1,7 +1,7 @@
 // Where triples come from, in PROV-O and TrustGraph's terms, all in the graph `urn:graph:source`.
 // URIs hash what they stand for, times are given: saying the same again adds no triple.
 
-import { v5 } from 'uuid'
+import { parse, v5 } from 'uuid'
 import type { Run } from '../messages/generated.ts'
 import { chunkIri, documentIri, isAbsolute, ontologyIri, quote, safeIri } from './iri.ts'
 import { iri, literal, quoted, type Term, type Triple, triple } from './term.ts'
@@ -152,8 +152,10 @@ function activityTerm(names: readonly string[]): Term {
 
 /** A name-based UUID (RFC 9562, version 5); the list is written as JSON, so that two lists never give one text. */
 function contentUuid(kind: string, names: readonly string[]): string {
-  return v5(JSON.stringify([kind, ...names]), v5.URL)
+  return v5(Buffer.from(JSON.stringify([kind, ...names])), urls)
 }
+
+const urls = parse(v5.URL)
 
 function say(s: Term, p: string, o: Term): Triple {
   return triple(s, iri(p), o, sourceGraph)
