@@ -1,78 +1,65 @@
 // A bare kafkajs + fetch loop that sends the messages of a recorded execution again and makes the same calls: what the
-// broker and the model cost without graphmill. Nothing is decoded, checked or stored; what is sent was made before.
-import kafkajs, { type IHeaders } from 'kafkajs'
-import type { ReadMessage } from '../src/broker/broker.ts'
-import type { Message } from '../src/messages/envelope.ts'
-import { loadCatalogue } from '../src/prompt/catalogue.ts'
-import { decodeTerms } from '../src/prompt/terms.ts'
-
-/** One input of one processor. */
-export interface Line {
-  readonly processor: string
-  readonly topic: string
-}
-
-export interface Recorded {
-  readonly message: Message
-  readonly entry: ReadMessage
-}
-
-export interface BareOptions {
-  readonly brokers: readonly string[]
-  readonly llmUrl: string
-  readonly lines: readonly Line[]
-  readonly recorded: readonly Recorded[]
-  /** From the topic of the recorded execution to that of this one. */
-  readonly topicOf: (recorded: string) => string
-}
-
-interface Outgoing {
-  readonly topic: string
-  readonly key: string
-  readonly value: Buffer
-  readonly headers: IHeaders
-}
+// broker and the model cost without graphmill. Nothing is decoded, checked or stored; what is sent was made before. It runs
+// in a thread that loads nothing of graphmill, and so has kafkajs as it comes.
+import { once } from 'node:events'
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
+import kafkajs, { type Message } from 'kafkajs'
+import type { Outgoing, Script } from './bare-script.ts'
 
 /** Messages of a topic in one request. */
 const perRequest = 300
 /** Calls of the model at once. */
 const concurrency = 64
 
-/** Resolves when every message of the recording was sent and read. Its topics exist. */
-export async function bareFlow({ brokers, llmUrl, lines, recorded, topicOf }: BareOptions): Promise<void> {
-  const outgoing = ({ entry }: Recorded): Outgoing => {
-    const { topic, key, value, headers } = entry
-    return { topic: topicOf(topic), key, value: Buffer.from(value), headers: { ...headers } }
-  }
-  const children = new Map<string, Outgoing[]>()
-  const calls = new Map<string, string>()
-  const prompts = await loadCatalogue()
-  for (const one of recorded) {
-    const { message } = one
-    const cause = `${message.source} ${message.causationId}`
-    children.set(cause, [...(children.get(cause) ?? []), outgoing(one)])
-    if (message.type !== 'PromptRequest') continue
-    const { system, user } = prompts.get(message.payload.promptId).render(decodeTerms(message.payload.terms))
-    const messages = [
-      { role: 'system', content: system },
-      { role: 'user', content: user },
-    ]
-    const options = { stream: true, stream_options: { include_usage: true } }
-    calls.set(message.id, JSON.stringify({ model: 'test-model', messages, ...options }))
-  }
+/** Resolves to the CPU seconds that it took when every message of the script was sent and read. Its topics exist. */
+export async function bareFlow(script: Script): Promise<number> {
+  const worker = new Worker(new URL(import.meta.url), { workerData: script })
+  const [seconds] = (await once(worker, 'message')) as [number]
+  await once(worker, 'exit')
+  return seconds
+}
 
+if (!isMainThread) {
+  const script = workerData as Script
+  const children = new Map<string, readonly Ready[]>()
+  for (const [cause, outgoing] of script.children) children.set(cause, outgoing.map(ready))
+  const before = process.cpuUsage()
+  await perform({ ...script, children, first: script.first.map(ready) })
+  const { user, system } = process.cpuUsage(before)
+  parentPort!.postMessage((user + system) / 1e6)
+}
+
+/** A message as kafkajs takes it. */
+interface Ready extends Message {
+  readonly topic: string
+}
+
+function ready({ topic, key, value, headers }: Outgoing): Ready {
+  return { topic, key, value: Buffer.from(value), headers }
+}
+
+type ReadyScript = Omit<Script, 'children' | 'first'> & {
+  readonly children: ReadonlyMap<string, readonly Ready[]>
+  readonly first: readonly Ready[]
+}
+
+async function perform({
+  brokers,
+  llmUrl,
+  lines,
+  first,
+  children,
+  calls,
+  expected,
+}: ReadyScript): Promise<void> {
   const kafka = new kafkajs.Kafka({ brokers: [...brokers], logLevel: kafkajs.logLevel.ERROR })
   const producer = kafka.producer({ createPartitioner: kafkajs.Partitioners.DefaultPartitioner })
   await producer.connect()
-  const expected = lines.reduce(
-    (sum, { topic }) => sum + recorded.filter(({ entry }) => entry.topic === topic).length,
-    0,
-  )
   const done = Promise.withResolvers<void>()
   let read = 0
   const limit = semaphore(concurrency)
 
-  async function work(processor: string, id: string): Promise<readonly Outgoing[]> {
+  async function work(processor: string, id: string): Promise<readonly Ready[]> {
     const body = processor === 'prompt' ? calls.get(id) : undefined
     if (body)
       await limit(async () => {
@@ -92,14 +79,14 @@ export async function bareFlow({ brokers, llmUrl, lines, recorded, topicOf }: Ba
     })
     consumer.on(consumer.events.CRASH, ({ payload }) => done.reject(payload.error))
     await consumer.connect()
-    await consumer.subscribe({ topics: [topicOf(topic)], fromBeginning: true })
+    await consumer.subscribe({ topics: [topic], fromBeginning: true })
     await consumer.run({
       partitionsConsumedConcurrently: 4,
       async eachBatch({ batch, commitOffsetsIfNecessary }) {
         const worked = batch.messages.map(({ headers }) => work(processor, String(headers?.['id'])))
-        const byTopic = new Map<string, Outgoing[]>()
-        for (const one of (await Promise.all(worked)).flat())
-          byTopic.set(one.topic, [...(byTopic.get(one.topic) ?? []), one])
+        const byTopic = new Map<string, Message[]>()
+        for (const { topic, ...one } of (await Promise.all(worked)).flat())
+          byTopic.set(topic, [...(byTopic.get(topic) ?? []), one])
         for (const topicMessages of requests(byTopic)) await producer.sendBatch({ topicMessages, acks: -1 })
         await commitOffsetsIfNecessary()
         read += batch.messages.length
@@ -109,16 +96,13 @@ export async function bareFlow({ brokers, llmUrl, lines, recorded, topicOf }: Ba
     return consumer
   })
   const joined = await Promise.all(consumers)
-  for (const first of recorded.filter(({ message }) => message.type === 'TextDocument')) {
-    const { topic, ...message } = outgoing(first)
-    await producer.send({ topic, messages: [message], acks: -1 })
-  }
+  for (const { topic, ...message } of first) await producer.send({ topic, messages: [message], acks: -1 })
   await done.promise
   await Promise.all([producer.disconnect(), ...joined.map((consumer) => consumer.disconnect())])
 }
 
 /** In pieces that a broker takes: most messages are smaller than 2 KiB, and all of a piece may go to one partition. */
-function* requests(byTopic: ReadonlyMap<string, Outgoing[]>) {
+function* requests(byTopic: ReadonlyMap<string, Message[]>) {
   const most = Math.max(0, ...[...byTopic.values()].map(({ length }) => length))
   for (let first = 0; first < most; first += perRequest) {
     const pieces = [...byTopic].map(([topic, all]) => ({

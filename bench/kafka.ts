@@ -12,7 +12,8 @@ import { loadSchemas } from '../src/messages/registry.ts'
 import { type Execution, inputLines, openExecution, type Site } from '../test/faults/execution.ts'
 import { startKafka } from '../test/support/kafka-server.ts'
 import { measureLoad } from '../test/support/load-memory.ts'
-import { bareFlow, type Recorded } from './bare-flow.ts'
+import { bareFlow } from './bare-flow.ts'
+import { type Recorded, scriptOf } from './bare-script.ts'
 import { type LlmProcess, startLlmProcess } from './llm-process.ts'
 import { bareKafka, relayBench } from './relay.ts'
 import type { Row } from './row.ts'
@@ -131,9 +132,7 @@ async function instantModel({ site, llm, bootstrap: brokers }: Machines): Promis
     processor,
     topic: execution.topic(port, processor),
   }))
-  const cpu = process.cpuUsage()
-  await bareFlow({ brokers, llmUrl: llm.url, lines, recorded, topicOf })
-  const { user, system } = process.cpuUsage(cpu)
+  const bareCpu = await bareFlow(await scriptOf({ brokers, llmUrl: llm.url, lines, recorded, topicOf }))
   const replayed = await Promise.all(
     ['chunk', 'triples'].map(async (role) => {
       const topic = topicOf(execution.topic(role as 'chunk' | 'triples'))
@@ -162,7 +161,7 @@ async function instantModel({ site, llm, bootstrap: brokers }: Machines): Promis
     { name: 'kafka: flow, CPU', value: (after.cpu - before.cpu) * perThousand, unit: 's/1,000 chunks' },
     {
       name: 'kafka: flow, CPU of the bare loop',
-      value: ((user + system) / 1e6) * perThousand,
+      value: bareCpu * perThousand,
       unit: 's/1,000 chunks',
     },
     { name: 'kafka: flow, memory', value: after.peak, unit: 'MiB', note: 'the most that was resident' },

@@ -1,0 +1,79 @@
+// From a recorded execution to what a bare loop needs to repeat it: which messages follow from which, and the calls between.
+import type { ReadMessage } from '../src/broker/broker.ts'
+import type { Message } from '../src/messages/envelope.ts'
+import { loadCatalogue } from '../src/prompt/catalogue.ts'
+import { decodeTerms } from '../src/prompt/terms.ts'
+
+/** One input of one processor. */
+export interface Line {
+  readonly processor: string
+  readonly topic: string
+}
+
+export interface Recorded {
+  readonly message: Message
+  readonly entry: ReadMessage
+}
+
+export interface RecordedFlow {
+  readonly brokers: readonly string[]
+  readonly llmUrl: string
+  readonly lines: readonly Line[]
+  readonly recorded: readonly Recorded[]
+  /** From the topic of the recorded execution to that of this one. */
+  readonly topicOf: (recorded: string) => string
+}
+
+export interface Outgoing {
+  readonly topic: string
+  readonly key: string
+  readonly value: Uint8Array
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** All of it can be sent to a thread. */
+export interface Script {
+  readonly brokers: readonly string[]
+  readonly llmUrl: string
+  readonly lines: readonly Line[]
+  /** What no message of the recording led to. */
+  readonly first: readonly Outgoing[]
+  /** What a message leads to, by the processor that takes it and its id. */
+  readonly children: ReadonlyMap<string, readonly Outgoing[]>
+  /** Bodies of calls, by the id of their request. */
+  readonly calls: ReadonlyMap<string, string>
+  /** Messages to be read. */
+  readonly expected: number
+}
+
+export async function scriptOf({ brokers, llmUrl, lines, recorded, topicOf }: RecordedFlow): Promise<Script> {
+  const outgoing = ({ entry: { topic, key, value, headers } }: Recorded): Outgoing => {
+    return { topic: topicOf(topic), key, value, headers: { ...headers } }
+  }
+  const children = new Map<string, Outgoing[]>()
+  const calls = new Map<string, string>()
+  const prompts = await loadCatalogue()
+  for (const one of recorded) {
+    const { message } = one
+    const cause = `${message.source} ${message.causationId}`
+    children.set(cause, [...(children.get(cause) ?? []), outgoing(one)])
+    if (message.type !== 'PromptRequest') continue
+    const { system, user } = prompts.get(message.payload.promptId).render(decodeTerms(message.payload.terms))
+    const messages = [
+      { role: 'system', content: system },
+      { role: 'user', content: user },
+    ]
+    const options = { stream: true, stream_options: { include_usage: true } }
+    calls.set(message.id, JSON.stringify({ model: 'test-model', messages, ...options }))
+  }
+  const readOf = ({ topic }: Line) => recorded.filter(({ entry }) => entry.topic === topic).length
+  return {
+    brokers,
+    llmUrl,
+    lines: lines.map(({ processor, topic }) => ({ processor, topic: topicOf(topic) })),
+    first: recorded.filter(({ message }) => message.type === 'TextDocument').map(outgoing),
+    children,
+    calls,
+    expected: lines.reduce((sum, line) => sum + readOf(line), 0),
+  }
+}
