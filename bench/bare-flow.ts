@@ -2,7 +2,7 @@
 // broker and the model cost without graphmill. Nothing is decoded, checked or stored; what is sent was made before. It runs
 // in a thread that loads nothing of graphmill, and so has kafkajs as it comes.
 import { once } from 'node:events'
-import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
+import { parentPort, Worker } from 'node:worker_threads'
 import kafkajs, { type Message } from 'kafkajs'
 import type { Outgoing, Script } from './bare-script.ts'
 
@@ -11,23 +11,34 @@ const perRequest = 300
 /** Calls of the model at once. */
 const concurrency = 64
 
-/** Resolves to the CPU seconds that it took when every message of the script was sent and read. Its topics exist. */
-export async function bareFlow(script: Script): Promise<number> {
-  const worker = new Worker(new URL(import.meta.url), { workerData: script })
-  const [seconds] = (await once(worker, 'message')) as [number]
-  await once(worker, 'exit')
-  return seconds
+export interface BareLoop {
+  /** Resolves to the CPU seconds that it took when every message of the script was sent and read. Its topics exist. */
+  perform(script: Script): Promise<number>
+  stop(): Promise<void>
 }
 
-if (!isMainThread) {
-  const script = workerData as Script
+export function startBareLoop(): BareLoop {
+  const worker = new Worker(new URL(import.meta.url))
+  return {
+    async perform(script) {
+      worker.postMessage(script)
+      const [seconds] = (await once(worker, 'message')) as [number]
+      return seconds
+    },
+    async stop() {
+      await worker.terminate()
+    },
+  }
+}
+
+parentPort?.on('message', async (script: Script) => {
   const children = new Map<string, readonly Ready[]>()
   for (const [cause, outgoing] of script.children) children.set(cause, outgoing.map(ready))
   const before = process.cpuUsage()
   await perform({ ...script, children, first: script.first.map(ready) })
   const { user, system } = process.cpuUsage(before)
   parentPort!.postMessage((user + system) / 1e6)
-}
+})
 
 /** A message as kafkajs takes it. */
 interface Ready extends Message {

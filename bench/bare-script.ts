@@ -10,9 +10,8 @@ export interface Line {
   readonly topic: string
 }
 
-export interface Recorded {
+export interface Recorded extends ReadMessage {
   readonly message: Message
-  readonly entry: ReadMessage
 }
 
 export interface RecordedFlow {
@@ -47,7 +46,7 @@ export interface Script {
 }
 
 export async function scriptOf({ brokers, llmUrl, lines, recorded, topicOf }: RecordedFlow): Promise<Script> {
-  const outgoing = ({ entry: { topic, key, value, headers } }: Recorded): Outgoing => {
+  const outgoing = ({ topic, key, value, headers }: Recorded): Outgoing => {
     return { topic: topicOf(topic), key, value, headers: { ...headers } }
   }
   const children = new Map<string, Outgoing[]>()
@@ -66,7 +65,7 @@ export async function scriptOf({ brokers, llmUrl, lines, recorded, topicOf }: Re
     const options = { stream: true, stream_options: { include_usage: true } }
     calls.set(message.id, JSON.stringify({ model: 'test-model', messages, ...options }))
   }
-  const readOf = ({ topic }: Line) => recorded.filter(({ entry }) => entry.topic === topic).length
+  const readOf = ({ topic }: Line) => recorded.filter((entry) => entry.topic === topic).length
   return {
     brokers,
     llmUrl,

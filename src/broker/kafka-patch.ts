@@ -2,8 +2,8 @@
 // - After its first answer every connection sets a timer of minus a trillion milliseconds, again and again, which costs
 //   each a thousand turns a second and prints a warning. This one is set only when requests wait.
 // - Every record and every header of one is written into 512 zeroed bytes of its own, and every length in them by way of
-//   an array and a buffer. Now the first bytes are 64, which V8 keeps on its heap, more of them come from the pool, and
-//   lengths are written where they belong. Nothing behind the end of what was written is ever read.
+//   an array and a buffer. Now they begin with nothing and take what they need from the pool, and lengths are written where
+//   they belong. Nothing behind the end of what was written is ever read.
 import { createRequire } from 'node:module'
 
 interface RequestQueue {
@@ -30,7 +30,7 @@ const betweenChecksMs = 10
 
 /** What the constructor asks a size for when it is given none. */
 const unsized = 511
-const firstSize = 64
+const smallest = 128
 
 function schedule(this: RequestQueue): void {
   if (this.pending.length === 0 || this.throttleCheckTimeoutId !== null) return
@@ -44,7 +44,7 @@ function schedule(this: RequestQueue): void {
 function ensureAvailable(this: Encoder, length: number): void {
   const needed = this.offset + length
   if (needed <= this.buf.length) return
-  const larger = Buffer.allocUnsafe(2 ** Math.ceil(Math.log2(needed + 1)))
+  const larger = Buffer.allocUnsafe(Math.max(smallest, 2 * needed))
   this.buf.copy(larger, 0, 0, this.offset)
   this.buf = larger
 }
@@ -67,7 +67,7 @@ export function patchKafkajs(): void {
     const { nextPowerOfTwo } = encoder
     if (typeof encoder.prototype.ensureAvailable !== 'function' || nextPowerOfTwo?.(unsized) !== unsized + 1)
       return
-    encoder.nextPowerOfTwo = (value) => (value === unsized ? firstSize : nextPowerOfTwo(value))
+    encoder.nextPowerOfTwo = (value) => (value === unsized ? 0 : nextPowerOfTwo(value))
     Object.assign(encoder.prototype, { ensureAvailable, writeUVarInt })
   } catch {
     // Bundled, or another version: the faults cost time only.
