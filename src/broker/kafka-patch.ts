@@ -1,10 +1,11 @@
-// Mends two faults of kafkajs 2.2.4, in every client of the process. Where kafkajs is not laid out as it was, nothing is changed.
+// Mends three faults of kafkajs 2.2.4, in every client of the process. Where kafkajs is not laid out as it was, nothing is changed.
 // - After its first answer every connection sets a timer of minus a trillion milliseconds, again and again, which costs
 //   each a thousand turns a second and prints a warning. This one is set only when requests wait.
-// - Every record and every header of one is written into 512 zeroed bytes of its own, and every length in them by way of
-//   an array and a buffer. Now they begin with nothing and take what they need from the pool, and lengths are written where
-//   they belong. Nothing behind the end of what was written is ever read.
+// - Whatever it encodes begins with 512 zeroed bytes of its own. Now it begins with nothing, and takes what it needs from
+//   Node's pool; nothing behind the end of what was written is ever read.
+// - Each header of a record is encoded so, by way of some ten small objects. Ordinary records are written in one go instead.
 import { createRequire } from 'node:module'
+import { encodeRecord, type KafkaRecord } from './kafka-record.ts'
 
 interface RequestQueue {
   throttledUntil: number
@@ -14,11 +15,14 @@ interface RequestQueue {
   scheduleCheckPendingRequests(): void
 }
 
-interface Encoder {
+/** What of an encoder others look at. */
+interface Encoded {
   buf: Buffer
+}
+
+interface Encoder extends Encoded {
   offset: number
   ensureAvailable(length: number): void
-  writeUVarInt(value: number): Encoder
 }
 
 interface EncoderClass {
@@ -27,10 +31,6 @@ interface EncoderClass {
 }
 
 const betweenChecksMs = 10
-
-/** What the constructor asks a size for when it is given none. */
-const unsized = 511
-const smallest = 128
 
 function schedule(this: RequestQueue): void {
   if (this.pending.length === 0 || this.throttleCheckTimeoutId !== null) return
@@ -41,6 +41,10 @@ function schedule(this: RequestQueue): void {
   this.throttleCheckTimeoutId = setTimeout(check, Math.max(this.throttledUntil - Date.now(), betweenChecksMs))
 }
 
+/** What the constructor asks a size for when it is given none. */
+const unsized = 511
+const smallest = 128
+
 function ensureAvailable(this: Encoder, length: number): void {
   const needed = this.offset + length
   if (needed <= this.buf.length) return
@@ -49,27 +53,40 @@ function ensureAvailable(this: Encoder, length: number): void {
   this.buf = larger
 }
 
-function writeUVarInt(this: Encoder, value: number): Encoder {
-  this.ensureAvailable(5)
-  let rest = value >>> 0
-  for (; rest > 0x7f; rest >>>= 7) this.buf[this.offset++] = (rest & 0x7f) | 0x80
-  this.buf[this.offset++] = rest
-  return this
-}
+type RecordEncoder = (record: KafkaRecord) => Encoded
+
+const patches: readonly ((require: NodeJS.Require) => void)[] = [
+  (require) => {
+    const { prototype }: { prototype: RequestQueue } = require('kafkajs/src/network/requestQueue')
+    if (typeof prototype.scheduleCheckPendingRequests === 'function')
+      prototype.scheduleCheckPendingRequests = schedule
+  },
+  (require) => {
+    const encoder: EncoderClass = require('kafkajs/src/protocol/encoder')
+    const { nextPowerOfTwo, prototype } = encoder
+    if (typeof prototype.ensureAvailable !== 'function' || nextPowerOfTwo(unsized) !== unsized + 1) return
+    encoder.nextPowerOfTwo = (value) => (value === unsized ? 0 : nextPowerOfTwo(value))
+    prototype.ensureAvailable = ensureAvailable
+  },
+  // Its requests are loaded when they are first sent, and find this one then.
+  (require) => {
+    const path = require.resolve('kafkajs/src/protocol/recordBatch/record/v0/index')
+    const encode: RecordEncoder = require(path)
+    const sample = { key: 'k', value: Buffer.from('v'), headers: { h: 'x' } }
+    if (!encodeRecord(sample)!.equals((encode(sample) as Encoded & { buffer: Buffer }).buffer)) return
+    require.cache[path]!.exports = (record: KafkaRecord) => {
+      const bytes = encodeRecord(record)
+      return bytes ? { buf: bytes, buffer: bytes } : encode(record)
+    }
+  },
+]
 
 export function patchKafkajs(): void {
   const require = createRequire(import.meta.url)
-  try {
-    const queue: { prototype: RequestQueue } = require('kafkajs/src/network/requestQueue')
-    if (typeof queue.prototype.scheduleCheckPendingRequests === 'function')
-      queue.prototype.scheduleCheckPendingRequests = schedule
-    const encoder: EncoderClass = require('kafkajs/src/protocol/encoder')
-    const { nextPowerOfTwo } = encoder
-    if (typeof encoder.prototype.ensureAvailable !== 'function' || nextPowerOfTwo?.(unsized) !== unsized + 1)
-      return
-    encoder.nextPowerOfTwo = (value) => (value === unsized ? 0 : nextPowerOfTwo(value))
-    Object.assign(encoder.prototype, { ensureAvailable, writeUVarInt })
-  } catch {
-    // Bundled, or another version: the faults cost time only.
-  }
+  for (const patch of patches)
+    try {
+      patch(require)
+    } catch {
+      // Bundled, or another version: the fault costs time only.
+    }
 }
