@@ -14,9 +14,10 @@ import { type Execution, inputLines, openExecution, type Site } from '../test/fa
 import { startKafka } from '../test/support/kafka-server.ts'
 import { measureLoad } from '../test/support/load-memory.ts'
 import { startBareLoop } from './bare-flow.ts'
+import { startBareRelay } from './bare-relay.ts'
 import { type Recorded, scriptOf } from './bare-script.ts'
 import { type LlmProcess, startLlmProcess } from './llm-process.ts'
-import { bareKafka, relayBench } from './relay.ts'
+import { relayBench } from './relay.ts'
 import { median, type Row } from './row.ts'
 
 const codec = createCodec(loadSchemas())
@@ -43,12 +44,18 @@ async function withMachines(bench: (machines: Machines) => Promise<Row[]>): Prom
 
 export const slowModelBench = () => withMachines(slowModel)
 export const instantModelBench = () => withMachines(instantModel)
-export const kafkaRelayBench = () =>
-  withMachines(({ site, bootstrap }) =>
-    relayBench({ name: 'kafka', connect: site.connect, count: 50_000, bare: bareKafka(bootstrap) }),
-  )
+export const kafkaRelayBench = () => withMachines(relay)
 
 export const kafkaLoadBench = () => withMachines(({ site }) => load(site))
+
+async function relay({ site: { connect }, bootstrap }: Machines): Promise<Row[]> {
+  const bare = startBareRelay(bootstrap)
+  try {
+    return await relayBench({ name: 'kafka', connect, count: 50_000, bare: bare.perform })
+  } finally {
+    await bare.stop()
+  }
+}
 
 /** The command `load`, from a file to topics. */
 async function load({ brokerUrl }: Site): Promise<Row[]> {

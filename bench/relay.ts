@@ -1,7 +1,6 @@
 // A relay of 1 KiB messages, decode -> handle -> encode -> publish -> ack: the runner on a real broker, against a bare loop of
 // the same client with the same codec. Both read what was published before they began, and end when all is stored.
 import { once } from 'node:events'
-import kafkajs from 'kafkajs'
 import { pino } from 'pino'
 import WebSocket from 'ws'
 import type { Broker } from '../src/broker/broker.ts'
@@ -11,17 +10,13 @@ import { run } from '../src/flow/run.ts'
 import { createOffline } from '../src/llm/offline.ts'
 import { type Codec, createCodec } from '../src/messages/codec.ts'
 import { loadSchemas } from '../src/messages/registry.ts'
-import { iri } from '../src/rdf/term.ts'
+import { blank, relayed, relayedPayload, scope } from './relay-message.ts'
 import { median, type Row } from './row.ts'
 
 const rounds = 3
-const scope = { workspace: 'default', flow: 'default' }
 const settings = { extractors: [], chunkSize: 2000, chunkOverlap: 100 }
 const text = 'The mill stands by the river. '.repeat(34).slice(0, 1000)
 const partitions = 12
-
-const entity = iri('urn:relayed')
-const relayedPayload = (context: string) => ({ entities: [{ entity, context, chunkId: '' }] })
 
 const relay = defineProcessor({
   name: 'relay',
@@ -34,7 +29,7 @@ const relay = defineProcessor({
 })
 
 /** Topics of their own, filled. */
-interface Pair {
+export interface Pair {
   readonly space: string
   readonly from: string
   readonly to: string
@@ -47,7 +42,7 @@ export interface RelayOptions {
   /** Messages of a round. */
   readonly count: number
   /** The bare loop: resolves to messages per second. */
-  readonly bare: (pair: Pair, count: number, codec: Codec) => Promise<number>
+  readonly bare: (pair: Pair, count: number) => Promise<number>
 }
 
 /** Rates of both, alternating, and the ratio of their medians. */
@@ -56,7 +51,7 @@ export async function relayBench({ name, connect, count, bare }: RelayOptions): 
   const broker = await connect()
   const rates = { ours: [] as number[], bare: [] as number[] }
   for (let round = 0; round < rounds; round++) {
-    rates.bare.push(await bare(await fill(broker, codec, `bare${round}`, count), count, codec))
+    rates.bare.push(await bare(await fill(broker, codec, `bare${round}`, count), count))
     const mine = await connect()
     rates.ours.push(await ours(mine, await fill(broker, codec, `ours${round}`, count), count))
     await mine.close()
@@ -85,17 +80,6 @@ async function fill(broker: Broker, codec: Codec, space: string, count: number):
   return { space, from, to }
 }
 
-const blank = {
-  source: 'bench',
-  time: Date.UTC(2026, 0, 1),
-  ...scope,
-  collection: 'default',
-  causationId: '',
-  replyTo: null,
-  deadline: null,
-  traceparent: null,
-}
-
 async function ours(broker: Broker, { space, to }: Pair, count: number): Promise<number> {
   const done = Promise.withResolvers<void>()
   let [begun, stored] = [0, 0]
@@ -120,63 +104,6 @@ async function ours(broker: Broker, { space, to }: Pair, count: number): Promise
   return rate
 }
 
-/** A message of the input topic as one for the output topic. */
-function relayed(codec: Codec, to: string, value: Uint8Array, headers: Readonly<Record<string, string>>) {
-  const { payload, ...cause } = codec.decode(value, headers) as {
-    payload: { text: string }
-  } & typeof blank & {
-      id: string
-      correlationId: string
-      documentId: string
-      chunkId: string
-    }
-  const header = { ...cause, source: 'relay', time: Date.now(), causationId: cause.id }
-  const typed = { type: 'EntityContexts', payload: relayedPayload(payload.text) } as const
-  return codec.encode(header, typed, {
-    topic: to,
-    key: cause.chunkId,
-    salt: cause.id,
-    id: (digest) => digest,
-  })
-}
-
-/** What comes of one partition in one batch must fit one request. */
-const fetching = { maxWaitTimeInMs: 300, maxBytesPerPartition: 512 * 1024 }
-
-/** kafkajs: each batch is decoded, encoded, sent as one request and committed. */
-export function bareKafka(brokers: readonly string[]): RelayOptions['bare'] {
-  return async ({ space, from, to }, count, codec) => {
-    const kafka = new kafkajs.Kafka({ brokers: [...brokers], logLevel: kafkajs.logLevel.NOTHING })
-    const producer = kafka.producer({ createPartitioner: kafkajs.Partitioners.DefaultPartitioner })
-    const consumer = kafka.consumer({ groupId: `${space}.bare`, ...fetching })
-    await Promise.all([producer.connect(), consumer.connect()])
-    await consumer.subscribe({ topics: [from], fromBeginning: true })
-    const done = Promise.withResolvers<void>()
-    let [begun, settled] = [0, 0]
-    await consumer.run({
-      partitionsConsumedConcurrently: 4,
-      async eachBatch({ batch, commitOffsetsIfNecessary }) {
-        begun ||= performance.now()
-        const messages = batch.messages.map(({ value, headers }) => {
-          const texts = Object.fromEntries(
-            Object.entries(headers ?? {}).map(([name, text]) => [name, String(text)]),
-          )
-          const { key, value: bytes, headers: own } = relayed(codec, to, value!, texts)
-          return { key, value: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), headers: own }
-        })
-        await producer.send({ topic: to, messages, acks: -1 })
-        await commitOffsetsIfNecessary()
-        settled += messages.length
-        if (settled >= count) done.resolve()
-      },
-    })
-    await done.promise
-    const rate = count / ((performance.now() - begun) / 1000)
-    await Promise.all([producer.disconnect(), consumer.disconnect()])
-    return rate
-  }
-}
-
 /** As our client: what is in the frames was not worth compressing. */
 const plain = { perMessageDeflate: false }
 
@@ -189,7 +116,8 @@ interface Frame {
 
 /** Pulsar by WebSocket: as the server pushes a message it is decoded, encoded and sent; the answer acks it. */
 export function barePulsar(url: string): RelayOptions['bare'] {
-  return async ({ space, from, to }, count, codec) => {
+  const codec = createCodec(loadSchemas())
+  return async ({ space, from, to }, count) => {
     const path = (topic: string) => `persistent/public/default/${topic}`
     const producer = new WebSocket(`${url}/ws/v2/producer/${path(to)}`, plain)
     await once(producer, 'open')
