@@ -3,9 +3,11 @@
 //   each a thousand turns a second and prints a warning. This one is set only when requests wait.
 // - Whatever it encodes begins with 512 zeroed bytes of its own. Now it begins with nothing, and takes what it needs from
 //   Node's pool; nothing behind the end of what was written is ever read.
-// - Each header of a record is encoded so, by way of some ten small objects. Ordinary records are written in one go instead.
+// - Each header of a record is encoded so, by way of some ten small objects, and each one read copies all before it.
+//   Ordinary records are written, and all are read, in one go instead.
 import { createRequire } from 'node:module'
-import { encodeRecord, type KafkaRecord } from './kafka-record.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { decodeRecord, encodeRecord, type KafkaRecord } from './kafka-record.ts'
 
 interface RequestQueue {
   throttledUntil: number
@@ -17,10 +19,12 @@ interface RequestQueue {
 
 /** What of an encoder others look at. */
 interface Encoded {
-  buf: Buffer
+  readonly buf: Buffer
+  readonly buffer: Buffer
 }
 
-interface Encoder extends Encoded {
+interface Encoder {
+  buf: Buffer
   offset: number
   ensureAvailable(length: number): void
 }
@@ -54,6 +58,11 @@ function ensureAvailable(this: Encoder, length: number): void {
 }
 
 type RecordEncoder = (record: KafkaRecord) => Encoded
+type RecordDecoder = typeof decodeRecord
+
+/** By these it is seen whether kafkajs still does the same. */
+const sample = { key: 'k', value: Buffer.from('v'), headers: { one: 'x', two: 'y' } }
+const batch = { firstOffset: '7', firstTimestamp: '1', maxTimestamp: '2', magicByte: 2, timestampType: 0 }
 
 const patches: readonly ((require: NodeJS.Require) => void)[] = [
   (require) => {
@@ -68,16 +77,22 @@ const patches: readonly ((require: NodeJS.Require) => void)[] = [
     encoder.nextPowerOfTwo = (value) => (value === unsized ? 0 : nextPowerOfTwo(value))
     prototype.ensureAvailable = ensureAvailable
   },
-  // Its requests are loaded when they are first sent, and find this one then.
+  // Its requests are loaded when they are first sent, and find these then.
   (require) => {
     const path = require.resolve('kafkajs/src/protocol/recordBatch/record/v0/index')
     const encode: RecordEncoder = require(path)
-    const sample = { key: 'k', value: Buffer.from('v'), headers: { h: 'x' } }
-    if (!encodeRecord(sample)!.equals((encode(sample) as Encoded & { buffer: Buffer }).buffer)) return
-    require.cache[path]!.exports = (record: KafkaRecord) => {
+    const written = encodeRecord(sample)!
+    if (!written.equals(encode(sample).buffer)) return
+    require.cache[path]!.exports = (record: KafkaRecord): Encoded => {
       const bytes = encodeRecord(record)
       return bytes ? { buf: bytes, buffer: bytes } : encode(record)
     }
+    const decoderPath = require.resolve('kafkajs/src/protocol/recordBatch/record/v0/decoder')
+    const decode: RecordDecoder = require(decoderPath)
+    const Decoder = require('kafkajs/src/protocol/decoder')
+    const read = () => new Decoder(written.subarray(1))
+    if (isDeepStrictEqual(decodeRecord(read(), batch), decode(read(), batch)))
+      require.cache[decoderPath]!.exports = decodeRecord
   },
 ]
 

@@ -1,5 +1,5 @@
-// A record as Kafka has it on the wire (record batch of version 2), written in one go: kafkajs makes an object of its own for
-// each header. Source: https://kafka.apache.org/documentation/#record
+// A record as Kafka has it on the wire (record batch of version 2), written and read in one go: kafkajs encodes each header
+// for itself, and copies all headers read so far for each further one. Source: https://kafka.apache.org/documentation/#record
 
 /** What kafkajs hands to its encoder of records. */
 export interface KafkaRecord {
@@ -94,3 +94,89 @@ function writeVarint(bytes: Buffer, start: number, value: number): number {
 }
 
 const zigzag = (value: number) => ((value << 1) ^ (value >> 31)) >>> 0
+
+/** What kafkajs hands to its decoder of records: the record's bytes, behind their length. */
+export interface RecordBytes {
+  readonly buffer: Buffer
+}
+
+export interface BatchContext {
+  readonly firstOffset?: string
+  readonly firstTimestamp?: string
+  readonly maxTimestamp?: string
+  readonly magicByte?: number
+  readonly isControlBatch?: boolean
+  /** 1: the broker's, the same for the whole batch. */
+  readonly timestampType?: number
+}
+
+type HeaderValue = Buffer | null
+
+/** The record in the form of kafkajs: offset and time as decimal digits, texts of headers as bytes. */
+export function decodeRecord({ buffer }: RecordBytes, batchContext: BatchContext = {}) {
+  const { firstOffset, firstTimestamp, maxTimestamp, magicByte, isControlBatch = false } = batchContext
+  const cursor = { buffer, at: 1 }
+  const attributes = buffer.readInt8(0)
+  const timestampDelta = readVarint(cursor)
+  const offsetDelta = readVarint(cursor)
+  const isBrokerTime = batchContext.timestampType === 1 && maxTimestamp
+  return {
+    magicByte,
+    attributes,
+    timestamp: isBrokerTime ? maxTimestamp : String(Number(firstTimestamp) + timestampDelta),
+    offset: String(Number(firstOffset) + offsetDelta),
+    key: readBytes(cursor),
+    value: readBytes(cursor),
+    headers: readHeaders(cursor),
+    isControlRecord: isControlBatch,
+    batchContext,
+  }
+}
+
+interface Cursor {
+  readonly buffer: Buffer
+  at: number
+}
+
+function readHeaders(cursor: Cursor): Record<string, HeaderValue | HeaderValue[]> {
+  const headers: Record<string, HeaderValue | HeaderValue[]> = {}
+  for (let left = readVarint(cursor); left > 0; left--) {
+    const name = readName(cursor)
+    const value = readBytes(cursor)
+    const before = Object.hasOwn(headers, name) ? headers[name] : undefined
+    const all = before === undefined ? value : Array.isArray(before) ? [...before, value] : [before, value]
+    // A name like __proto__ becomes a key, too.
+    if (name in Object.prototype) Object.defineProperty(headers, name, { ...plain, value: all })
+    else headers[name] = all
+  }
+  return headers
+}
+
+const plain = { configurable: true, enumerable: true, writable: true }
+
+function readName(cursor: Cursor): string {
+  const length = readVarint(cursor)
+  if (length < 0) return 'null'
+  cursor.at += length
+  return cursor.buffer.toString('utf8', cursor.at - length, cursor.at)
+}
+
+function readBytes(cursor: Cursor): HeaderValue {
+  const length = readVarint(cursor)
+  if (length < 0) return null
+  cursor.at += length
+  return cursor.buffer.subarray(cursor.at - length, cursor.at)
+}
+
+/** Of up to 53 bits: offsets and times within a batch are far less apart. */
+function readVarint(cursor: Cursor): number {
+  let [value, scale] = [0, 1]
+  for (;;) {
+    const byte = cursor.buffer[cursor.at++]
+    if (byte === undefined) throw new RangeError('the record ends within a length')
+    value += (byte & 0x7f) * scale
+    if (byte < 0x80) break
+    scale *= 128
+  }
+  return value % 2 === 0 ? value / 2 : -(value + 1) / 2
+}

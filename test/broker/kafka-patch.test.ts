@@ -1,0 +1,21 @@
+import { createRequire } from 'node:module'
+import { expect, test } from 'vitest'
+import { patchKafkajs } from '../../src/broker/kafka-patch.ts'
+import { decodeRecord } from '../../src/broker/kafka-record.ts'
+
+const require = createRequire(import.meta.url)
+
+test('this kafkajs is laid out as the patches expect, and all of them take', () => {
+  const RequestQueue = require('kafkajs/src/network/requestQueue')
+  const Encoder = require('kafkajs/src/protocol/encoder')
+  const before = RequestQueue.prototype.scheduleCheckPendingRequests
+  expect(new Encoder().buf.length).toBe(512)
+  patchKafkajs()
+  expect(RequestQueue.prototype.scheduleCheckPendingRequests).not.toBe(before)
+  expect(new Encoder().buf.length).toBe(0)
+  expect(new Encoder().writeString('mill').buffer).toEqual(Buffer.from('\0\u0004mill'))
+  const encode = require('kafkajs/src/protocol/recordBatch/record/v0')
+  expect(Object.keys(encode({ key: 'k', value: Buffer.from('v') }))).toEqual(['buf', 'buffer'])
+  expect(encode({ key: null, value: null })).toBeInstanceOf(Encoder)
+  expect(require('kafkajs/src/protocol/recordBatch/record/v0/decoder')).toBe(decodeRecord)
+})
