@@ -149,15 +149,6 @@ async function instantModel({ site, llm, bootstrap: brokers }: Machines): Promis
     const replayed = await Promise.all(
       topics.filter(marksSpan).map((topic) => entriesOf(execution.broker, topic)),
     )
-    console.error(
-      round,
-      ours,
-      bareCpu,
-      chunks / spanOf(replayed.flat()),
-      topics.length,
-      recorded.length,
-      script.expected,
-    )
     if (round === 0) continue
     seen.ours.push(ours)
     seen.bare.push({ rate: chunks / spanOf(replayed.flat()), cpu: bareCpu })
