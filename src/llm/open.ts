@@ -5,6 +5,7 @@ import type { Llm } from './llm.ts'
 import { createOffline } from './offline.ts'
 import { createOllama, onlyOllamaModel } from './ollama.ts'
 import { createOpenAi, onlyModel } from './openai.ts'
+import { threaded } from './threaded.ts'
 
 /** One thread for all flows of the process, started by the first call. */
 const offline = createOffline()
@@ -44,16 +45,18 @@ async function openModel(config: Config, fallback: 'offline' | undefined, signal
           'llm_not_configured',
           'OPENAI_API_KEY is not set, nor OPENAI_BASE_URL for a server of your own.',
         )
-      return createOpenAi({ ...server, model: config.options.model ?? (await onlyModel(server, signal)) })
+      const options = { ...server, model: config.options.model ?? (await onlyModel(server, signal)) }
+      return threaded(createOpenAi(options), { provider, ...options })
     }
     case 'ollama': {
       const { ollamaHost: host = '' } = config.servers
-      return createOllama({
+      const options = {
         host,
         model: config.options.model ?? (await onlyOllamaModel(host, signal)),
         timeoutMs: config.options['llm-timeout'] * 1000,
         numCtx: config.options['num-ctx'],
-      })
+      }
+      return threaded(createOllama(options), { provider, ...options })
     }
     default:
       return provider satisfies never

@@ -3,6 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import type { CompletionEvent, CompletionRequest, Llm } from '../../src/llm/llm.ts'
 import { createOllama } from '../../src/llm/ollama.ts'
 import { createOpenAi } from '../../src/llm/openai.ts'
+import { threaded } from '../../src/llm/threaded.ts'
 import type { Reply } from '../support/llm-script.ts'
 import { startLlmServer } from '../support/llm-server.ts'
 import { line, startOllamaServer } from '../support/ollama-server.ts'
@@ -27,21 +28,25 @@ interface Bench {
 
 const timeoutMs = 200
 
-async function openaiBench(behaviour: Behaviour): Promise<Bench> {
-  const server = await startLlmServer(
-    behaviour.does === 'have'
-      ? { models: behaviour.models }
-      : {
-          rules: [{ reply: openaiReply(behaviour) }],
-        },
-  )
-  return {
-    llm: createOpenAi({ baseUrl: server.url, model: 'test-model', timeoutMs }),
-    calls: () => server.counts.calls,
-    cancelled: () => server.until(({ cancelled }) => cancelled === 1),
-    close: () => server.close(),
+const openaiBench =
+  (inThread: boolean) =>
+  async (behaviour: Behaviour): Promise<Bench> => {
+    const server = await startLlmServer(
+      behaviour.does === 'have'
+        ? { models: behaviour.models }
+        : {
+            rules: [{ reply: openaiReply(behaviour) }],
+          },
+    )
+    const options = { baseUrl: server.url, model: 'test-model', timeoutMs }
+    const llm = createOpenAi(options)
+    return {
+      llm: inThread ? threaded(llm, { provider: 'openai', ...options }) : llm,
+      calls: () => server.counts.calls,
+      cancelled: () => server.until(({ cancelled }) => cancelled === 1),
+      close: () => server.close(),
+    }
   }
-}
 
 function openaiReply(behaviour: Exclude<Behaviour, { does: 'have' }>): Reply {
   switch (behaviour.does) {
@@ -54,7 +59,7 @@ function openaiReply(behaviour: Exclude<Behaviour, { does: 'have' }>): Reply {
   }
 }
 
-const ollamaBench = (api: 'chat' | 'generate') => async (behaviour: Behaviour) => {
+const ollamaBench = (api: 'chat' | 'generate', inThread: boolean) => async (behaviour: Behaviour) => {
   const say = (text: string) =>
     line(api === 'chat' ? { message: { content: text }, done: false } : { response: text, done: false })
   const server = await startOllamaServer(
@@ -69,8 +74,10 @@ const ollamaBench = (api: 'chat' | 'generate') => async (behaviour: Behaviour) =
             },
           },
   )
+  const options = { host: server.host, model: 'test-model', timeoutMs, api }
+  const llm = createOllama(options)
   return {
-    llm: createOllama({ host: server.host, model: 'test-model', timeoutMs, api }),
+    llm: inThread ? threaded(llm, { provider: 'ollama', ...options }) : llm,
     calls: () => server.requests.filter(({ path }) => path === `/api/${api}`).length,
     cancelled: () => server.untilCancelled(1),
     close: () => server.close(),
@@ -92,9 +99,11 @@ const never = new AbortController().signal
 const question: CompletionRequest = { messages: [{ role: 'user', content: 'What is a mill?' }] }
 
 describe.each([
-  ['an OpenAI-compatible server', openaiBench],
-  ['/api/chat of Ollama', ollamaBench('chat')],
-  ['/api/generate of Ollama', ollamaBench('generate')],
+  ['an OpenAI-compatible server', openaiBench(false)],
+  ['an OpenAI-compatible server, called in the thread', openaiBench(true)],
+  ['/api/chat of Ollama', ollamaBench('chat', false)],
+  ['/api/chat of Ollama, called in the thread', ollamaBench('chat', true)],
+  ['/api/generate of Ollama', ollamaBench('generate', false)],
 ])('a model behind %s', (_, open) => {
   let bench: Bench
   afterEach(() => bench.close())
