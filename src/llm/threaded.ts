@@ -9,6 +9,8 @@ import { errorOf, type ModelSpec, mostOnTheWay, type Order, type Report } from '
 const tellingStep = mostOnTheWay / 4
 
 export interface ModelThread {
+  /** Starts the thread where it does not run yet; the first call would, too. */
+  start(): void
   stream(spec: ModelSpec, request: CompletionRequest, signal: AbortSignal): AsyncIterable<CompletionEvent>
 }
 
@@ -23,25 +25,25 @@ interface Call {
 const file = `./model-thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`
 
 /**
- * The thread starts with the first call, and keeps the process alive only while a call is in work. Should it break down, the
- * calls in work fail with `unexpected`, and the next one starts another.
+ * The thread keeps the process alive only while a call is in work. Should it break down, the calls in work fail with
+ * `unexpected`, and the next one starts another.
  */
 export function createModelThread(program = new URL(file, import.meta.url)): ModelThread {
   const calls = new Map<number, Call>()
   let worker: Worker | undefined
   let last = 0
 
-  function start(): Worker {
+  function begin(): Worker {
     const started = new Worker(program, {
       // Flags of the process hold here too, such as those for proxies and certificates; but this runs a file.
       execArgv: process.execArgv.filter((flag) => !flag.startsWith('--input-type')),
       // What a call leaves behind dies young; more room for it is only more memory.
       resourceLimits: { maxYoungGenerationSizeMb: 24 },
     })
-    started.unref()
     started.on('message', hear)
     started.on('error', (cause) => breakDown(started, cause))
     started.on('exit', (code) => breakDown(started, new Error(`it ended with ${code}`)))
+    started.unref() // after the listeners: each would hold the process
     return started
   }
 
@@ -74,7 +76,7 @@ export function createModelThread(program = new URL(file, import.meta.url)): Mod
     const id = ++last
     const call: Call = { events: [], over: false, failure: undefined, wake() {} }
     const stop = () => call.wake()
-    worker ??= start()
+    worker ??= begin()
     const own = worker
     const tell = (order: Order) => own.postMessage(order)
     calls.set(id, call)
@@ -110,12 +112,18 @@ export function createModelThread(program = new URL(file, import.meta.url)): Mod
     }
   }
 
-  return { stream }
+  return {
+    start() {
+      worker ??= begin()
+    },
+    stream,
+  }
 }
 
 const shared = createModelThread()
 
-/** The model `llm`, with every call made in the thread, by `spec`, which says the same model as data. */
+/** The model `llm`, with every call made in the thread, by `spec`, which says the same model as data. The thread is started. */
 export function threaded(llm: Llm, spec: ModelSpec, thread = shared): Llm {
+  thread.start()
   return { ...llm, stream: (request, signal) => thread.stream(spec, request, signal) }
 }
