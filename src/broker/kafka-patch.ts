@@ -7,7 +7,13 @@
 //   Ordinary records are written, and all are read, in one go instead.
 import { createRequire } from 'node:module'
 import { isDeepStrictEqual } from 'node:util'
-import { decodeRecord, encodeRecord, type KafkaRecord } from './kafka-record.ts'
+import {
+  type BatchContext,
+  decodeRecord,
+  encodeRecord,
+  type KafkaRecord,
+  type RecordBytes,
+} from './kafka-record.ts'
 
 interface RequestQueue {
   throttledUntil: number
@@ -92,7 +98,13 @@ const patches: readonly ((require: NodeJS.Require) => void)[] = [
     const Decoder = require('kafkajs/src/protocol/decoder')
     const read = () => new Decoder(written.subarray(1))
     if (isDeepStrictEqual(decodeRecord(read(), batch), decode(read(), batch)))
-      require.cache[decoderPath]!.exports = decodeRecord
+      require.cache[decoderPath]!.exports = (decoder: RecordBytes, context: BatchContext) => {
+        try {
+          return decodeRecord(decoder, context)
+        } catch {
+          return decode(decoder, context)
+        }
+      }
   },
 ]
 

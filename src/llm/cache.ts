@@ -110,6 +110,8 @@ export function openCache(options: CacheOptions): ReplyCache {
     },
     async close() {
       await tidying
+      // What was written while it ran counts as well.
+      if (written > maxBytes / 16) await tolerant(tidy)
     },
   }
 }

@@ -48,7 +48,12 @@ async function perform(
     }
     say({ id, over: true })
   } catch (thrown) {
-    say({ id, error: dataOf(thrown) })
+    const error = dataOf(thrown)
+    try {
+      say({ id, error })
+    } catch {
+      say({ id, error: { ...error, details: {} } }) // they hold what can't be sent to another thread
+    }
   }
 }
 

@@ -12,7 +12,6 @@ export interface ContentPattern {
 }
 
 const opening = /"content"\s*:\s*"/g
-const probe = 'graphmill'
 /** What JSON writes otherwise than it is, or not at all. */
 const special = /["\\\u0000-\u001f]/
 
@@ -21,12 +20,13 @@ export function patternOf(data: string, chunk: Fields): ContentPattern | undefin
   const content = contentOf(chunk)
   if (content === undefined) return undefined
   const literal = JSON.stringify(content).slice(1)
+  const [other, otherLiteral] = [`${content}.`, JSON.stringify(`${content}.`).slice(1, -1)]
   for (const { 0: key, index } of data.matchAll(opening)) {
     const start = index + key.length
     if (!data.startsWith(literal, start)) continue
     const [head, tail] = [data.slice(0, start), data.slice(start + literal.length - 1)]
     // Other fields may have that name: it is this one if what is read changes with it.
-    if (contentOf(JSON.parse(head + probe + tail)) === probe) return { head, tail, chunk }
+    if (contentOf(JSON.parse(head + otherLiteral + tail)) === other) return { head, tail, chunk }
   }
   return undefined
 }

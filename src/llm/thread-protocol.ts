@@ -28,7 +28,6 @@ export type Report = { readonly id: number } & (
 /** Characters of a call that may be on their way before the first of them are taken. */
 export const mostOnTheWay = 1024 * 1024
 
-/** A coded error without its cause, which the stack tells. */
 export interface ErrorData {
   readonly code: ErrorCode
   readonly message: string
@@ -36,16 +35,44 @@ export interface ErrorData {
   readonly circuit: string | undefined
   readonly details: Readonly<Record<string, unknown>>
   readonly stack: string | undefined
+  readonly cause: CauseData | undefined
 }
+
+/** What led to an error, as plain errors; their `code` is such as ECONNREFUSED, or a number. */
+interface CauseData {
+  readonly name: string
+  readonly message: string
+  readonly stack: string | undefined
+  readonly code: string | number | undefined
+  readonly cause: CauseData | undefined
+}
+
+/** Of a chain of causes so many are kept. */
+const mostCauses = 5
 
 export function dataOf(thrown: unknown): ErrorData {
-  const { code, message, retryAfterMs, circuit, details, stack } = coded(thrown)
-  return { code, message, retryAfterMs, circuit, details, stack }
+  const { code, message, retryAfterMs, circuit, details, stack, cause } = coded(thrown)
+  return { code, message, retryAfterMs, circuit, details, stack, cause: causeData(cause, mostCauses) }
 }
 
-export function errorOf({ code, message, retryAfterMs, circuit, details, stack }: ErrorData): GraphmillError {
+function causeData(cause: unknown, left: number): CauseData | undefined {
+  if (!(cause instanceof Error) || left === 0) return undefined
+  const { name, message, stack } = cause
+  const { code } = cause as { readonly code?: unknown }
+  const plain = typeof code === 'string' || typeof code === 'number' ? code : undefined
+  return { name, message, stack, code: plain, cause: causeData(cause.cause, left - 1) }
+}
+
+function causeOf({ name, message, stack, code, cause }: CauseData): Error {
+  const error = new Error(message, cause && { cause: causeOf(cause) })
+  return Object.assign(error, { name, ...(stack && { stack }), ...(code !== undefined && { code }) })
+}
+
+export function errorOf(data: ErrorData): GraphmillError {
+  const { code, message, retryAfterMs, circuit, details, stack, cause } = data
   const options = {
     details,
+    ...(cause && { cause: causeOf(cause) }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
     ...(circuit !== undefined && { circuit }),
   }

@@ -1,8 +1,9 @@
 // Models whose calls are made in a thread of their own, one for all of a process. What is asked of a model besides, such as
 // whether it is ready, is asked here.
 import { Worker } from 'node:worker_threads'
-import { GraphmillError } from '../errors.ts'
+import type { GraphmillError } from '../errors.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from './llm.ts'
+import { providerError } from './provider-error.ts'
 import { errorOf, type ModelSpec, mostOnTheWay, type Order, type Report } from './thread-protocol.ts'
 
 /** The thread is told of what was taken in pieces of so many characters. */
@@ -11,10 +12,19 @@ const tellingStep = mostOnTheWay / 4
 export interface ModelThread {
   /** Starts the thread where it does not run yet; the first call would, too. */
   start(): void
-  stream(spec: ModelSpec, request: CompletionRequest, signal: AbortSignal): AsyncIterable<CompletionEvent>
+  stream(call: ModelCall, signal: AbortSignal): AsyncIterable<CompletionEvent>
+}
+
+export interface ModelCall {
+  readonly spec: ModelSpec
+  readonly request: CompletionRequest
+  /** Of the model. */
+  readonly circuit: string
 }
 
 interface Call {
+  readonly thread: Thread
+  readonly circuit: string
   readonly events: CompletionEvent[]
   over: boolean
   failure: GraphmillError | undefined
@@ -22,28 +32,35 @@ interface Call {
   wake: () => void
 }
 
+interface Thread {
+  readonly worker: Worker
+  /** Calls in work. */
+  calls: number
+}
+
 const file = `./model-thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`
 
 /**
- * The thread keeps the process alive only while a call is in work. Should it break down, the calls in work fail with
- * `unexpected`, and the next one starts another.
+ * The thread keeps the process alive only while a call is read. Should it break down, the calls in work fail with
+ * `llm_unavailable`, as if their server had gone, and the next one starts another.
  */
 export function createModelThread(program = new URL(file, import.meta.url)): ModelThread {
   const calls = new Map<number, Call>()
-  let worker: Worker | undefined
+  let thread: Thread | undefined
   let last = 0
 
-  function begin(): Worker {
-    const started = new Worker(program, {
-      // Flags of the process hold here too, such as those for proxies and certificates; but this runs a file.
-      execArgv: process.execArgv.filter((flag) => !flag.startsWith('--input-type')),
+  function begin(): Thread {
+    const worker = new Worker(program, {
+      // Flags of the process hold here too, such as those for proxies; but one of them is not for a file.
+      ...(process.execArgv.some((flag) => flag.startsWith('--input-type')) && { execArgv: [] }),
       // What a call leaves behind dies young; more room for it is only more memory.
       resourceLimits: { maxYoungGenerationSizeMb: 24 },
     })
-    started.on('message', hear)
-    started.on('error', (cause) => breakDown(started, cause))
-    started.on('exit', (code) => breakDown(started, new Error(`it ended with ${code}`)))
-    started.unref() // after the listeners: each would hold the process
+    const started = { worker, calls: 0 }
+    worker.on('message', hear)
+    worker.on('error', (cause) => breakDown(started, cause))
+    worker.on('exit', (code) => breakDown(started, new Error(`it ended with ${code}`)))
+    worker.unref() // after the listeners: each would hold the process
     return started
   }
 
@@ -56,31 +73,32 @@ export function createModelThread(program = new URL(file, import.meta.url)): Mod
     call.wake()
   }
 
-  function breakDown(broken: Worker, cause: Error): void {
-    if (worker !== broken) return
-    worker = undefined
+  function breakDown(broken: Thread, cause: Error): void {
+    if (thread !== broken) return
+    thread = undefined
     for (const call of calls.values()) {
+      if (call.over || call.thread !== broken) continue
       const text = `The thread that calls models broke down: ${cause.message}.`
-      call.failure ??= call.over ? undefined : new GraphmillError('unexpected', text, { cause })
+      call.failure = providerError('llm_unavailable', text, { cause, circuit: call.circuit })
       call.over = true
       call.wake()
     }
   }
 
   async function* stream(
-    spec: ModelSpec,
-    request: CompletionRequest,
+    { spec, request, circuit }: ModelCall,
     signal: AbortSignal,
   ): AsyncGenerator<CompletionEvent> {
     signal.throwIfAborted()
     const id = ++last
-    const call: Call = { events: [], over: false, failure: undefined, wake() {} }
+    thread ??= begin()
+    const own = thread
+    const call: Call = { thread: own, circuit, events: [], over: false, failure: undefined, wake() {} }
     const stop = () => call.wake()
-    worker ??= begin()
-    const own = worker
-    const tell = (order: Order) => own.postMessage(order)
+    const tell = (order: Order) => own.worker.postMessage(order)
     calls.set(id, call)
-    own.ref()
+    own.calls++
+    own.worker.ref()
     signal.addEventListener('abort', stop, { once: true })
     let taken = 0
     try {
@@ -108,13 +126,13 @@ export function createModelThread(program = new URL(file, import.meta.url)): Mod
       signal.removeEventListener('abort', stop)
       calls.delete(id)
       if (!call.over) tell({ id, abort: true })
-      if (calls.size === 0) own.unref()
+      if (--own.calls === 0) own.worker.unref()
     }
   }
 
   return {
     start() {
-      worker ??= begin()
+      thread ??= begin()
     },
     stream,
   }
@@ -125,5 +143,6 @@ const shared = createModelThread()
 /** The model `llm`, with every call made in the thread, by `spec`, which says the same model as data. The thread is started. */
 export function threaded(llm: Llm, spec: ModelSpec, thread = shared): Llm {
   thread.start()
-  return { ...llm, stream: (request, signal) => thread.stream(spec, request, signal) }
+  const { circuit } = llm
+  return { ...llm, stream: (request, signal) => thread.stream({ spec, request, circuit }, signal) }
 }

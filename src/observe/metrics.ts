@@ -131,7 +131,7 @@ export function createMetrics({
     collect() {
       this.reset()
       for (const { processor, topic, inFlight } of consumers.inFlight())
-        this.set({ processor, consumer: topic }, inFlight)
+        this.inc({ processor, consumer: topic }, inFlight)
     },
   })
   // One look at the broker serves a scrape; what is not known is not shown.

@@ -1,8 +1,13 @@
 // Calls in the thread are what calls here are: their failures, their limits, and what becomes of them when the thread ends.
+import { execFile } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtemp, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import type { GraphmillError } from '../../src/errors.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../../src/llm/llm.ts'
@@ -15,6 +20,12 @@ import { startLlmServer } from '../support/llm-server.ts'
 const never = new AbortController().signal
 const question: CompletionRequest = { messages: [{ role: 'user', content: 'What is a mill?' }] }
 const optionsOf = (baseUrl: string) => ({ baseUrl, apiKey: 'sk-1234', model: 'test-model', timeoutMs: 200 })
+
+/** Name, message and code of an error and of all that led to it. */
+const causes = (error: unknown): unknown[] =>
+  error instanceof Error
+    ? [error.name, error.message, (error as { code?: string }).code, ...causes(error.cause)]
+    : []
 
 async function outcome(llm: Llm) {
   const events: CompletionEvent[] = []
@@ -62,6 +73,7 @@ describe('a call in the thread', () => {
     const there = await outcome(threaded(createOpenAi(options), { provider: 'openai', ...options }))
     expect(there.events).toEqual(here.events)
     expect(there.error).toBeInstanceOf(ProviderError)
+    expect(causes(there.error)).toEqual(causes(here.error))
     for (const field of [
       'code',
       'category',
@@ -105,6 +117,30 @@ describe('a call in the thread', () => {
     server.closeAllConnections()
   })
 
+  it('is made whatever flags Node was started with', async () => {
+    await using server = await startLlmServer({ rules: [{ reply: 'yes' }] })
+    const { href } = new URL('../../src/llm/threaded.ts', import.meta.url)
+    const program = `
+      import { threaded } from ${JSON.stringify(href)}
+      const spec = { provider: 'openai', baseUrl: ${JSON.stringify(server.url)}, model: 'test-model' }
+      const llm = threaded({ circuit: 'llm' }, spec)
+      const events = llm.stream({ messages: [{ role: 'user', content: 'x' }] }, new AbortController().signal)
+      for await (const event of events) if (event.type === 'delta') console.log(event.text)`
+    for (const flags of [['--max-old-space-size=512', '--use-openssl-ca'], []]) {
+      const args = [...flags, '--disable-warning=ExperimentalWarning', '--input-type=module', '-e', program]
+      const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 20_000 })
+      expect(stdout).toBe('yes\n')
+    }
+    const file = join(await mkdtemp(join(tmpdir(), 'graphmill-flags-')), 'program.mjs')
+    await writeFile(file, program)
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      ['--max-old-space-size=512', '--use-openssl-ca', '--disable-warning=ExperimentalWarning', file],
+      { timeout: 20_000 },
+    )
+    expect(stdout).toBe('yes\n')
+  })
+
   it('says so where its address is none', async () => {
     const options = optionsOf('http://127.0.0.1:1/v1')
     const llm = threaded(createOpenAi(options), { provider: 'openai', ...options, baseUrl: 'nowhere' })
@@ -131,9 +167,12 @@ describe('a call in the thread', () => {
     const [first] = await texts(ask('end'))
     const waiting = texts(ask('wait'))
     const breaking = texts(ask('break'))
-    const failure = { code: 'unexpected', message: expect.stringContaining('ended with 3') }
-    await expect(waiting).rejects.toMatchObject(failure)
-    await expect(breaking).rejects.toMatchObject(failure)
+    const failure = {
+      code: 'llm_unavailable',
+      circuit: llm.circuit,
+      message: expect.stringContaining('ended with 3'),
+    }
+    await Promise.all([waiting, breaking].map((each) => expect(each).rejects.toMatchObject(failure)))
     const [second] = await texts(ask('end'))
     expect(Number(second)).toBeGreaterThan(Number(first))
   })
