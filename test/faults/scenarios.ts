@@ -67,7 +67,9 @@ async function killAtWork(
 ): Promise<void> {
   kill(process.pid, 'SIGSTOP')
   let input = await execution.inputOf(victim)
-  while (input.published - input.settled < 20) {
+  const backlog = () => input.published - input.settled
+  // More than it can do until the signal reaches it; where so much does not come, what came.
+  for (let looks = 0; backlog() < 150 && (backlog() < 20 || looks < 200); looks++) {
     await delay(50)
     input = await execution.inputOf(victim)
   }
