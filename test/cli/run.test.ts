@@ -190,7 +190,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
       })
     await expect.poll(async () => shownIn(await scrape()), { timeout: 30_000 }).toEqual(told)
 
-    const text = await scrape()
+    let text = ''
     const ofModel = (direction: string) => `{model="test-model",direction="${direction}"}`
     const sampleOf = (series: string) =>
       Number(
@@ -200,6 +200,12 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
           ?.split(' ')
           .at(-1),
       )
+    // The first items of a reply are counted before its tokens are, and one of the two replies is empty.
+    const written = async () => {
+      text = await scrape()
+      return sampleOf(`tg_metering_tokens_total${ofModel('output')}`)
+    }
+    await expect.poll(written, { timeout: 30_000 }).toBeGreaterThan(0)
     for (const [direction, price] of [
       ['input', 2],
       ['output', 8],
