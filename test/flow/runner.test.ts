@@ -337,6 +337,26 @@ describe('a letter that can not be written as it is', () => {
     expect(pauses[3]!).toBeGreaterThan(2 * pauses[0]!)
   })
 
+  test('because its topic was deleted makes it again; while it is there nobody asks for it again', async () => {
+    const cluster = createMemoryCluster()
+    const broker = cluster.connect()
+    const ensure = vi.spyOn(broker, 'ensureTopics')
+    const refuse = () => Promise.reject(new GraphmillError('message_invalid', 'no'))
+    const started = await start([worker(refuse)], { cluster, broker })
+    const { send, topic } = started
+    const dead = deadTopic(topic('chunk'))
+    const asked = () => ensure.mock.calls.flatMap(([topics]) => topics).filter(({ name }) => name === dead)
+    for (let n = 0; n < 20; n++) await send('chunk', { text: `poison ${n}` })
+    await untilTopic(started, dead)
+    expect(await readRaw(started, dead, 20)).toHaveLength(20)
+    expect(asked()).toHaveLength(1)
+    await broker.deleteTopics([dead])
+    await send('chunk', { text: 'later' })
+    await untilTopic(started, dead)
+    expect(await readRaw(started, dead, 1)).toHaveLength(1)
+    expect(asked()).toHaveLength(2)
+  })
+
   test('is written though its headers fit into no entry on progress', async () => {
     const started = await start([worker(() => undefined)])
     const { broker, topic } = started

@@ -1,0 +1,48 @@
+// A delivery that failed, and what can be told of it, readable or not.
+import type { Delivery } from '../broker/broker.ts'
+import { parseTopic } from '../broker/topics.ts'
+import type { GraphmillError } from '../errors.ts'
+import type { Header, Message } from '../messages/envelope.ts'
+import type { Line } from './line.ts'
+
+export interface Failure {
+  readonly line: Line
+  readonly delivery: Delivery
+  /** Undefined where it can't be read. */
+  readonly message: Message | undefined
+  readonly error: GraphmillError
+}
+
+/** Where the delivery lies. */
+export const placeOf = ({ topic, partition, position }: Delivery) => `${topic}:${partition}:${position}`
+
+/** What the last entries about a delivery inherit from: its envelope, or as much as its headers tell. */
+export function causeOf({ line, delivery, message }: Failure): Header {
+  if (message && message.workspace === line.scope.workspace && message.flow === line.scope.flow)
+    return message
+  const { id, source, documentId, chunkId, correlationId, traceparent } = delivery.headers
+  return {
+    id: id ?? placeOf(delivery),
+    source: source ?? '',
+    time: delivery.timestamp,
+    ...line.scope,
+    collection: message?.collection ?? '',
+    documentId: documentId ?? '',
+    chunkId: chunkId ?? '',
+    correlationId: correlationId ?? '',
+    causationId: '',
+    replyTo: null,
+    deadline: null,
+    traceparent: traceparent ?? null,
+  }
+}
+
+/** The unit of work that it belonged to, if that can be told. */
+export function unitOf({ line, delivery, message }: Failure): string | null {
+  const payload = message?.payload as { readonly context?: Readonly<Record<string, string>> } | undefined
+  if (payload?.context?.['unit']) return payload.context['unit']
+  if (line.port === 'chunk' || line.port === 'prompt-reply') return line.processor.name
+  const reply = parseTopic(delivery.headers['replyTo'] ?? '')
+  if (reply?.class === 'response') return reply.receiver
+  return delivery.headers['source'] ?? null
+}

@@ -1,0 +1,109 @@
+// What becomes of a message that failed, by the table of errors: it is tried again, waits for its operator, or is given up.
+import type { Delivery } from '../broker/broker.ts'
+import { coded, type GraphmillError } from '../errors.ts'
+import type { Outcome } from '../observe/metrics.ts'
+import type { Bury } from './burial.ts'
+import type { Drive } from './drive.ts'
+import { causeOf, type Failure, placeOf } from './failure.ts'
+import type { InHand } from './hands.ts'
+import type { Clock, Outputs } from './processor.ts'
+import { backoff, type NextStep, nextStep, operatorPauseMs } from './retry.ts'
+
+export interface RecoveryOptions {
+  readonly clock: Clock
+  readonly inHand: InHand
+  readonly drive: Drive
+  readonly bury: Bury
+  /** Topics of the flows that are gone. */
+  readonly missing: ReadonlySet<string>
+  /** See `RunnerOptions`. */
+  readonly onOperatorFault: ((error: GraphmillError) => void) | undefined
+}
+
+export interface Recovery {
+  /** Settles a delivery that failed. Resolves with what became of it. */
+  recover(failure: Failure): Promise<Outcome>
+  /** It was handled: should it come again, its failures count from none. */
+  handled(delivery: Delivery): void
+}
+
+export function createRecovery(options: RecoveryOptions): Recovery {
+  const { clock, inHand, drive, bury, missing, onOperatorFault } = options
+  /** How often a message failed unexpectedly, by its place. */
+  const unexpected = new Map<string, number>()
+
+  function stepAfter({ delivery, error }: Failure): NextStep {
+    const count = error.code === 'unexpected' ? (unexpected.get(placeOf(delivery)) ?? 0) + 1 : 0
+    if (count > 0) unexpected.set(placeOf(delivery), count)
+    // Of a topic that is gone nobody gets a message again.
+    return missing.has(delivery.topic) ? { step: 'dead' } : nextStep(error, delivery.attempt, count)
+  }
+
+  async function tryAgain({ line, delivery, message, error }: Failure, delayMs: number): Promise<Outcome> {
+    line.log.warn({ messageId: message?.id, err: error, delayMs }, 'message will be tried again')
+    const left = message?.deadline ? message.deadline - clock.now() : Number.POSITIVE_INFINITY
+    const outcome = await handBack(delivery, Math.max(0, Math.min(delayMs, left)))
+    return error.code === 'llm_rate_limited' ? 'limited' : outcome
+  }
+
+  async function pause(failure: Failure): Promise<Outcome> {
+    const { line, delivery, error } = failure
+    if (onOperatorFault) {
+      onOperatorFault(error)
+      return await handBack(delivery, operatorPauseMs)
+    }
+    line.log.error({ err: error, remedy: error.remedy }, 'flow is paused until its operator acts')
+    const hands = inHand.take(delivery)
+    await drive(pausedEntry(error), { line, cause: causeOf(failure), hands })
+      .catch((thrown) => line.log.error({ err: coded(thrown) }, 'pause could not be said on progress'))
+      .finally(hands.free)
+    return await handBack(delivery, operatorPauseMs * (0.5 + Math.random() / 2))
+  }
+
+  async function giveUp(failure: Failure): Promise<Outcome> {
+    const { line, delivery, message } = failure
+    try {
+      await bury(failure)
+      unexpected.delete(placeOf(delivery))
+      return 'dead'
+    } catch (thrown) {
+      line.log.error({ messageId: message?.id, err: coded(thrown) }, 'dead letter could not be written yet')
+      return await handBack(delivery, backoff(delivery.attempt))
+    }
+  }
+
+  return {
+    async recover(failure) {
+      const { delivery, error } = failure
+      if (delivery.signal.aborted) {
+        unexpected.delete(placeOf(delivery))
+        return 'dropped'
+      }
+      if (inHand.aborted || (error.code === 'topic_missing' && missing.size > 0))
+        return await handBack(delivery, 0)
+      const next = stepAfter(failure)
+      switch (next.step) {
+        case 'retry':
+          return await tryAgain(failure, next.delayMs)
+        case 'operator':
+          return await pause(failure)
+        case 'dead':
+          return await giveUp(failure)
+        default:
+          return next satisfies never
+      }
+    },
+    handled(delivery) {
+      unexpected.delete(placeOf(delivery))
+    },
+  }
+}
+
+async function handBack(delivery: Delivery, delayMs: number): Promise<'retried'> {
+  await delivery.retryLater(delayMs)
+  return 'retried'
+}
+
+async function* pausedEntry({ code: type, message }: GraphmillError): Outputs<'progress'> {
+  yield { to: 'progress', payload: { kind: 'paused', error: { type, message } } }
+}
