@@ -1,7 +1,7 @@
 // The end of a message that is given up: its processor's last words, an entry on `progress`, its dead letter, and the ack, in
 // this order, so that a crash repeats and never skips.
 import type { Broker, OutgoingBytes } from '../broker/broker.ts'
-import { topicSpec } from '../broker/topics.ts'
+import { parseTopic, topicSpec } from '../broker/topics.ts'
 import { coded } from '../errors.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { FlowMetrics } from '../observe/metrics.ts'
@@ -9,8 +9,8 @@ import type { Circuits } from './circuits.ts'
 import type { ContextOf } from './context.ts'
 import { beginningOf, deadLetter, replayedHeader } from './dead-letter.ts'
 import type { Drive } from './drive.ts'
-import { causeOf, type Failure, unitOf } from './failure.ts'
-import type { InHand } from './hands.ts'
+import { causeOf, type Failure } from './failure.ts'
+import type { InHand } from './in-hand.ts'
 import { publishUntilStored } from './outbox.ts'
 import type { Clock, Outputs } from './processor.ts'
 import { unitsOf } from './units.ts'
@@ -30,8 +30,8 @@ export type Bury = (failure: Failure) => Promise<void>
 
 export function createBurial(options: BurialOptions): Bury {
   const { broker, circuits, clock, metrics, inHand, drive, contextOf } = options
-  /** The dead-letter topics that are there, or are being made: an administrator is not asked for every letter. */
-  const topics = new Map<string, Promise<void>>()
+  /** By name, those that are there or being made: to ask for every letter would open a connection for each. */
+  const deadTopics = new Map<string, Promise<void>>()
 
   // In hands of their own: words that reach nobody must not keep the letter from being written.
   async function sayLastWords(failure: Failure, message: Message): Promise<void> {
@@ -70,35 +70,38 @@ export function createBurial(options: BurialOptions): Bury {
     const letter = deadLetter(delivery, error, { processor: line.processor.name, time: clock.now() })
     const hands = inHand.take(delivery)
     try {
-      await madeTopic(letter.topic)
-      await storeLetter(letter, hands.signal).catch(async (thrown) => {
-        if (coded(thrown).code !== 'message_too_large') throw thrown
-        const position = letter.headers['dead-position']
-        line.log.error({ err: coded(thrown), position }, 'a dead letter is cut')
-        await storeLetter(beginningOf(letter), hands.signal)
-      })
+      await storeLetter(letter, hands.signal)
+    } catch (thrown) {
+      if (coded(thrown).code !== 'message_too_large') throw thrown
+      const position = letter.headers['dead-position']
+      line.log.error({ err: coded(thrown), position }, 'a dead letter is cut')
+      await storeLetter(beginningOf(letter), hands.signal)
     } finally {
       hands.free()
     }
   }
 
-  function madeTopic(name: string): Promise<void> {
-    const known = topics.get(name)
-    if (known) return known
-    const made = broker.ensureTopics([topicSpec(name)])
-    topics.set(name, made)
-    made.catch(() => topics.delete(name))
-    return made
-  }
-
   async function storeLetter(letter: OutgoingBytes, signal: AbortSignal): Promise<void> {
+    const ensured = ensureTopic(letter.topic)
+    await ensured
     try {
       await publishUntilStored(letter, { broker, circuits }, signal)
     } catch (thrown) {
-      // Somebody has deleted it: the next letter makes it again.
-      if (coded(thrown).code === 'topic_missing') topics.delete(letter.topic)
-      throw thrown
+      if (coded(thrown).code !== 'topic_missing') throw thrown
+      // Deleted since. The message may have no topic to be handed back to either, so this can't wait for another time.
+      if (deadTopics.get(letter.topic) === ensured) deadTopics.delete(letter.topic)
+      await ensureTopic(letter.topic)
+      await publishUntilStored(letter, { broker, circuits }, signal)
     }
+  }
+
+  function ensureTopic(name: string): Promise<void> {
+    const known = deadTopics.get(name)
+    if (known) return known
+    const ensured = broker.ensureTopics([topicSpec(name)])
+    deadTopics.set(name, ensured)
+    ensured.catch(() => deadTopics.delete(name))
+    return ensured
   }
 
   return async (failure) => {
@@ -126,3 +129,13 @@ async function* deadEntries(failure: Failure): Outputs<'progress'> {
 /** An entry about a dead message that died itself is not said again: nobody could ever take it. */
 const isDeadEntry = (message: Message | undefined) =>
   message?.type === 'Progress' && message.payload.kind === 'dead'
+
+/** The unit of work that it belonged to, if that can be told. */
+function unitOf({ line, delivery, message }: Failure): string | null {
+  const payload = message?.payload as { readonly context?: Readonly<Record<string, string>> } | undefined
+  if (payload?.context?.['unit']) return payload.context['unit']
+  if (line.port === 'chunk' || line.port === 'prompt-reply') return line.processor.name
+  const reply = parseTopic(delivery.headers['replyTo'] ?? '')
+  if (reply?.class === 'response') return reply.receiver
+  return delivery.headers['source'] ?? null
+}

@@ -13,15 +13,15 @@ export interface ContextOptions {
   readonly ids: Ids
   readonly space: string
   readonly metrics: FlowMetrics | undefined
-  /** Called with what a read of a topic threw. */
-  readonly failed: (thrown: unknown, topic: string) => void
+  /** Told of what a read of a topic threw. */
+  readonly noteMissing: (thrown: unknown, topic: string) => void
 }
 
 /** Makes what the handlers of a line get; `signal` ends the work on their message. */
 export type ContextOf = (line: Line, signal: AbortSignal) => Context
 
-export function createContexts(options: ContextOptions): ContextOf {
-  const { broker, schemas, clock, ids, space, metrics, failed } = options
+export function createContextOf(options: ContextOptions): ContextOf {
+  const { broker, schemas, clock, ids, space, metrics, noteMissing } = options
 
   async function* readTopic<P extends StatePort>(
     { scope, processor, log }: Line,
@@ -45,7 +45,7 @@ export function createContexts(options: ContextOptions): ContextOf {
     try {
       yield* broker.read(range, signal)
     } catch (thrown) {
-      failed(thrown, range.topic)
+      noteMissing(thrown, range.topic)
       throw thrown
     }
   }

@@ -4,7 +4,7 @@ import type { Codec } from '../messages/codec.ts'
 import type { Header } from '../messages/envelope.ts'
 import type { FlowMetrics } from '../observe/metrics.ts'
 import type { Circuits } from './circuits.ts'
-import type { Hands } from './hands.ts'
+import type { Hands } from './in-hand.ts'
 import type { Line } from './line.ts'
 import { measure } from './measure.ts'
 import { createOutbox } from './outbox.ts'
@@ -18,8 +18,8 @@ export interface DriveOptions {
   readonly clock: Clock
   readonly space: string
   readonly metrics: FlowMetrics | undefined
-  /** Called with the reason why a message could not be published. */
-  readonly failed: (thrown: unknown, topic: string) => void
+  /** Told why a message could not be published. */
+  readonly noteMissing: (thrown: unknown, topic: string) => void
 }
 
 /** What `cause` leads to, in the hands that it was taken in. */
@@ -32,7 +32,15 @@ export interface Driven {
 /** Resolves, with what the generator returned, when the broker has stored all that it yielded. */
 export type Drive = (outputs: Outputs<OutputPort>, driven: Driven) => Promise<Deferral | undefined>
 
-export function createDrive({ broker, codec, circuits, clock, space, metrics, failed }: DriveOptions): Drive {
+export function createDrive({
+  broker,
+  codec,
+  circuits,
+  clock,
+  space,
+  metrics,
+  noteMissing,
+}: DriveOptions): Drive {
   return async (outputs, { line, cause, hands }) => {
     const source = line.processor.name
     const outbox = createOutbox(
@@ -41,7 +49,7 @@ export function createDrive({ broker, codec, circuits, clock, space, metrics, fa
       {
         signal: hands.signal,
         fail(error, topic) {
-          failed(error, topic)
+          noteMissing(error, topic)
           hands.abort(error)
         },
         stored(output, topic) {

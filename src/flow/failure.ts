@@ -1,6 +1,5 @@
 // A delivery that failed, and what can be told of it, readable or not.
 import type { Delivery } from '../broker/broker.ts'
-import { parseTopic } from '../broker/topics.ts'
 import type { GraphmillError } from '../errors.ts'
 import type { Header, Message } from '../messages/envelope.ts'
 import type { Line } from './line.ts'
@@ -35,14 +34,4 @@ export function causeOf({ line, delivery, message }: Failure): Header {
     deadline: null,
     traceparent: traceparent ?? null,
   }
-}
-
-/** The unit of work that it belonged to, if that can be told. */
-export function unitOf({ line, delivery, message }: Failure): string | null {
-  const payload = message?.payload as { readonly context?: Readonly<Record<string, string>> } | undefined
-  if (payload?.context?.['unit']) return payload.context['unit']
-  if (line.port === 'chunk' || line.port === 'prompt-reply') return line.processor.name
-  const reply = parseTopic(delivery.headers['replyTo'] ?? '')
-  if (reply?.class === 'response') return reply.receiver
-  return delivery.headers['source'] ?? null
 }

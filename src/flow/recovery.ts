@@ -5,7 +5,7 @@ import type { Outcome } from '../observe/metrics.ts'
 import type { Bury } from './burial.ts'
 import type { Drive } from './drive.ts'
 import { causeOf, type Failure, placeOf } from './failure.ts'
-import type { InHand } from './hands.ts'
+import type { InHand } from './in-hand.ts'
 import type { Clock, Outputs } from './processor.ts'
 import { backoff, type NextStep, nextStep, operatorPauseMs } from './retry.ts'
 
@@ -23,8 +23,8 @@ export interface RecoveryOptions {
 export interface Recovery {
   /** Settles a delivery that failed. Resolves with what became of it. */
   recover(failure: Failure): Promise<Outcome>
-  /** It was handled: should it come again, its failures count from none. */
-  handled(delivery: Delivery): void
+  /** It has come to its end: should it come again, its failures count from none. */
+  forget(delivery: Delivery): void
 }
 
 export function createRecovery(options: RecoveryOptions): Recovery {
@@ -32,11 +32,15 @@ export function createRecovery(options: RecoveryOptions): Recovery {
   /** How often a message failed unexpectedly, by its place. */
   const unexpected = new Map<string, number>()
 
-  function stepAfter({ delivery, error }: Failure): NextStep {
-    const count = error.code === 'unexpected' ? (unexpected.get(placeOf(delivery)) ?? 0) + 1 : 0
-    if (count > 0) unexpected.set(placeOf(delivery), count)
-    // Of a topic that is gone nobody gets a message again.
-    return missing.has(delivery.topic) ? { step: 'dead' } : nextStep(error, delivery.attempt, count)
+  function countUnexpected({ delivery, error }: Failure): number {
+    if (error.code !== 'unexpected') return 0
+    const count = (unexpected.get(placeOf(delivery)) ?? 0) + 1
+    unexpected.set(placeOf(delivery), count)
+    return count
+  }
+
+  function forget(delivery: Delivery): void {
+    unexpected.delete(placeOf(delivery))
   }
 
   async function tryAgain({ line, delivery, message, error }: Failure, delayMs: number): Promise<Outcome> {
@@ -64,7 +68,7 @@ export function createRecovery(options: RecoveryOptions): Recovery {
     const { line, delivery, message } = failure
     try {
       await bury(failure)
-      unexpected.delete(placeOf(delivery))
+      forget(delivery)
       return 'dead'
     } catch (thrown) {
       line.log.error({ messageId: message?.id, err: coded(thrown) }, 'dead letter could not be written yet')
@@ -75,13 +79,14 @@ export function createRecovery(options: RecoveryOptions): Recovery {
   return {
     async recover(failure) {
       const { delivery, error } = failure
-      if (delivery.signal.aborted) {
-        unexpected.delete(placeOf(delivery))
-        return 'dropped'
-      }
+      if (delivery.signal.aborted) return 'dropped'
       if (inHand.aborted || (error.code === 'topic_missing' && missing.size > 0))
         return await handBack(delivery, 0)
-      const next = stepAfter(failure)
+      const count = countUnexpected(failure)
+      // Of a topic that is gone nobody gets a message again.
+      const next: NextStep = missing.has(delivery.topic)
+        ? { step: 'dead' }
+        : nextStep(error, delivery.attempt, count)
       switch (next.step) {
         case 'retry':
           return await tryAgain(failure, next.delayMs)
@@ -93,9 +98,7 @@ export function createRecovery(options: RecoveryOptions): Recovery {
           return next satisfies never
       }
     },
-    handled(delivery) {
-      unexpected.delete(placeOf(delivery))
-    },
+    forget,
   }
 }
 

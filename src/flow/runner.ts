@@ -11,9 +11,9 @@ import type { FlowMetrics } from '../observe/metrics.ts'
 import { startSpan } from '../observe/trace.ts'
 import { createBurial } from './burial.ts'
 import { type Circuits, createCircuits } from './circuits.ts'
-import { createContexts } from './context.ts'
+import { createContextOf } from './context.ts'
 import { createDrive } from './drive.ts'
-import { createInHand, type Hands } from './hands.ts'
+import { createInHand, type Hands } from './in-hand.ts'
 import type { Line, Services } from './line.ts'
 import { type InputPort, inputGroup, inputTopic, isReply, replyRoute } from './ports.ts'
 import type { AnyProcessor, Clock, Deferral, Ids, Scope } from './processor.ts'
@@ -52,18 +52,16 @@ export interface Runner {
 }
 
 export function startRunner(options: RunnerOptions): Runner {
-  const { broker, codec, clock, ids, metrics, schemas, space = 'gm' } = options
+  const { broker, codec, clock, ids, metrics, schemas, onOperatorFault, space = 'gm' } = options
   const circuits = options.circuits ?? createCircuits()
   const stopping = new AbortController()
   /** Topics of the flows that are gone. */
   const missing = new Set<string>()
   const broken = Promise.withResolvers<never>()
   const inHand = createInHand(clock)
-  const failed = noteMissing
-  const contextOf = createContexts({ broker, schemas, clock, ids, space, metrics, failed })
-  const drive = createDrive({ broker, codec, circuits, clock, space, metrics, failed })
+  const contextOf = createContextOf({ broker, schemas, clock, ids, space, metrics, noteMissing })
+  const drive = createDrive({ broker, codec, circuits, clock, space, metrics, noteMissing })
   const bury = createBurial({ broker, circuits, clock, metrics, inHand, drive, contextOf })
-  const { onOperatorFault } = options
   const recovery = createRecovery({ clock, inHand, drive, bury, missing, onOperatorFault })
 
   const lines = options.scopes.flatMap((scope) =>
@@ -133,7 +131,7 @@ export function startRunner(options: RunnerOptions): Runner {
       const deferral = await work(line, delivery)
       await deferral?.after
       await delivery.ack()
-      recovery.handled(delivery)
+      recovery.forget(delivery)
       end?.('ok')
     } catch (thrown) {
       const message = readAgain(delivery)

@@ -1,10 +1,12 @@
 // A flow of some processors on the memory broker, for tests: send messages in, see what comes out.
+import { setTimeout as pause } from 'node:timers/promises'
 import { pino } from 'pino'
-import type { Broker } from '../../src/broker/broker.ts'
+import type { Broker, ReadMessage } from '../../src/broker/broker.ts'
 import { createMemoryCluster, type MemoryCluster } from '../../src/broker/memory.ts'
+import { deadTopic } from '../../src/broker/topics.ts'
 import { GraphmillError } from '../../src/errors.ts'
 import { type OutputPort, outputRoute, payloadOf, type ReplyPort } from '../../src/flow/ports.ts'
-import type { AnyProcessor, FlowSettings } from '../../src/flow/processor.ts'
+import { type AnyProcessor, defineProcessor, type FlowSettings } from '../../src/flow/processor.ts'
 import { type Mill, type MillOptions, run } from '../../src/flow/run.ts'
 import { createGovernor } from '../../src/llm/governor.ts'
 import type { Llm } from '../../src/llm/llm.ts'
@@ -33,6 +35,31 @@ export const noLlm: Llm = {
   async ready() {},
 }
 
+/** Turns a chunk into a topics message, unless `handle` throws; the chunk's text steers it. */
+export const worker = (handle: (text: string, attempt: number) => void | Promise<void>) => {
+  const attempts = new Map<string, number>()
+  return defineProcessor({
+    name: 'worker',
+    inputs: ['chunk'],
+    outputs: ['topics'],
+    async *handle(message) {
+      const { text } = message.payload
+      attempts.set(text, (attempts.get(text) ?? 0) + 1)
+      await handle(text, attempts.get(text)!)
+      yield {
+        to: 'topics',
+        payload: { run: { id: 'r', startedAt: 1 }, facts: [{ topic: text, definition: 'd' }] },
+      }
+    },
+  })
+}
+
+/** A worker that refuses every chunk for good. */
+export const refusing = () =>
+  worker(() => {
+    throw new GraphmillError('message_invalid', 'no')
+  })
+
 export interface TestFlow {
   readonly cluster: MemoryCluster
   readonly broker: Broker
@@ -43,6 +70,8 @@ export interface TestFlow {
   topic(port: Exclude<OutputPort, ReplyPort>): string
   /** The next `count` messages of a topic, from its beginning. */
   first(topic: string, count: number): Promise<Message[]>
+  /** The next `count` dead letters of a port, from the first. */
+  letters(port: Exclude<OutputPort, ReplyPort>, count: number): Promise<ReadMessage[]>
   /** All messages that a topic holds now. */
   all(topic: string): Promise<Message[]>
   stop(): Promise<void>
@@ -114,6 +143,17 @@ export async function startFlow(
         if (messages.length === count) break
       }
       return messages
+    },
+    async letters(port, count) {
+      const name = deadTopic(topic(port))
+      const signal = AbortSignal.timeout(20_000)
+      while ((await broker.listTopics(name)).length === 0) await pause(5, undefined, { signal })
+      const letters: ReadMessage[] = []
+      for await (const entry of broker.read({ topic: name, from: 'earliest', until: 'never' }, signal)) {
+        letters.push(entry)
+        if (letters.length === count) return letters
+      }
+      throw new Error(`There are ${letters.length} letters instead of ${count}.`)
     },
     async all(name) {
       const messages: Message[] = []
