@@ -76,6 +76,10 @@ const table = {
     remedy: 'Mend the prompt file; `graphmill check` shows the place.',
   },
   prompt_render_failed: { retry: 'never', remedy: 'Give every term that the template names.' },
+  reply_unfit: {
+    retry: 'never',
+    remedy: 'Give the prompt of an extractor the response-type jsonl, or json for an array of items.',
+  },
   terms_invalid: { retry: 'never', remedy: 'Send every term as JSON text; a plain string needs quotes.' },
   schema_invalid: { retry: 'never', ends: 'command', remedy: 'Mend the JSON Schema at the place named.' },
   row_schema_invalid: {

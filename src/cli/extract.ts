@@ -139,6 +139,8 @@ async function extract(files: readonly string[], config: Config): Promise<number
     const loading = { broker, mill, assembly, collection: options.collection, failed, limit }
     skipped = await loadAll(files, loading, signal)
     await untilDone({ broker, tally, processors, assembly }, signal)
+    // A file that holds an older result must not keep it where nothing was found.
+    if (tally.documents().some(({ chunks }) => chunks > 0)) await store.write([], assembly.flows[0]!)
   } catch (thrown) {
     if (!signal.aborted) throw thrown
   } finally {

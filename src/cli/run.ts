@@ -130,6 +130,7 @@ async function runUntilStopped(
     opened.push(broker)
     store = openStore(config)
     opened.push(store)
+    if (processors.some(({ name }) => name === 'store-triples')) await awaitStore()
     await Promise.race([flows.failed, flows.apply(prepared)])
     signal.throwIfAborted()
     ready = true
@@ -157,6 +158,11 @@ async function runUntilStopped(
     shutdown.dispose()
   }
   log.info('stopped')
+
+  async function awaitStore(): Promise<void> {
+    const onFailure = (error: GraphmillError) => log.warn({ err: error }, 'waiting for the output')
+    await untilAvailable(async () => store.ready?.(), { signal, onFailure })
+  }
 
   /** Every flow with its model and prompts, before anything is started. */
   async function prepare(): Promise<PreparedFlow[]> {

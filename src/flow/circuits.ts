@@ -4,8 +4,11 @@ import type { GraphmillError } from '../errors.ts'
 import { backoff } from './retry.ts'
 
 export interface Circuits {
-  /** Resolves when `key` may be tried: at once when closed, else as the probe or after the probe has succeeded. */
-  enter(key: string, signal: AbortSignal): Promise<void>
+  /**
+   * Resolves when `key` may be tried: at once when closed, else as the probe or after the probe has succeeded. Who `leaves`
+   * does not wait: rejects with what opened the circuit.
+   */
+  enter(key: string, signal: AbortSignal, leaves?: AbortSignal): Promise<void>
   /** `key` worked: the circuit closes. */
   succeeded(key: string): void
   /** `key` failed. The circuit opens after five failures without a success between them, or at once for at least `forMs`. */
@@ -38,7 +41,7 @@ export function createCircuits({
   const circuits = new Map<string, Circuit>()
 
   return {
-    async enter(key, signal) {
+    async enter(key, signal, leaves) {
       for (;;) {
         const circuit = circuits.get(key)
         if (!circuit || circuit.openUntil === 0) return
@@ -47,10 +50,12 @@ export function createCircuits({
           circuit.probing = true
           return
         }
+        if (leaves?.aborted) throw circuit.error
         // A probe that never reports (its handler was aborted) must not block the others for ever.
         if (left <= -probeMs) circuit.probing = false
+        const ends = [signal, circuit.closed.signal, ...(leaves ? [leaves] : [])]
         await wait(Math.max(1, Math.min(left > 0 ? left : 100, 1000)), undefined, {
-          signal: AbortSignal.any([signal, circuit.closed.signal]),
+          signal: AbortSignal.any(ends),
         }).catch((error) => {
           if (signal.aborted) throw signal.reason ?? error
         })

@@ -199,6 +199,8 @@ export function defineUnitExtractor<const P extends FactPort>(options: UnitExtra
 }
 
 function itemsOf(reply: PromptResponse): readonly unknown[] {
+  if (reply.text)
+    throw new GraphmillError('reply_unfit', `The prompt ${reply.promptId} was answered in text.`)
   if (reply.object === null) return []
   let items: unknown
   try {
@@ -207,7 +209,10 @@ function itemsOf(reply: PromptResponse): readonly unknown[] {
     throw new GraphmillError('message_invalid', 'The object of the reply is not JSON.', { cause })
   }
   if (!Array.isArray(items))
-    throw new GraphmillError('message_invalid', 'The object of the reply is not an array of items.')
+    throw new GraphmillError(
+      'reply_unfit',
+      `The prompt ${reply.promptId} was answered in one value, and not in an array of items.`,
+    )
   return items
 }
 

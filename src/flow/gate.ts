@@ -14,18 +14,21 @@ export interface GateOptions {
   readonly governor: Governor
   readonly circuits: Circuits
   readonly caller: Caller
+  /** Aborted when the flow drains: what waits for a model that is away is handed back to its topic. */
+  readonly drains: AbortSignal
   /** Told of each call of the model that comes to its end, timed from asking it. */
   readonly called: (call: CompletedCall) => void
 }
 
 /** The same model, with every call waiting for its turn, and for the model to be back where it is away. */
-export function gateLlm(llm: Llm, { governor, circuits, caller, called }: GateOptions): Llm {
+export function gateLlm(llm: Llm, options: GateOptions): Llm {
+  const { governor, circuits, caller, drains, called } = options
   const asked = timed(llm, called)
   async function* stream(
     request: CompletionRequest,
     signal: AbortSignal,
   ): AsyncGenerator<CompletionEvent, void> {
-    await circuits.enter(llm.circuit, signal)
+    await circuits.enter(llm.circuit, signal, drains)
     try {
       for await (const event of governedStream(asked, governor, request, caller, signal)) {
         if (event.type === 'end') circuits.succeeded(llm.circuit)
@@ -42,13 +45,13 @@ export function gateLlm(llm: Llm, { governor, circuits, caller, called }: GateOp
   return { ...llm, stream, ready: (signal) => llm.ready(signal) }
 }
 
-/** The same store, with every batch waiting for it to be back where it is away. */
-export function gateStore(store: TripleStore, circuits: Circuits): TripleStore {
+/** The same store, with every batch waiting for it to be back where it is away, until the flow `drains`. */
+export function gateStore(store: TripleStore, circuits: Circuits, drains: AbortSignal): TripleStore {
   const circuit = `store:${store.destination ?? 'the store'}`
   return {
     ...store,
     async write(triples, scope, signal) {
-      await circuits.enter(circuit, signal ?? new AbortController().signal)
+      await circuits.enter(circuit, signal ?? new AbortController().signal, drains)
       try {
         await store.write(triples, scope, signal)
         circuits.succeeded(circuit)

@@ -8,6 +8,7 @@ import { causeOf, type Failure, placeOf } from './failure.ts'
 import type { InHand } from './in-hand.ts'
 import type { Clock, Outputs } from './processor.ts'
 import { backoff, type NextStep, nextStep, operatorPauseMs } from './retry.ts'
+import { createSparing } from './sparing.ts'
 
 export interface RecoveryOptions {
   readonly clock: Clock
@@ -31,6 +32,19 @@ export function createRecovery(options: RecoveryOptions): Recovery {
   const { clock, inHand, drive, bury, missing, onOperatorFault } = options
   /** How often a message failed unexpectedly, by its place. */
   const unexpected = new Map<string, number>()
+  const due = createSparing(clock)
+
+  /** Says it once in a while, and for every message at the level `debug`. */
+  function say(
+    level: 'warn' | 'error',
+    { line, error, message }: Failure,
+    phrase: string,
+    more: object,
+  ): void {
+    const alike = due(`${phrase} ${line.topic} ${line.group} ${error.code}`)
+    const fields = { messageId: message?.id, err: error, ...more, ...(alike ? { alike } : {}) }
+    line.log[alike === undefined ? 'debug' : level](fields, phrase)
+  }
 
   function countUnexpected({ delivery, error }: Failure): number {
     if (error.code !== 'unexpected') return 0
@@ -43,8 +57,9 @@ export function createRecovery(options: RecoveryOptions): Recovery {
     unexpected.delete(placeOf(delivery))
   }
 
-  async function tryAgain({ line, delivery, message, error }: Failure, delayMs: number): Promise<Outcome> {
-    line.log.warn({ messageId: message?.id, err: error, delayMs }, 'message will be tried again')
+  async function tryAgain(failure: Failure, delayMs: number): Promise<Outcome> {
+    const { delivery, message, error } = failure
+    say('warn', failure, 'message will be tried again', { delayMs })
     const left = message?.deadline ? message.deadline - clock.now() : Number.POSITIVE_INFINITY
     const outcome = await handBack(delivery, Math.max(0, Math.min(delayMs, left)))
     return error.code === 'llm_rate_limited' ? 'limited' : outcome
@@ -56,7 +71,7 @@ export function createRecovery(options: RecoveryOptions): Recovery {
       onOperatorFault(error)
       return await handBack(delivery, operatorPauseMs)
     }
-    line.log.error({ err: error, remedy: error.remedy }, 'flow is paused until its operator acts')
+    say('error', failure, 'flow is paused until its operator acts', { remedy: error.remedy })
     const hands = inHand.take(delivery)
     await drive(pausedEntry(error), { line, cause: causeOf(failure), hands })
       .catch((thrown) => line.log.error({ err: coded(thrown) }, 'pause could not be said on progress'))

@@ -79,6 +79,8 @@ export async function run(options: MillOptions, signal: AbortSignal): Promise<Mi
   const codec = options.codec ?? createCodec(loadSchemas())
   const { circuits = createCircuits(), metrics } = options
   metrics?.circuits(circuits.open)
+  const draining = new AbortController()
+  const drains = draining.signal
   const schemas = createSchemasTopic(broker, codec, space, options.registry)
   const specs = flows.flatMap((flow) => topicsOf(processors, { ...flow, space }))
   const onFailure = (error: GraphmillError) =>
@@ -103,14 +105,21 @@ export async function run(options: MillOptions, signal: AbortSignal): Promise<Mi
       )!
       const caller = { ...scope, lane: port === 'prompt-live' ? 'live' : processor.name }
       const called = (call: CompletedCall) => metrics?.extraction.completed(processor.name, call)
-      const llm = gateLlm(options.llm, { governor, circuits, caller, called })
+      const llm = gateLlm(options.llm, { governor, circuits, caller, drains, called })
       const metered = metrics ? meterStore(options.store, processor.name, metrics.store) : options.store
-      const store = gateStore(metered, circuits)
+      const store = gateStore(metered, circuits, drains)
       const { limits, replies } = options
       return { settings, llm, prompts, store, limits, replies }
     },
   })
-  return { ...runner, codec }
+  return {
+    ...runner,
+    codec,
+    stop(graceMs) {
+      draining.abort()
+      return runner.stop(graceMs)
+    },
+  }
 }
 
 /** The topics that processors read and write in a flow, by name. */

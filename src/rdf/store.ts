@@ -1,15 +1,18 @@
 // Where triples end: a stream (standard output) or files. A batch is durable when `write` resolves.
-import { type FileHandle, mkdir, open, readFile, rm } from 'node:fs/promises'
+import { access, constants, mkdir, open, readFile, rm } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { GraphmillError } from '../errors.ts'
+import { type DurableFile, openDurableFile } from './durable-file.ts'
 import type { Triple } from './term.ts'
 import { createEncoder, type EncoderOptions, type Format } from './write.ts'
 
 export interface TripleStore {
   /** Where the triples go, as people read it: a host, a file, a folder. Default `the store`. */
   readonly destination?: string
+  /** Rejects with `store_failed` where it can't be written to. */
+  ready?(): Promise<void>
   /**
    * Resolves when the triples are durable. Throws `store_failed`, and `message_invalid` for what RDF can't say.
    * `signal` ends the wait for a store that is elsewhere.
@@ -49,21 +52,30 @@ export function openStreamStore(stream: Writable, { format, ...options }: StoreO
   }
 }
 
-/** Writes one file anew. */
+/** Writes one file anew: what it holds goes with the first batch, even an empty one, so that a run that comes to nothing harms nothing. */
 export async function openFileStore(
   path: string,
   { format, ...options }: StoreOptions,
 ): Promise<TripleStore> {
   const encoder = createEncoder(format, options)
   await mkdir(dirname(path), { recursive: true }).catch(failed(path))
-  const file = (await open(path, 'w').catch(failed(path))) as FileHandle
-  await file.write(encoder.begin()).catch(failed(path))
+  const file = (await openDurableFile(path, 'a').catch(failed(path))) as DurableFile
+  let begun = false
   return {
     destination: path,
-    write: (triples) => append(file, encoder.encode(triples), path),
+    async write(triples) {
+      if (!begun) {
+        await file.truncate(0).catch(failed(path))
+        await file.append(encoder.begin()).catch(failed(path))
+        begun = true
+      }
+      await file.append(encoder.encode(triples)).catch(failed(path))
+    },
     async close() {
-      await append(file, encoder.end(), path)
+      if (begun) await file.append(encoder.end()).catch(failed(path))
+      const isThere = await file.isThere()
       await file.close()
+      if (!isThere) throw new GraphmillError('store_failed', `${path} was removed while it was written.`)
     },
   }
 }
@@ -77,7 +89,8 @@ const extensions: { readonly [F in Format]: string } = {
 
 /**
  * Appends to a file per workspace and flow in a folder, `<workspace>.<flow>.<host>.nq`. Each process has files of its own:
- * where another living process of this host has that name, `<host>-2` and so on. A line that a crash tore is cut off.
+ * where another living process of this host has that name, `<host>-2` and so on. A line that a crash tore is cut off. A file
+ * that is removed or renamed while it is open is made anew, and has the batch that was written meanwhile.
  */
 export function openFolderStore(folder: string, { format, ...options }: StoreOptions): TripleStore {
   const encoder = createEncoder(format, options)
@@ -92,58 +105,59 @@ export function openFolderStore(folder: string, { format, ...options }: StoreOpt
       )
       const release = await lock(`${path}.lock`)
       if (!release) continue
-      const file = await open(path, 'a+')
+      const file = await openDurableFile(path, 'a+')
       const whole = await wholeLines(file)
       await file.truncate(whole)
-      if (whole === 0) await file.write(encoder.begin())
-      return { path, file, release }
+      if (whole === 0) await file.append(encoder.begin())
+      return { file, release }
     }
   }
 
   return {
     destination: folder,
+    async ready() {
+      await mkdir(folder, { recursive: true })
+        .then(() => access(folder, constants.W_OK))
+        .catch(failed(folder))
+    },
     async write(triples, scope) {
       const name = `${scope.workspace}.${scope.flow}`
       const opening = files.get(name) ?? openFile(name).catch(failed(folder))
       files.set(name, opening as Promise<OwnFile>)
       opening.catch(() => files.delete(name))
-      const { file, path } = (await opening) as OwnFile
-      await append(file, encoder.encode(triples), path)
+      const own = (await opening) as OwnFile
+      await own.file.append(encoder.encode(triples)).catch(failed(own.file.path))
+      if (await own.file.isThere()) return
+      if (files.get(name) === opening) {
+        files.delete(name)
+        await close(own)
+      }
+      await this.write(triples, scope)
     },
     async close() {
-      for (const opening of files.values()) {
-        const { file, release } = await opening
-        await file.close()
-        await release()
-      }
+      for (const opening of files.values()) await close(await opening)
       files.clear()
     },
   }
 }
 
 interface OwnFile {
-  readonly path: string
-  readonly file: FileHandle
+  readonly file: DurableFile
   readonly release: () => Promise<void>
 }
 
-async function append(file: FileHandle, text: string, path: string): Promise<void> {
-  if (text === '') return
-  try {
-    await file.appendFile(text)
-    await file.datasync()
-  } catch (cause) {
-    failed(path)(cause)
-  }
+async function close({ file, release }: OwnFile): Promise<void> {
+  await file.close()
+  await release()
 }
 
 /** The length of a file up to its last line end. */
-async function wholeLines(file: FileHandle): Promise<number> {
-  const { size } = await file.stat()
+async function wholeLines({ handle }: DurableFile): Promise<number> {
+  const { size } = await handle.stat()
   const block = Buffer.alloc(64 * 1024)
   for (let end = size; end > 0; ) {
     const start = Math.max(0, end - block.length)
-    const { bytesRead } = await file.read(block, 0, end - start, start)
+    const { bytesRead } = await handle.read(block, 0, end - start, start)
     const newline = block.subarray(0, bytesRead).lastIndexOf(10)
     if (newline >= 0) return start + newline + 1
     end = start

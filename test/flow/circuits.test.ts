@@ -1,7 +1,9 @@
 import { afterEach, expect, test, vi } from 'vitest'
 import { GraphmillError } from '../../src/errors.ts'
 import { createCircuits } from '../../src/flow/circuits.ts'
-import { startFlow } from '../support/flow.ts'
+import { defineProcessor } from '../../src/flow/processor.ts'
+import type { Llm } from '../../src/llm/llm.ts'
+import { noLlm, startFlow } from '../support/flow.ts'
 
 const away = new GraphmillError('broker_unavailable', 'away')
 const open = (circuits: ReturnType<typeof createCircuits>) => {
@@ -40,4 +42,45 @@ test('one at a time probes what is away, and the others go on when it is back', 
   circuits.succeeded('topic:x')
   await other
   expect(circuits.open()).toEqual([])
+})
+
+test('who leaves does not wait for what is away', async () => {
+  const circuits = createCircuits({ now: () => 0, random: () => 1 })
+  const signal = AbortSignal.timeout(20_000)
+  const leaving = new AbortController()
+  await circuits.enter('topic:x', signal, AbortSignal.abort())
+  open(circuits)
+  const waiting = circuits.enter('topic:x', signal, leaving.signal)
+  leaving.abort()
+  await expect(waiting).rejects.toBe(away)
+  await expect(circuits.enter('topic:x', signal, leaving.signal)).rejects.toBe(away)
+})
+
+test('a flow that drains while its model is away hands back at once what waits for it', async () => {
+  const asked: string[] = []
+  const llm: Llm = {
+    ...noLlm,
+    // biome-ignore lint/correctness/useYield: it fails
+    async *stream() {
+      asked.push('call')
+      throw new GraphmillError('llm_unavailable', 'away')
+    },
+  }
+  const asking = defineProcessor({
+    name: 'asking',
+    inputs: ['chunk'],
+    outputs: [],
+    // biome-ignore lint/correctness/useYield: it gives out nothing
+    async *handle(_, context) {
+      for await (const _event of context.llm.stream({ messages: [] }, context.signal));
+    },
+  })
+  const flow = await startFlow([asking], { llm })
+  for (let n = 0; n < 20; n++) await flow.send('chunk', { text: `${n}` })
+  await expect.poll(() => flow.mill.circuits.open()).toEqual([llm.circuit])
+  const begun = performance.now()
+  await flow.mill.stop(60_000)
+  expect(performance.now() - begun).toBeLessThan(20_000)
+  expect((await flow.broker.lag('gm.asking.chunk.default.default', flow.topic('chunk'))).total).toBe(20)
+  await flow.stop()
 })

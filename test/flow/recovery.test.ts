@@ -1,4 +1,5 @@
-import { afterEach, describe, expect, test } from 'vitest'
+import { pino } from 'pino'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { deadTopic } from '../../src/broker/topics.ts'
 import { GraphmillError } from '../../src/errors.ts'
 import { type AnyProcessor, defineProcessor } from '../../src/flow/processor.ts'
@@ -114,5 +115,27 @@ describe('a message that fails', () => {
     await mill.stop(10)
     expect((await broker.lag('gm.worker.chunk.default.default', topic('chunk'))).total).toBe(1)
     expect(await broker.listTopics(deadTopic(topic('chunk')))).toEqual([])
+  })
+
+  test('is said once, however many fail alike; each of them at the level of debug', async () => {
+    const lines: { level: number; alike?: number }[] = []
+    const stream = { write: (line: string) => void lines.push(JSON.parse(line)) }
+    let now = 0
+    const clock = { now: () => now }
+    const log = pino({ level: 'debug' }, stream)
+    const away = worker((_, attempt) => {
+      if (attempt === 1) throw new GraphmillError('llm_unavailable', 'away')
+    })
+    const { send, first, topic } = await start([away], { log, clock })
+    vi.spyOn(Math, 'random').mockReturnValue(0)
+    for (let n = 0; n < 20; n++) await send('chunk', { text: `one ${n}` })
+    await first(topic('topics'), 20)
+    now += 10_000
+    await send('chunk', { text: 'later' })
+    await first(topic('topics'), 21)
+    vi.restoreAllMocks()
+    const said = lines.filter((line) => 'delayMs' in line)
+    expect(said).toHaveLength(21)
+    expect(said.filter(({ level }) => level > 20).map(({ alike }) => alike)).toEqual([undefined, 19])
   })
 })

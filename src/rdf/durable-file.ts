@@ -1,0 +1,63 @@
+// A file to which batches are appended whole: what a failed batch has left is cut off before the next one.
+import { type FileHandle, open, stat } from 'node:fs/promises'
+
+export interface DurableFile {
+  readonly path: string
+  readonly handle: FileHandle
+  /** Resolves when the text is on the disk. What was appended at the same time comes one after the other. */
+  append(text: string): Promise<void>
+  /** Cuts it to so many bytes. */
+  truncate(length: number): Promise<void>
+  /** Whether its path still leads to it: what is written to a file that was removed nobody will ever read. */
+  isThere(): Promise<boolean>
+  close(): Promise<void>
+}
+
+/** Opens the file with what it holds, or a new one; `a+` to read that too. */
+export async function openDurableFile(path: string, flags: 'a' | 'a+'): Promise<DurableFile> {
+  const handle = await open(path, flags)
+  const opened = await handle.stat()
+  /** Pipes and devices can neither be cut nor synced. */
+  const isFile = opened.isFile()
+  let length = isFile ? opened.size : 0
+  let isTorn = false
+  let last: Promise<unknown> = Promise.resolve()
+
+  async function put(text: string): Promise<void> {
+    if (text === '') return
+    if (isTorn) await cut(length)
+    const bytes = Buffer.from(text)
+    isTorn = isFile
+    await handle.appendFile(bytes)
+    if (isFile) await handle.datasync()
+    isTorn = false
+    length += bytes.byteLength
+  }
+
+  async function cut(to: number): Promise<void> {
+    if (isFile) await handle.truncate(to)
+    length = to
+    isTorn = false
+  }
+
+  return {
+    path,
+    handle,
+    append(text) {
+      const appended = last.then(() => put(text))
+      last = appended.catch(() => undefined)
+      return appended
+    },
+    truncate: cut,
+    async isThere() {
+      if (!isFile) return true
+      const there = await stat(path).catch(() => undefined)
+      return there?.ino === opened.ino && there.dev === opened.dev
+    },
+    async close() {
+      await last
+      if (isTorn) await cut(length).catch(() => undefined)
+      await handle.close()
+    },
+  }
+}
