@@ -81,6 +81,8 @@ export interface Lag {
   /** Messages of the topic that the group has not settled, by topic and partition. */
   readonly partitions: readonly { readonly topic: string; readonly partition: number; readonly lag: number }[]
   readonly total: number
+  /** How many members the group has at the moment: with none, nobody will settle them. */
+  readonly members: number
 }
 
 export interface TopicDescription {

@@ -130,13 +130,15 @@ export function lag(settings: KafkaSettings, group: string, topic: string): Prom
     // The ends first: what is committed meanwhile only makes the lag smaller.
     const ends = await admin.fetchTopicOffsets(topic)
     const [committed] = await withCoordinator(() => admin.fetchOffsets({ groupId: group, topics: [topic] }))
+    const { groups } = await withCoordinator(() => admin.describeGroups([group]))
     const marks = new Map(committed?.partitions.map(({ partition, offset }) => [partition, Number(offset)]))
     const partitions = ends.map(({ partition, high, low }) => {
       const mark = marks.get(partition) ?? -1
       return { topic, partition, lag: Math.max(0, Number(high) - Math.max(mark, Number(low))) }
     })
     partitions.sort((a, b) => a.partition - b.partition)
-    return { partitions, total: partitions.reduce((sum, entry) => sum + entry.lag, 0) }
+    const total = partitions.reduce((sum, entry) => sum + entry.lag, 0)
+    return { partitions, total, members: groups[0]?.members.length ?? 0 }
   })
 }
 

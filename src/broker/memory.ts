@@ -175,7 +175,8 @@ export function createMemoryCluster(options: MemoryClusterOptions = {}): MemoryC
           partition,
           lag: log.end - Math.max(group?.mark(partition) ?? 0, log.begin),
         }))
-        return { partitions, total: partitions.reduce((sum, one) => sum + one.lag, 0) }
+        const total = partitions.reduce((sum, one) => sum + one.lag, 0)
+        return { partitions, total, members: [...(group?.members ?? [])].length }
       },
       async deleteTopics(names) {
         checkOpen()

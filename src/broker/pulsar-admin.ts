@@ -122,7 +122,9 @@ export async function lagOf(endpoint: Endpoint, group: string, topic: string): P
       return { topic, partition, lag }
     }),
   )
-  return { partitions, total: partitions.reduce((sum, { lag }) => sum + lag, 0) }
+  // Every member reads all partitions.
+  const members = Math.max(0, ...stats.map(({ groups }) => groups[group]?.consumers.length ?? 0))
+  return { partitions, total: partitions.reduce((sum, { lag }) => sum + lag, 0), members }
 }
 
 /** Whether the server still counts a consumer, by the name it gave itself, among the members of its group. */

@@ -17,7 +17,12 @@ export function addTopics(program: Command): void {
   const topics = program.command('topics').description('create, describe and measure the topics of flows')
   add(topics, 'create', 'make the topics that are missing', create)
   add(topics, 'describe', 'list the topics that there are', describe)
-  add(topics, 'lag', 'how many messages each group has not settled', lag)
+  add(
+    topics,
+    'lag',
+    'how many messages each group has not settled, and how many members it has to do so',
+    lag,
+  )
 }
 
 type Rows = readonly Readonly<Record<string, string | number>>[]
@@ -103,6 +108,9 @@ async function lag(broker: Broker, config: Config): Promise<Rows> {
   )
   const present = lines.filter(({ topic }) => existing.has(topic))
   return Promise.all(
-    present.map(async ({ topic, group }) => ({ group, topic, lag: (await broker.lag(group, topic)).total })),
+    present.map(async ({ topic, group }) => {
+      const { total, members } = await broker.lag(group, topic)
+      return { group, topic, lag: total, members }
+    }),
   )
 }

@@ -58,7 +58,23 @@ export function topics(harness: Harness): void {
       'nothing is left',
       async () => (await client.lag(member.group, topic)).total === 0,
     )
-    expect((await client.lag(harness.fresh('group'), topic)).total).toBe(stored)
+    expect(await client.lag(harness.fresh('group'), topic)).toMatchObject({ total: stored, members: 0 })
+  })
+
+  test('tells how many members a group has', async () => {
+    const client = await harness.client()
+    const topic = await harness.topic(client)
+    const group = harness.fresh('group')
+    const members = async () => (await client.lag(group, topic)).members
+    expect(await members()).toBe(0)
+    const first = harness.join(client, { topic, group })
+    await harness.eventually('there is one', async () => (await members()) === 1)
+    const second = harness.join(await harness.client(), { topic, group })
+    await harness.eventually('there are two', async () => (await members()) === 2)
+    await second.leave()
+    await harness.eventually('there is one again', async () => (await members()) === 1)
+    await first.leave()
+    await harness.eventually('there is none', async () => (await members()) === 0)
   })
 
   test('tells that an empty topic has no lag', async () => {
