@@ -29,7 +29,7 @@ export function summaryLines(
   const lines = [
     `documents  ${documents.filter(({ state }) => state !== 'failed').length} read${failed.length > 0 ? `, ${failed.length} failed` : ''}`,
     `chunks     ${total.chunks} (${total.done} units done${note(total.partial, 'partial')}${note(total.dead, 'dead')}${note(total.open, 'not finished')})`,
-    `facts      ${countsText(total.facts) || 'none'}`,
+    `facts      ${countsText(total.facts) || 'none'}${total.open > 0 ? ' (of units that have ended; others may have written some)' : ''}`,
     `rejected   ${countsText(total.rejected) || 'none'}${note(total.repaired, 'repaired')}${note(total.duplicates, 'repeated')}`,
     `cut off    ${total.incomplete['truncated'] ?? 'none'}`,
   ]

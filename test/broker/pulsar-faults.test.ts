@@ -280,6 +280,7 @@ describe.runIf((await brokerSource('Pulsar faults', ['jars'])) !== undefined)('w
     expect(await broker.lag('group', topic)).toEqual({
       partitions: [{ topic, partition: 0, lag: 0 }],
       total: 0,
+      members: 0,
     })
     await broker.deleteTopics([topic])
     expect(await broker.listTopics(topic)).toEqual([])

@@ -425,6 +425,7 @@ describe('Ctrl-C', () => {
       },
     })
     expect(stopped.stderr).toMatch(/chunks +2 \(1 units done, 1 not finished\)/)
+    expect(stopped.stderr).toMatch(/facts +.*\(of units that have ended; others may have written some\)/)
     expect(stopped.stderr).toMatch(/to go on, run the same command again with --resume/)
     expect(stopped.code).toBe(1)
     const resumed = await graphmill([...args, '--resume'], { env })
