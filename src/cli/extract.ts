@@ -30,6 +30,7 @@ import { failureText } from './failure.ts'
 import { type ChunkLimit, limitChunks } from './limit.ts'
 import { ontologyOptions } from './ontologies.ts'
 import { addOptions, configOf } from './options.ts'
+import { passedOverLine } from './passed-over.ts'
 import { replyOptions } from './replies.ts'
 import { openOutput, storeOptions } from './stores.ts'
 import { exitCodeOf, type FailedDocument, progressLine, summaryLines } from './summary.ts'
@@ -232,7 +233,9 @@ async function loadAll(
   for (const named of files) {
     let found: TextSource[] = []
     try {
-      found = await findDocuments(named, signal)
+      found = await findDocuments(named, signal, {
+        onPassedOver: (paths) => say(passedOverLine(named, paths)),
+      })
     } catch (thrown) {
       report(named, thrown)
     }

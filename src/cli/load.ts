@@ -15,6 +15,7 @@ import { brokerOptions, openBroker, openRegistry } from './broker.ts'
 import { failureText } from './failure.ts'
 import { flowOf } from './flows.ts'
 import { addOptions, configOf } from './options.ts'
+import { passedOverLine } from './passed-over.ts'
 
 export function addLoad(program: Command): void {
   const command = program
@@ -50,7 +51,9 @@ async function load(files: readonly string[], command: Command): Promise<number>
     for (const named of files) {
       let found: TextSource[] = []
       try {
-        found = await findDocuments(named, shutdown.asked)
+        found = await findDocuments(named, shutdown.asked, {
+          onPassedOver: (paths) => process.stderr.write(`${passedOverLine(named, paths)}\n`),
+        })
       } catch (thrown) {
         report(thrown)
       }

@@ -37,11 +37,20 @@ const mediaTypes: Readonly<Record<string, string>> = {
   '.pdf': 'application/pdf',
 }
 
+export interface FindOptions {
+  /** Called once for a folder with the files in it that have other endings, where it has any. */
+  onPassedOver?(paths: readonly string[]): void
+}
+
 /**
- * The files that `arguments_` name: files as they are, every text, Markdown, HTML and PDF file of a folder, what a pattern matches,
- * and `-` for standard input. Throws `document_unreadable` for one that names nothing.
+ * The files that `named` means: a file as it is, every text, Markdown, HTML and PDF file of a folder, what a pattern matches,
+ * and `-` for standard input. Throws `document_unreadable` where it means nothing.
  */
-export async function findDocuments(named: string, signal: AbortSignal): Promise<TextSource[]> {
+export async function findDocuments(
+  named: string,
+  signal: AbortSignal,
+  { onPassedOver }: FindOptions = {},
+): Promise<TextSource[]> {
   if (named === '-') return [await streamSource(process.stdin, { title: 'standard input', uri: '' }, signal)]
   const found = await statOf(named)
   if (found?.isFile()) return [fileSource(named)]
@@ -52,7 +61,9 @@ export async function findDocuments(named: string, signal: AbortSignal): Promise
   }
   if (!found && !/[*?[{]/.test(named))
     throw new GraphmillError('document_unreadable', `${named}: there is no such file.`)
-  const files = found ? await filesIn(named) : await filesLike(named)
+  const passedOver: string[] = []
+  const files = found ? await filesIn(named, passedOver) : await filesLike(named)
+  if (passedOver.length > 0) onPassedOver?.(passedOver)
   if (files.length === 0)
     throw new GraphmillError('document_unreadable', `${named}: no text, Markdown, HTML or PDF file is there.`)
   return files.sort().map(fileSource)
@@ -72,17 +83,25 @@ async function filesLike(pattern: string): Promise<string[]> {
 
 /**
  * The text, Markdown, HTML and PDF files of a folder and its folders, links to folders not followed. What can't be looked into is listed
- * too, so that reading it fails as a document of its own, and no part of a folder is passed over in silence.
+ * too, so that reading it fails as a document of its own; files of other endings are added to `passedOver`. So no part of a folder is
+ * gone past in silence.
  */
-async function filesIn(folder: string): Promise<string[]> {
+async function filesIn(folder: string, passedOver: string[]): Promise<string[]> {
   const files: string[] = []
   for (const entry of await readdir(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name)
-    if (entry.isDirectory()) files.push(...(await filesIn(path).catch(() => [path])))
+    if (entry.isDirectory()) files.push(...(await filesIn(path, passedOver).catch(() => [path])))
     else if (Object.hasOwn(mediaTypes, extname(path).toLowerCase())) files.push(path)
+    else if (entry.isFile() || (entry.isSymbolicLink() && (await isFile(path)))) passedOver.push(path)
   }
   return files
 }
+
+const isFile = (path: string) =>
+  stat(path).then(
+    (found) => found.isFile(),
+    () => false,
+  )
 
 async function statOf(path: string): Promise<Stats | undefined> {
   try {

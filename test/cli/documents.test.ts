@@ -43,4 +43,7 @@ test('a folder with good, locked, scanned, empty and foreign files gives the tri
   ])
     expect(child.stderr()).toMatch(new RegExp(`${name}: .*\\[${code}\\]`))
   expect(child.stderr()).toMatch(/documents +2 read, 5 failed/)
+  expect(child.stderr()).toContain(
+    `graphmill: ${folder}: 1 file passed over (.png); name it to have it read.\n`,
+  )
 })

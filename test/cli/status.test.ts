@@ -1,5 +1,5 @@
 // `graphmill status` and `graphmill rejected` beside a running flow, on a real Kafka.
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -91,6 +91,18 @@ describe.skipIf(source === undefined)('on Kafka', () => {
     expect((await unknown.ended).code).toBe(1)
     expect(unknown.stderr()).toMatch(/knows no document urn:none. \[document_unknown\]/)
   }, 240_000)
+
+  test('load says which files of a folder it passes over', async () => {
+    const only = join(folder, 'only')
+    await mkdir(only)
+    for (const name of ['a.txt', 'README', 'notes.rst']) await writeFile(join(only, name), 'A mill.')
+    const child = startGraphmill(['load', only, '--workspace', 'passing', '--broker', broker])
+    expect((await child.ended).code).toBe(0)
+    expect(child.stdout().trim().split('\n')).toHaveLength(1)
+    expect(child.stderr()).toBe(
+      `graphmill: ${only}: 2 files passed over (.rst, without ending); name one to have it read.\n`,
+    )
+  })
 
   test('a flow that there is not is no good news', async () => {
     await graphmill('topics', 'create', '--broker', broker)

@@ -201,6 +201,21 @@ test('a folder gives its text, Markdown, HTML and PDF files', async () => {
   ])
 })
 
+test('the files of other endings in a folder are told, in it and its folders; those that a pattern leaves out are not', async () => {
+  const mixed = join(folder, 'mixed')
+  await mkdir(join(mixed, 'inner'), { recursive: true })
+  for (const name of ['a.txt', 'README', 'notes.rst', 'inner/b.CSV']) await writeFile(join(mixed, name), 'x')
+  await symlink('README', join(mixed, 'link'))
+  await symlink('inner', join(mixed, 'link-to-folder'))
+  const told: string[] = []
+  const onPassedOver = (paths: readonly string[]) => told.push(...paths)
+  expect(await findDocuments(mixed, never, { onPassedOver })).toHaveLength(1)
+  expect(told.sort()).toEqual(['README', 'inner/b.CSV', 'link', 'notes.rst'].map((name) => join(mixed, name)))
+  told.length = 0
+  await findDocuments(join(mixed, '*.txt'), never, { onPassedOver })
+  expect(told).toEqual([])
+})
+
 test('a pattern finds a file once, however many ways links lead to it', async () => {
   const shelf = join(folder, 'shelf')
   await mkdir(shelf)
