@@ -3,6 +3,7 @@ import type { Counts } from '../flow/tally.ts'
 import { costOf, type Prices, priceOf } from '../llm/prices.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { Status, Tokens } from '../messages/generated.ts'
+import { cutText } from './table.ts'
 
 /** What `--json` prints, one object a document. */
 export interface StatusView {
@@ -68,7 +69,7 @@ function costOfAll(tokens: StatusView['tokens'], prices: Prices): number | null 
 export function statusRow(view: StatusView): Record<string, string | number> {
   const { units } = view
   return {
-    document: view.title || view.documentId,
+    document: view.title ? cutText(view.title) : view.documentId,
     state: view.state,
     chunks: view.chunks,
     done: `${units.done}/${units.expected}`,

@@ -151,8 +151,8 @@ function printForPeople(shown: readonly StatusView[] | StatusView): void {
 
 /** A change, while others may follow. */
 function printLine(view: StatusView): void {
-  const { document, state, done, partial, dead, facts, rejected } = statusRow(view)
+  const { state, done, partial, dead, facts, rejected } = statusRow(view)
   process.stdout.write(
-    `${document}: ${state}, ${done} units done, ${partial} partial, ${dead} dead, ${facts} facts, ${rejected} rejected\n`,
+    `${view.title || view.documentId}: ${state}, ${done} units done, ${partial} partial, ${dead} dead, ${facts} facts, ${rejected} rejected\n`,
   )
 }

@@ -3,6 +3,15 @@
 /** A row; only JSON shows a value that is no text or number as it is. */
 type Row = Readonly<Record<string, unknown>>
 
+/** Characters of a text that somebody wrote freely, at most: one long title would make every row as wide. */
+const mostOfText = 40
+
+/** A text for a cell, cut where it is long. What is a name for other commands must not be cut. */
+export function cutText(text: string): string {
+  const characters = [...text]
+  return characters.length > mostOfText ? `${characters.slice(0, mostOfText - 1).join('')}…` : text
+}
+
 export function printTable(rows: readonly Row[], json: boolean): void {
   if (json) {
     for (const row of rows) process.stdout.write(`${JSON.stringify(row)}\n`)
