@@ -8,7 +8,7 @@ import { createMemoryCluster } from '../broker/memory.ts'
 import { parseTopic } from '../broker/topics.ts'
 import type { Config } from '../config/config.ts'
 import { optionTable } from '../config/options.ts'
-import { findDocuments, type TextSource } from '../documents/read.ts'
+import { findDocuments, type NamedSource } from '../documents/read.ts'
 import { coded, type ErrorCode, errorTable, GraphmillError } from '../errors.ts'
 import type { Circuits } from '../flow/circuits.ts'
 import { inputGroup, inputTopic, outputRoute } from '../flow/ports.ts'
@@ -33,7 +33,7 @@ import { addOptions, configOf } from './options.ts'
 import { passedOverLine } from './passed-over.ts'
 import { replyOptions } from './replies.ts'
 import { openOutput, storeOptions } from './stores.ts'
-import { exitCodeOf, type FailedDocument, progressLine, summaryLines } from './summary.ts'
+import { exitCodeOf, progressLine, summaryLines } from './summary.ts'
 
 /** Bytes that may wait on a topic before its publishers are held up. */
 const maxTopicBytes = 32 * 1024 * 1024
@@ -134,10 +134,11 @@ async function extract(files: readonly string[], config: Config): Promise<number
   const spending = createSpending()
   const following = follow([tally, spending], { broker, mill, assembly }, signal)
   const display = showProgress(tally, mill.circuits)
-  const failed: FailedDocument[] = []
+  const loaded = new Map<string, Set<string>>()
+  const unloaded: string[] = []
   let skipped = false
   try {
-    const loading = { broker, mill, assembly, collection: options.collection, failed, limit }
+    const loading = { broker, mill, assembly, collection: options.collection, loaded, unloaded, limit }
     skipped = await loadAll(files, loading, signal)
     await untilDone({ broker, tally, processors, assembly }, signal)
     // A file that holds an older result must not keep it where nothing was found.
@@ -154,9 +155,6 @@ async function extract(files: readonly string[], config: Config): Promise<number
   }
 
   const documents = tally.documents()
-  for (const { title, state, error } of documents)
-    if (state === 'failed' && !failed.some((known) => known.title === title))
-      failed.push({ title, message: error?.message ?? 'every chunk is dead' })
   const limited = skipped || limit?.cut
   const lines = limited ? [`limited    to the first ${options.limit} chunks; the rest was left out`] : []
   if (estimate) {
@@ -164,7 +162,7 @@ async function extract(files: readonly string[], config: Config): Promise<number
     const price = priceOf(assembly.llm.model, prices)
     return reportEstimate(estimate, documents, { price, json: options.json })
   }
-  lines.push(...summaryLines(documents, failed, (performance.now() - started) / 1000))
+  lines.push(...summaryLines(documents, { loaded, unloaded }, (performance.now() - started) / 1000))
   for (const line of lines) say(painted(line))
   for (const line of costLines(spending.rows(), prices)) say(line)
   if (fault.signal.aborted) throw fault.signal.reason
@@ -174,7 +172,7 @@ async function extract(files: readonly string[], config: Config): Promise<number
     say(`stopped before the end; to go on, run the same command again${resume}`)
     return 1
   }
-  return exitCodeOf(documents, failed, options['strict-exit'])
+  return exitCodeOf(documents, { loaded, unloaded }, options['strict-exit'])
 }
 
 /** Where the triples of a dry run go. */
@@ -198,8 +196,10 @@ interface LoadOptions {
   readonly mill: Mill
   readonly assembly: Assembly
   readonly collection: string
-  /** Documents that could not be read are added here. */
-  readonly failed: FailedDocument[]
+  /** The names of the documents that were loaded are added here, by id. */
+  readonly loaded: Map<string, Set<string>>
+  /** What is wrong with those that could not be is added here. */
+  readonly unloaded: string[]
   /** Where only so many chunks are wanted. */
   readonly limit: ChunkLimit | undefined
 }
@@ -213,7 +213,7 @@ async function loadAll(
   options: LoadOptions,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { broker, mill, assembly, collection, failed, limit } = options
+  const { broker, mill, assembly, collection, loaded, unloaded, limit } = options
   const source = {
     ...assembly,
     broker,
@@ -223,25 +223,30 @@ async function loadAll(
     collection,
     source: 'extract',
   }
-  const report = (title: string, thrown: unknown) => {
+  const report = (thrown: unknown) => {
     signal.throwIfAborted()
     const error = coded(thrown)
     if (!error.code.startsWith('document_')) throw error
-    failed.push({ title, message: `${error.message} ${error.remedy}` })
+    unloaded.push(`${error.message} ${error.remedy}`)
     say(`graphmill: ${failureText(error)} ${error.remedy}`)
   }
   for (const named of files) {
-    let found: TextSource[] = []
+    let found: NamedSource[] = []
     try {
       found = await findDocuments(named, signal, {
         onPassedOver: (paths) => say(passedOverLine(named, paths)),
       })
     } catch (thrown) {
-      report(named, thrown)
+      report(thrown)
     }
     for (const document of found) {
       if (limit?.reached) return true
-      await loadDocument(document, source, signal).catch((thrown) => report(document.title, thrown))
+      try {
+        const { documentId } = await loadDocument(document, source, signal)
+        loaded.set(documentId, (loaded.get(documentId) ?? new Set()).add(document.name))
+      } catch (thrown) {
+        report(thrown)
+      }
       if (limit) await untilChunked(options, signal)
     }
   }

@@ -1,7 +1,7 @@
 // `graphmill load`: publishes documents for the processors of a flow. Prints one JSON object a document.
 import type { Command } from 'commander'
 import { topicSpec } from '../broker/topics.ts'
-import { findDocuments, type TextSource } from '../documents/read.ts'
+import { findDocuments, type NamedSource } from '../documents/read.ts'
 import { coded, GraphmillError } from '../errors.ts'
 import { createCircuits } from '../flow/circuits.ts'
 import { outputRoute } from '../flow/ports.ts'
@@ -49,7 +49,7 @@ async function load(files: readonly string[], command: Command): Promise<number>
     await broker.ensureTopics(specs)
     await createSchemasTopic(broker, codec, space, openRegistry(config)).announce(shutdown.asked)
     for (const named of files) {
-      let found: TextSource[] = []
+      let found: NamedSource[] = []
       try {
         found = await findDocuments(named, shutdown.asked, {
           onPassedOver: (paths) => process.stderr.write(`${passedOverLine(named, paths)}\n`),

@@ -1,33 +1,48 @@
 // What a person reads at the end of `extract`, and its exit code, both from the tally of progress.
 import type { Counts, DocumentStatus } from '../flow/tally.ts'
 
-/** A document that never came into the flow. */
-export interface FailedDocument {
-  readonly title: string
-  readonly message: string
+/** The files of a run. */
+export interface Files {
+  /** Where each document that was loaded came from, by its id: the same text under the same title is one document. */
+  readonly loaded: ReadonlyMap<string, ReadonlySet<string>>
+  /** What is wrong with each that could not be loaded; it begins with its name. */
+  readonly unloaded: readonly string[]
+}
+
+/** What is wrong with each file that failed, before it was loaded or after; it begins with the file's name. */
+function failedFiles(documents: readonly DocumentStatus[], { loaded, unloaded }: Files): string[] {
+  // A document that was never loaded has failed in the tally too.
+  const dead = documents.flatMap(({ documentId, state, error }) =>
+    state === 'failed'
+      ? [...(loaded.get(documentId) ?? [])].map(
+          (name) => `${name}: ${error?.message ?? 'every chunk is dead'}`,
+        )
+      : [],
+  )
+  return [...unloaded, ...dead]
 }
 
 /** 4: some chunk dead or some document failed; 3: some partial, or with `strict` any item rejected; else 0. */
 export function exitCodeOf(
   documents: readonly DocumentStatus[],
-  failed: readonly FailedDocument[],
+  { unloaded }: Files,
   strict: boolean,
 ): 0 | 3 | 4 {
-  if (failed.length > 0 || documents.some(({ state, units }) => state === 'failed' || units.dead > 0))
+  if (unloaded.length > 0 || documents.some(({ state, units }) => state === 'failed' || units.dead > 0))
     return 4
   const rejected = documents.some(({ totals }) => sum(totals.rejected) > 0)
   return documents.some(({ units }) => units.partial > 0) || (strict && rejected) ? 3 : 0
 }
 
 /** The lines of the closing summary. */
-export function summaryLines(
-  documents: readonly DocumentStatus[],
-  failed: readonly FailedDocument[],
-  seconds: number,
-): string[] {
+export function summaryLines(documents: readonly DocumentStatus[], files: Files, seconds: number): string[] {
   const total = merge(documents)
+  const failed = failedFiles(documents, files)
+  const read = documents
+    .filter(({ state }) => state !== 'failed')
+    .reduce((count, { documentId }) => count + (files.loaded.get(documentId)?.size ?? 1), 0)
   const lines = [
-    `documents  ${documents.filter(({ state }) => state !== 'failed').length} read${failed.length > 0 ? `, ${failed.length} failed` : ''}`,
+    `documents  ${read} read${note(failed.length, 'failed')}`,
     `chunks     ${total.chunks} (${total.done} units done${note(total.partial, 'partial')}${note(total.dead, 'dead')}${note(total.open, 'not finished')})`,
     `facts      ${countsText(total.facts) || 'none'}${total.open > 0 ? ' (of units that have ended; others may have written some)' : ''}`,
     `rejected   ${countsText(total.rejected) || 'none'}${note(total.repaired, 'repaired')}${note(total.duplicates, 'repeated')}`,
@@ -37,7 +52,7 @@ export function summaryLines(
   const unreported = total.unreported > 0 ? ` (${total.unreported} calls without a count)` : ''
   lines.push(`tokens     ${total.promptTokens} in, ${total.completionTokens} out${unreported}`)
   lines.push(`time       ${seconds.toFixed(1)} s`)
-  for (const { title, message } of failed) lines.push(`failed     ${title}: ${message}`)
+  for (const problem of failed) lines.push(`failed     ${problem}`)
   return lines
 }
 

@@ -18,12 +18,18 @@ export interface TextSource {
   readonly title: string
   readonly uri: string
   readonly mediaType: string
-  /** The text, piece by piece. Throws `document_unreadable`, `document_not_utf8`. */
+  /** The text, piece by piece. Throws `document_unreadable`, `document_not_utf8`, and `document_empty` at the end of blanks. */
   text(): AsyncIterable<string>
   /** Where its pages begin in the text, in UTF-16 code units, from page 1 on. Default: it has no pages. */
   readonly pages?: readonly number[]
   /** Does once what `text` would do each time: the document to go on with. Throws more `document_` errors. */
   prepare?(signal: AbortSignal): Promise<TextSource>
+}
+
+/** A document that was found by its name. */
+export interface NamedSource extends TextSource {
+  /** What errors call it: its path as it was named, or `standard input`. Several documents may share a title. */
+  readonly name: string
 }
 
 const mediaTypes: Readonly<Record<string, string>> = {
@@ -50,13 +56,16 @@ export async function findDocuments(
   named: string,
   signal: AbortSignal,
   { onPassedOver }: FindOptions = {},
-): Promise<TextSource[]> {
-  if (named === '-') return [await streamSource(process.stdin, { title: 'standard input', uri: '' }, signal)]
+): Promise<NamedSource[]> {
+  if (named === '-') {
+    const source = { title: 'standard input', name: 'standard input', uri: '' }
+    return [await streamSource(process.stdin, source, signal)]
+  }
   const found = await statOf(named)
   if (found?.isFile()) return [fileSource(named)]
   if (found && !found.isDirectory()) {
     // A pipe, such as a shell's <(command), or a device: it can be read once only.
-    const source = { title: basename(named), uri: pathToFileURL(named).href }
+    const source = { title: basename(named), name: named, uri: pathToFileURL(named).href }
     return [await streamSource(createReadStream(named), source, signal)]
   }
   if (!found && !/[*?[{]/.test(named))
@@ -112,24 +121,24 @@ async function statOf(path: string): Promise<Stats | undefined> {
   }
 }
 
-function fileSource(path: string): TextSource {
-  const source = { title: basename(path), uri: pathToFileURL(path).href }
+function fileSource(path: string): NamedSource {
+  const source = { title: basename(path), name: path, uri: pathToFileURL(path).href }
   const mediaType = mediaTypes[extname(path).toLowerCase()]
   const bytes = () => readFile(path).catch((cause: Error) => raise(path, cause))
   const plain = {
     ...source,
     mediaType: mediaType ?? 'text/plain',
-    text: () => decodeText(createReadStream(path, { highWaterMark: 256 * 1024 }), path),
+    text: () => notBlank(decodeText(createReadStream(path, { highWaterMark: 256 * 1024 }), path), path),
   }
   if (mediaType === 'text/html' || mediaType === 'application/pdf')
-    return extracted({ ...source, mediaType, name: path, bytes })
+    return extracted({ ...source, mediaType, bytes })
   if (mediaType !== undefined) return plain
   return {
     ...plain,
     async prepare(signal) {
       const found = sniff(await firstBytes(path), path)
       if (found === 'text/plain') return plain
-      return await extracted({ ...source, mediaType: found, name: path, bytes }).prepare(signal)
+      return await extracted({ ...source, mediaType: found, bytes }).prepare(signal)
     },
   }
 }
@@ -137,10 +146,10 @@ function fileSource(path: string): TextSource {
 /** A document that is read here, to the end of its stream. */
 async function streamSource(
   stream: Readable,
-  source: Pick<TextSource, 'title' | 'uri'>,
+  source: Pick<NamedSource, 'title' | 'name' | 'uri'>,
   signal: AbortSignal,
-): Promise<TextSource> {
-  const name = source.title
+): Promise<NamedSource> {
+  const { name } = source
   const spooled = await spool(addAbortSignal(signal, stream)).catch((cause: Error) => {
     signal.throwIfAborted()
     return raise(name, cause)
@@ -150,33 +159,22 @@ async function streamSource(
     return extracted({
       ...source,
       mediaType,
-      name,
       bytes: () => buffer(spooled.bytes()),
     })
-  return { ...source, mediaType, text: () => decodeText(spooled.bytes(), name) }
+  return { ...source, mediaType, text: () => notBlank(decodeText(spooled.bytes(), name), name) }
 }
 
-interface Extractable {
-  readonly title: string
-  readonly uri: string
+interface Extractable extends Pick<NamedSource, 'title' | 'name' | 'uri'> {
   readonly mediaType: ExtractedType
-  /** For messages. */
-  readonly name: string
   readonly bytes: () => Promise<Uint8Array>
 }
 
 /** A document whose text is taken out in a thread; it is held for as long as the prepared document is. */
-function extracted({
-  name,
-  bytes,
-  ...source
-}: Extractable): TextSource & Required<Pick<TextSource, 'prepare'>> {
+function extracted({ bytes, ...source }: Extractable): NamedSource & Required<Pick<NamedSource, 'prepare'>> {
   async function prepare(signal: AbortSignal): Promise<TextSource> {
-    const { text, pages } = await extractAside(
-      { name, mediaType: source.mediaType, bytes: await bytes() },
-      signal,
-    )
-    return { ...source, pages, text: () => pieces(text) }
+    const { name, mediaType } = source
+    const { text, pages } = await extractAside({ name, mediaType, bytes: await bytes() }, signal)
+    return { ...source, pages, text: () => notBlank(pieces(text), name) }
   }
   return {
     ...source,
@@ -185,6 +183,16 @@ function extracted({
       yield* (await prepare(new AbortController().signal)).text()
     },
   }
+}
+
+/** The pieces of a text; where none holds more than blanks, the error says so by name, since its title may be that of others. */
+async function* notBlank(pieces: AsyncIterable<string>, name: string): AsyncGenerator<string> {
+  let blank = true
+  for await (const piece of pieces) {
+    if (blank && piece.trim() !== '') blank = false
+    yield piece
+  }
+  if (blank) throw new GraphmillError('document_empty', `${name}: it holds no text.`)
 }
 
 async function* pieces(text: string): AsyncGenerator<string> {

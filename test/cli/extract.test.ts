@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -129,6 +129,25 @@ describe('bad documents are clear errors, and the others go on', () => {
     expect(stderr).toMatch(/missing\.txt: there is no such file.*\[document_unreadable\]/)
     expect(stderr).toMatch(/documents +1 read, 3 failed/)
     expect(quads(stdout).length).toBeGreaterThan(3)
+    expect(code).toBe(4)
+  })
+
+  test('files of one name in two folders are counted and named each, whether their texts differ or not', async () => {
+    server.set({ rules: [{ match: 'fails', reply: { refuse: 'invalid' } }, { reply: '' }] })
+    for (const inner of ['d1', 'd2']) mkdirSync(join(folder, inner))
+    const differing = ['d1', 'd2'].map((inner) => file(join(inner, 'x.txt'), `It fails in ${inner}.`))
+    const same = ['d1', 'd2'].map((inner) => file(join(inner, 'y.txt'), 'It fails.'))
+    const empty = ['d1', 'd2'].map((inner) => file(join(inner, 'z.txt'), ''))
+    const good = ['d1', 'd2'].map((inner) => file(join(inner, 'good.txt'), 'The mill stands.'))
+    const args = [...differing, ...same, ...empty, ...good, '--extractors', 'topics']
+    const { code, stderr } = await extract(args)
+    expect(stderr).toMatch(/^documents +2 read, 6 failed$/m)
+    for (const path of [...differing, ...same])
+      expect(stderr).toContain(`failed     ${path}: every chunk is dead`)
+    for (const path of empty) expect(stderr).toContain(`\nfailed     ${path}: it holds no text.`)
+    for (const path of empty)
+      expect(stderr).toContain(`graphmill: ${path}: it holds no text. [document_empty]`)
+    expect(stderr.match(/^failed /gm)).toHaveLength(6)
     expect(code).toBe(4)
   })
 

@@ -234,6 +234,18 @@ test.skipIf(process.platform === 'win32')('a pipe is read once, and given as oft
   expect([await textOf(source!), await textOf(source!)]).toEqual(['A mill grinds.', 'A mill grinds.'])
 })
 
+test('what holds no text is said by its path, which no other document shares', async () => {
+  for (const [name, content] of [
+    ['blank.txt', ' \n'],
+    ['blank.html', '<p> </p>'],
+    ['blank', ''],
+  ] as const)
+    expect(await failure(name, content)).toMatchObject({
+      code: 'document_empty',
+      message: `${join(folder, name)}: it holds no text.`,
+    })
+})
+
 test('what is not UTF-8 is said with its place', async () => {
   const error = await failure('bad.txt', Buffer.from('Caf\u00e9. \xff', 'latin1'))
   expect(error).toMatchObject({ code: 'document_not_utf8', message: expect.stringMatching(/near byte 3\./) })
