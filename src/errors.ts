@@ -231,7 +231,12 @@ const table = {
   },
   store_failed: {
     retry: 'later',
-    remedy: 'Check the disk that --out names, or the store that --store names.',
+    remedy: 'Check the disk that --out or standard output leads to, or the store that --store names.',
+  },
+  output_failed: {
+    retry: 'never',
+    ends: 'command',
+    remedy: 'Check where standard output goes to: its disk may be full.',
   },
   aborted: {
     retry: 'later',

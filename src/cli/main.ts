@@ -1,7 +1,7 @@
 // The command line: one file a command. Exit codes: 0 well, 1 failed, 2 wrong usage; extract has more, see its file.
 import { existsSync, readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
-import { coded, type ErrorCode } from '../errors.ts'
+import { coded, type ErrorCode, GraphmillError } from '../errors.ts'
 import { addCache } from './cache.ts'
 import { addCheck } from './check.ts'
 import { coloured } from './colour.ts'
@@ -66,10 +66,18 @@ const wrongUsage: readonly ErrorCode[] = [
   'topic_name_invalid',
 ]
 
-// Whoever reads our output may have had enough: that is no failure of ours.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error
-  process.exit(0)
+let command = ''
+program.hook('preAction', (_, action) => {
+  command = action.name()
+})
+
+process.stdout.on('error', (cause: NodeJS.ErrnoException) => {
+  // Whoever reads our output may have had enough: that is no failure of ours.
+  if (cause.code === 'EPIPE') process.exit(0)
+  const code = command === 'extract' ? 'store_failed' : 'output_failed'
+  // On a terminal the progress line may stand where this begins.
+  if (process.stderr.isTTY) process.stderr.write('\r\u001b[K')
+  process.exit(fail(new GraphmillError(code, `standard output: ${cause.message}.`, { cause })))
 })
 
 try {
@@ -80,9 +88,13 @@ try {
     // commander has printed the help; where nobody asked for it, a command is missing.
     process.exitCode = thrown.exitCode === 0 ? 0 : 2
   } else {
-    const error = thrown instanceof CommanderError ? usageError(thrown) : coded(thrown)
-    console.error(`${coloured('red', `graphmill: ${failureText(error)}`, process.stderr)}\n${error.remedy}`)
-    if (error.code === 'unexpected' && error.cause instanceof Error) console.error(error.cause.stack)
-    process.exitCode = wrongUsage.includes(error.code) ? 2 : 1
+    process.exitCode = fail(thrown instanceof CommanderError ? usageError(thrown) : coded(thrown))
   }
+}
+
+/** Says what went wrong; returns the exit code. */
+function fail(error: GraphmillError): 1 | 2 {
+  console.error(`${coloured('red', `graphmill: ${failureText(error)}`, process.stderr)}\n${error.remedy}`)
+  if (error.code === 'unexpected' && error.cause instanceof Error) console.error(error.cause.stack)
+  return wrongUsage.includes(error.code) ? 2 : 1
 }
