@@ -102,6 +102,8 @@ async function extract(files: readonly string[], config: Config): Promise<number
   const llm = limitCost(assembly.llm, config)
   const estimate = options['dry-run'] ? newEstimate() : undefined
   say(announceModel(assembly.llm))
+  if (mixesProvenance(config, assembly))
+    say('graphmill: Turtle holds no graphs: provenance stands among the facts; --format trig keeps it apart.')
   if (!estimate) await assembly.llm.ready(signal)
 
   const store = estimate ? nowhere : await openOutput(config)
@@ -173,6 +175,12 @@ async function extract(files: readonly string[], config: Config): Promise<number
     return 1
   }
   return exitCodeOf(documents, { loaded, unloaded }, options['strict-exit'])
+}
+
+/** Whether provenance loses its graph on the way to a file or standard output. */
+function mixesProvenance({ options }: Config, { flows }: Assembly): boolean {
+  const toStream = options.store === undefined && !options['dry-run']
+  return toStream && options.format === 'turtle' && flows[0]!.settings.provenance === 'subgraph'
 }
 
 /** Where the triples of a dry run go. */

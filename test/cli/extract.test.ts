@@ -65,6 +65,23 @@ describe('extract', () => {
     expect(quads(input.stdout).length).toBeGreaterThan(0)
   })
 
+  test('says that Turtle does not keep provenance apart, where there is any', async () => {
+    server.set({ rules: [{ reply: '' }] })
+    const said = async (...args: string[]) =>
+      (await extract([file('mill.txt'), '--extractors', 'topics', ...args])).stderr.match(
+        /^graphmill: Turtle.*$/gm,
+      )
+    const [mixed, plain, apart] = await Promise.all([
+      said('--format', 'turtle', '--provenance', 'subgraph'),
+      said('--format', 'turtle'),
+      said('--format', 'trig', '--provenance', 'subgraph'),
+    ])
+    expect(mixed).toEqual([
+      'graphmill: Turtle holds no graphs: provenance stands among the facts; --format trig keeps it apart.',
+    ])
+    expect([plain, apart]).toEqual([null, null])
+  })
+
   test('says what it is when no model is configured', async () => {
     const { code, stdout, stderr } = await graphmill([
       'extract',
