@@ -28,6 +28,9 @@ function errorsPage(): string {
 Every error that graphmill raises on purpose has a code. It stands in replies (\`error.type\`), on \`progress\`, in the
 \`dead-code\` header of dead letters, in logs and metrics, and on the command line, where wrong usage exits with 2 and other errors with 1.
 
+One has two names: a document without text is \`document_empty\` on the command line and on \`progress\`, and \`empty_document\` in the
+\`error.type\` that the ledger keeps and \`status\` shows.
+
 | code | tried again? | what to do |
 |---|---|---|
 ${rows.join('\n')}
