@@ -7,6 +7,7 @@ import type { GraphmillError } from '../errors.ts'
 import { defaultMaxHeldBytes, type Subscription } from './broker.ts'
 import type { ConsumeWindow } from './consume-window.ts'
 import { checkTopic, createClient, type KafkaSettings, kafkaError, patient } from './kafka-client.ts'
+import { leaveFor } from './kafka-leave.ts'
 import { readMessage } from './kafka-message.ts'
 import type { Incoming } from './partition-hold.ts'
 
@@ -18,12 +19,16 @@ const closeTimeoutMs = 3000
 /** A topic that was made a moment ago may not be known to every broker. */
 const missingAttempts = 4
 const missingDelayMs = 300
+/** How long a member that joins has before the one that it follows leaves: then the group has it in the same rebalance. */
+const joinHeadStartMs = 200
 
 export interface KafkaSession {
   /** Resolves with what ended it, unless it was closed. */
   readonly ended: Promise<GraphmillError>
   /** Whether it ever was a member of the group. */
   readonly joined: boolean
+  /** As which it was a member, or else the session before; undefined where no session was one. */
+  readonly memberId: string | undefined
   /** Resumes the partitions that want more. */
   update(): void
   /**
@@ -39,6 +44,8 @@ export function openSession(
   settings: KafkaSettings,
   subscription: Subscription,
   window: ConsumeWindow,
+  /** As which the session before was a member. */
+  before?: string,
 ): KafkaSession {
   const { topic, group } = subscription
   const client = createClient(settings, patient)
@@ -49,12 +56,12 @@ export function openSession(
   const closing = new AbortController()
   /** One attempt, under the generation of the moment: the broker refuses it when that is over. */
   let commitOnce: EachBatchPayload['commitOffsetsIfNecessary'] | undefined
-  let joined = false
+  let memberId: string | undefined
   let lastFetch = performance.now()
 
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     if (closing.signal.aborted) return
-    joined = true
+    memberId = payload.memberId
     const partitions = payload.memberAssignment[topic] ?? []
     const kept = window.own(partitions)
     for (const [partition, next] of kept) consumer.seek({ topic, partition, offset: String(next) })
@@ -79,7 +86,14 @@ export function openSession(
     await consumer.connect()
     await subscribe()
     if (closing.signal.aborted) return
-    await consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch })
+    const running = consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch })
+    if (before !== undefined) void leaveForBefore(before)
+    await running
+  }
+
+  async function leaveForBefore(memberId: string): Promise<void> {
+    await delay(joinHeadStartMs)
+    await leaveFor(client.kafka, { group, memberId }, { log: settings.log, signal: closing.signal })
   }
 
   async function subscribe(): Promise<void> {
@@ -118,7 +132,7 @@ export function openSession(
 
   async function commit(): Promise<void> {
     const marks = window.marks()
-    if (marks.size === 0 || !joined) return
+    if (marks.size === 0 || memberId === undefined) return
     const partitions = [...marks].map(([partition, mark]) => ({ partition, offset: String(mark) }))
     try {
       if (commitOnce !== undefined) await commitOnce({ topics: [{ topic, partitions }] })
@@ -144,7 +158,10 @@ export function openSession(
   return {
     ended: over.promise,
     get joined() {
-      return joined
+      return memberId !== undefined
+    },
+    get memberId() {
+      return memberId ?? before
     },
     update() {
       for (const partition of paused) if (window.wants(partition)) setPaused(partition, false)
