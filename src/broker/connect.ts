@@ -1,5 +1,6 @@
 // A broker by its URL: the one place that knows which implementations there are. Each is loaded when it is asked for.
 import { GraphmillError } from '../errors.ts'
+import type { OnAvailability } from './availability.ts'
 import type { Broker } from './broker.ts'
 import type { KafkaOptions } from './kafka-client.ts'
 import type { PulsarOptions } from './pulsar-endpoint.ts'
@@ -14,6 +15,8 @@ export interface ConnectOptions {
   /** Pulsar only. */
   readonly token?: string
   readonly log?: NonNullable<KafkaOptions['log']> & NonNullable<PulsarOptions['log']>
+  /** Told when those who consume lose the broker, with the reason, and when it is back. */
+  readonly onAvailability?: OnAvailability
 }
 
 type Target =

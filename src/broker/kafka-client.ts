@@ -11,6 +11,7 @@ import {
   type SASLOptions,
 } from 'kafkajs'
 import { type ErrorCode, GraphmillError } from '../errors.ts'
+import { type Availability, createAvailability, type OnAvailability } from './availability.ts'
 import { patchKafkajs } from './kafka-patch.ts'
 
 patchKafkajs()
@@ -33,6 +34,7 @@ export interface KafkaSasl {
 /** A pino logger fits. */
 export interface KafkaLog {
   debug(fields: object, phrase: string): void
+  info?(fields: object, phrase: string): void
   warn(fields: object, phrase: string): void
 }
 
@@ -52,9 +54,11 @@ export interface KafkaOptions {
   /** How long what is known of a topic's partitions counts: one that is added is found within it. Default 60,000. */
   readonly metadataMaxAgeMs?: number
   readonly log?: KafkaLog
+  /** Told when those who consume lose the cluster, with the reason, and when it is back. */
+  readonly onAvailability?: OnAvailability
 }
 
-/** The options with their defaults. */
+/** The options with their defaults, and what is derived from them. */
 export interface KafkaSettings extends KafkaOptions {
   readonly clientId: string
   readonly sessionTimeoutMs: number
@@ -62,6 +66,7 @@ export interface KafkaSettings extends KafkaOptions {
   readonly publishTimeoutMs: number
   readonly metadataMaxAgeMs: number
   readonly log: KafkaLog
+  readonly availability: Availability
 }
 
 const silent: KafkaLog = { debug() {}, warn() {} }
@@ -75,6 +80,7 @@ export function kafkaSettings(options: KafkaOptions): KafkaSettings {
     metadataMaxAgeMs: 60_000,
     log: silent,
     ...options,
+    availability: createAvailability(options.log ?? silent, options.onAvailability),
   }
 }
 

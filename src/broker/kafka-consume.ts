@@ -87,7 +87,10 @@ function joinGroup(
       }
       const { group, topic } = subscription
       // Once is nothing: a coordinator that has just been chosen is still loading.
-      settings.log[failures === 0 ? 'debug' : 'warn']({ group, topic, error }, 'kafka consumer begins again')
+      settings.log[failures === 0 ? 'debug' : 'warn'](
+        { group, topic, err: error },
+        'kafka consumer begins again',
+      )
       const backoff = Math.min(200 * 2 ** failures, longestBackoffMs)
       await delay(backoff, undefined, { signal: leaving.signal }).catch(() => {})
       if (leaving.signal.aborted) return

@@ -123,7 +123,7 @@ export function createPublisher(settings: KafkaSettings): KafkaPublisher {
         return
       } catch (thrown) {
         const error = kafkaError(thrown, topic)
-        settings.log.debug({ topic, attempt, error }, 'kafka publish failed')
+        settings.log.debug({ topic, attempt, err: error }, 'kafka publish failed')
         if (error.code !== 'topic_missing' && error.code !== 'broker_unavailable') throw error
         // It may be another topic that is gone and spoils the answers about all: begin afresh.
         retire(connection)

@@ -73,7 +73,7 @@ export async function* readKafka(
       if (error.code !== 'broker_unavailable') throw error
       failures++
       misplaced = (thrown as { type?: unknown }).type === 'OFFSET_OUT_OF_RANGE'
-      settings.log.warn({ topic: range.topic, error }, 'kafka read interrupted')
+      settings.log.warn({ topic: range.topic, err: error }, 'kafka read interrupted')
       await delay(Math.min(100 * failures, 2000), undefined, { signal }).catch(() => {})
     } finally {
       signal.removeEventListener('abort', abandon)

@@ -12,7 +12,7 @@ import { readMessage } from './kafka-message.ts'
 import type { Incoming } from './partition-hold.ts'
 
 const commitIntervalMs = 500
-/** Without a fetch for so long, ask whether the topic is still there and the broker lets us in. */
+/** Without a fetch or an answer for so long, ask whether the topic is still there and the broker lets us in. */
 const silenceMs = 2500
 /** What disconnecting may take when the broker does not answer. */
 const closeTimeoutMs = 3000
@@ -57,11 +57,14 @@ export function openSession(
   /** One attempt, under the generation of the moment: the broker refuses it when that is over. */
   let commitOnce: EachBatchPayload['commitOffsetsIfNecessary'] | undefined
   let memberId: string | undefined
+  /** With all partitions paused, kafkajs has fetches that ask nobody. */
   let lastFetch = performance.now()
+  let lastAnswer = lastFetch
 
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     if (closing.signal.aborted) return
     memberId = payload.memberId
+    answered()
     const partitions = payload.memberAssignment[topic] ?? []
     const kept = window.own(partitions)
     for (const [partition, next] of kept) consumer.seek({ topic, partition, offset: String(next) })
@@ -71,16 +74,24 @@ export function openSession(
   })
   consumer.on(consumer.events.REBALANCING, () => commit())
   consumer.on(consumer.events.CRASH, ({ payload }) => end(payload.error))
-  consumer.on(consumer.events.FETCH, () => {
+  consumer.on(consumer.events.FETCH, ({ payload }) => {
     lastFetch = performance.now()
+    if (payload.numberOfBatches > 0) answered()
   })
+  consumer.on(consumer.events.HEARTBEAT, answered)
   rejoinWhenCoordinatorIsLost(consumer, settings.sessionTimeoutMs)
 
   const commits = setInterval(() => void commit(), commitIntervalMs)
   const checks = setInterval(() => {
-    if (performance.now() - lastFetch > silenceMs) void check()
+    if (performance.now() - Math.min(lastFetch, lastAnswer) > silenceMs) void check()
   }, silenceMs)
   begin().catch(end)
+
+  function answered(): void {
+    if (closing.signal.aborted) return
+    lastAnswer = performance.now()
+    settings.availability.back()
+  }
 
   async function begin(): Promise<void> {
     await consumer.connect()
@@ -139,20 +150,27 @@ export function openSession(
       // Nothing was fetched yet in this session: what is in hand is from the one before.
       else await consumer.commitOffsets(partitions.map((entry) => ({ topic, ...entry })))
       window.committed(marks)
-    } catch (error) {
-      settings.log.debug({ group, topic, error }, 'kafka commit refused')
+    } catch (err) {
+      settings.log.debug({ group, topic, err }, 'kafka commit refused')
     }
   }
 
   /** kafkajs tries for ever what a missing topic or a wrong password makes hopeless. */
   async function check(): Promise<void> {
     lastFetch = performance.now()
+    lastAnswer = lastFetch
     try {
       await checkTopic(settings, topic)
-    } catch (error) {
-      const { code } = kafkaError(error, topic)
-      if (code !== 'broker_unavailable' && code !== 'unexpected') end(error)
+      answered()
+    } catch (thrown) {
+      const error = kafkaError(thrown, topic)
+      if (error.code === 'broker_unavailable') away(error)
+      else if (error.code !== 'unexpected') end(error)
     }
+  }
+
+  function away(error: GraphmillError): void {
+    if (!closing.signal.aborted) settings.availability.away(error)
   }
 
   return {

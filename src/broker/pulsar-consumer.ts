@@ -84,8 +84,9 @@ export class PulsarMember {
       try {
         const socket = await this.#open()
         failures = 0
+        this.#endpoint.availability.connected(socket.closed)
         const closing = await socket.closed
-        if (!signal.aborted) this.#endpoint.log.warn({ topic, group, ...closing }, 'consumer socket was lost')
+        if (!signal.aborted) this.#note({ topic, group, ...closing }, 'consumer socket was lost', true)
       } catch (thrown) {
         if (signal.aborted) return
         const error = coded(thrown)
@@ -94,11 +95,19 @@ export class PulsarMember {
           this.#wake.notify()
           return
         }
-        this.#endpoint.log.warn({ topic, group, err: error }, 'consumer could not be opened')
+        const isBroker = error.code === 'broker_unavailable' && this.#endpoint.availability.away(error)
+        this.#note({ topic, group, err: error }, 'consumer could not be opened', isBroker)
       }
       failures++
       await delay(reopenDelayMs(failures), undefined, { signal }).catch(() => {})
     }
+  }
+
+  /** That the broker is away is told once for all consumers: what each notices of it is a detail. */
+  #note(fields: object, phrase: string, isDetail: boolean): void {
+    const { log } = this.#endpoint
+    if (isDetail && log.debug) log.debug(fields, phrase)
+    else log.warn(fields, phrase)
   }
 
   /** Opens one socket, and what lives and dies with it. */

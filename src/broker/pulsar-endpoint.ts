@@ -5,6 +5,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { text } from 'node:stream/consumers'
 import { type ErrorCode, GraphmillError } from '../errors.ts'
+import { type Availability, createAvailability, type OnAvailability } from './availability.ts'
 
 /** Certificates for TLS, in PEM. */
 export interface TlsOptions {
@@ -17,6 +18,8 @@ export interface TlsOptions {
 
 /** What a broker says to its operator. A pino logger fits. */
 export interface BrokerLog {
+  debug?(fields: object, phrase: string): void
+  info?(fields: object, phrase: string): void
   warn(fields: object, phrase: string): void
 }
 
@@ -31,6 +34,8 @@ export interface PulsarOptions {
   readonly token?: string
   readonly tls?: TlsOptions
   readonly log?: BrokerLog
+  /** Told when those who consume lose the server, with the reason, and when it is back. */
+  readonly onAvailability?: OnAvailability
   /** How often every socket is pinged; one that has been silent for two pings is reopened. Default 30,000. */
   readonly pingIntervalMs?: number
   /** How long a message may wait for a server that is away before it rejects with `broker_unavailable`. Default 30,000. */
@@ -48,6 +53,7 @@ export interface Endpoint {
   readonly headers: Readonly<Record<string, string>>
   readonly tls: TlsOptions
   readonly log: BrokerLog
+  readonly availability: Availability
   readonly pingIntervalMs: number
   readonly publishTimeoutMs: number
 }
@@ -56,13 +62,15 @@ export interface Endpoint {
 export function endpointOf(options: PulsarOptions): Endpoint {
   const url = new URL(options.url)
   const secure = url.protocol === 'wss:'
+  const log = options.log ?? { warn() {} }
   return {
     socketBase: `${url.protocol}//${url.host}/ws/v2`,
     adminBase: `${secure ? 'https:' : 'http:'}//${url.host}/admin/v2`,
     namespace: `${encodeURIComponent(options.tenant ?? 'public')}/${encodeURIComponent(options.namespace ?? 'default')}`,
     headers: options.token === undefined ? {} : { authorization: `Bearer ${options.token}` },
     tls: options.tls ?? {},
-    log: options.log ?? { warn() {} },
+    log,
+    availability: createAvailability(log, options.onAvailability),
     pingIntervalMs: options.pingIntervalMs ?? 30_000,
     publishTimeoutMs: options.publishTimeoutMs ?? 30_000,
   }

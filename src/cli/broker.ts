@@ -1,6 +1,7 @@
 // From a configuration to a broker.
 import { readFileSync } from 'node:fs'
 import type { Logger } from 'pino'
+import type { OnAvailability } from '../broker/availability.ts'
 import type { Broker } from '../broker/broker.ts'
 import { type ConnectOptions, connect } from '../broker/connect.ts'
 import type { Config } from '../config/config.ts'
@@ -25,14 +26,18 @@ export const brokerOptions = [
 ] as const satisfies readonly OptionName[]
 
 /** Connects at once or throws, the reason of the signal too: for commands that a person waits for. */
-export async function openBroker(config: Config, signal?: AbortSignal, log?: Logger): Promise<Broker> {
+export function openBroker(config: Config, signal?: AbortSignal): Promise<Broker> {
+  return open(config, {}, signal)
+}
+
+async function open(config: Config, watch: Partial<BrokerWatch>, signal?: AbortSignal): Promise<Broker> {
   const { broker: url } = config.options
   if (!url)
     throw new GraphmillError(
       'usage',
       'No broker is named: give --broker kafka://host:port or pulsar+ws://host:port.',
     )
-  return connect(url, connectOptions(config, log), signal)
+  return connect(url, { ...connectOptions(config), ...watch }, signal)
 }
 
 /** The schema registry, if one is configured. */
@@ -40,13 +45,24 @@ export function openRegistry({ options }: Config): SchemaRegistry | undefined {
   return options['schema-registry'] ? createSchemaRegistry(options['schema-registry']) : undefined
 }
 
-/** Waits for a broker that is away: for `run`, which may be started before its broker. */
-export function awaitBroker(config: Config, log: Logger, signal: AbortSignal): Promise<Broker> {
-  const onFailure = (error: GraphmillError) => log.warn({ err: error }, 'waiting for the broker')
-  return untilAvailable(() => openBroker(config, signal, log), { signal, onFailure })
+export interface BrokerWatch {
+  readonly log: Logger
+  /** Told when the broker goes away, also before it was ever there, and when it is back. */
+  readonly onAvailability: OnAvailability
 }
 
-function connectOptions({ options }: Config, log: Logger | undefined): ConnectOptions {
+/** Waits for a broker that is away: for `run`, which may be started before its broker. */
+export async function awaitBroker(config: Config, watch: BrokerWatch, signal: AbortSignal): Promise<Broker> {
+  const onFailure = (error: GraphmillError) => {
+    watch.log.warn({ err: error }, 'waiting for the broker')
+    watch.onAvailability(error)
+  }
+  const broker = await untilAvailable(() => open(config, watch, signal), { signal, onFailure })
+  watch.onAvailability(undefined)
+  return broker
+}
+
+function connectOptions({ options }: Config): ConnectOptions {
   const file = (name: 'tls-ca' | 'tls-cert' | 'tls-key') => {
     const path = options[name]
     if (path === undefined) return undefined
@@ -71,6 +87,5 @@ function connectOptions({ options }: Config, log: Logger | undefined): ConnectOp
     }),
     ...(mechanism && username && password && { sasl: { mechanism, username, password } }),
     ...(token && { token }),
-    ...(log && { log }),
   }
 }

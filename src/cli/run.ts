@@ -16,7 +16,7 @@ import { run } from '../flow/run.ts'
 import { onShutdown } from '../flow/shutdown.ts'
 import { systemClock } from '../flow/system.ts'
 import { priceOf, readPrices } from '../llm/prices.ts'
-import { serveHttp } from '../observe/http.ts'
+import { type Readiness, serveHttp } from '../observe/http.ts'
 import { createLogger } from '../observe/log.ts'
 import { createMetrics } from '../observe/metrics.ts'
 import type { TripleStore } from '../rdf/store.ts'
@@ -80,6 +80,9 @@ export function addRun(program: Command): void {
 /** How long a second signal leaves to drop what is in hand, in milliseconds. */
 const lastStopMs = 10_000
 
+/** Open while the broker is away. Nobody enters it: whoever needs the broker finds out by itself when it is back. */
+const brokerCircuit = 'broker'
+
 /** How often the flows file, prompts and the like are looked at, in milliseconds. */
 const watchMs = 2000
 
@@ -126,7 +129,7 @@ async function runUntilStopped(
     const prepared = await prepare()
     const http = await openHttp()
     if (http) opened.push(http)
-    broker = await awaitBroker(config, log, signal)
+    broker = await awaitBroker(config, { log, onAvailability: noteBroker }, signal)
     opened.push(broker)
     store = openStore(config)
     opened.push(store)
@@ -242,6 +245,17 @@ async function runUntilStopped(
     return refused ?? flows.faults[0]?.error
   }
 
+  function noteBroker(error: GraphmillError | undefined): void {
+    if (error) circuits.failed(brokerCircuit, error, 1)
+    else circuits.succeeded(brokerCircuit)
+  }
+
+  function state(): Readiness {
+    if (signal.aborted) return 'stopping'
+    if (!ready) return 'starting'
+    return circuits.reason(brokerCircuit) ? 'away' : 'ready'
+  }
+
   function failedFlows() {
     return flows.faults.map(({ flow, error: { code, message, remedy }, since }) => ({
       flow,
@@ -269,12 +283,12 @@ async function runUntilStopped(
       address: options.http,
       insist: config.origins.http !== 'default',
       registry: metrics.registry,
-      ready: () => ready && !signal.aborted,
+      state,
       details: () => ({ flows: flows.names, failedFlows: failedFlows(), away: circuits.open() }),
       status: async () => ({
         versions: { graphmill: version, node: process.versions.node },
         startedAt: startedAt.toISOString(),
-        ready: ready && !signal.aborted,
+        ready: state() === 'ready',
         configurationCurrent: problem() === undefined,
         configurationProblem: problem()?.message ?? null,
         flows: flows.names,

@@ -1,7 +1,10 @@
-// What Kubernetes and Prometheus ask of a process. An LLM that is away makes a process no less ready.
+// What Kubernetes and Prometheus ask of a process. An LLM that is away makes a process no less ready, a broker does.
 import fastify from 'fastify'
 import type { Registry } from 'prom-client'
 import { GraphmillError } from '../errors.ts'
+
+/** `away`: the broker is. */
+export type Readiness = 'starting' | 'ready' | 'away' | 'stopping'
 
 export interface HttpOptions {
   /** `host:port`. */
@@ -9,8 +12,8 @@ export interface HttpOptions {
   /** Whether the address was asked for: then a port that is taken is an error, else any free one will do. */
   readonly insist: boolean
   readonly registry: Registry
-  /** Whether the broker is joined and the configuration loaded. */
-  readonly ready: () => boolean
+  /** `ready` when the broker is joined and the configuration loaded. */
+  readonly state: () => Readiness
   /** Facts for people on /readyz, such as open circuits. */
   readonly details: () => object
   /** All that can be told, for /status.json; it may ask the broker. */
@@ -28,7 +31,7 @@ export async function serveHttp({
   address,
   insist,
   registry,
-  ready,
+  state,
   details,
   status,
 }: HttpOptions): Promise<HttpServer> {
@@ -37,8 +40,8 @@ export async function serveHttp({
   const server = fastify()
   server.get('/healthz', async () => ({ status: 'alive' }))
   server.get('/readyz', async (_, reply) => {
-    const isReady = ready()
-    return reply.code(isReady ? 200 : 503).send({ status: isReady ? 'ready' : 'starting', ...details() })
+    const now = state()
+    return reply.code(now === 'ready' ? 200 : 503).send({ status: now, ...details() })
   })
   server.get('/metrics', async (_, reply) => reply.type(registry.contentType).send(await registry.metrics()))
   server.get('/status.json', () => status())

@@ -350,6 +350,41 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     )
     expect((await mill.end('SIGTERM')).code).toBe(0)
   })
+
+  test('says in its log, at /readyz and in /metrics that the broker is away, and that it is back', async () => {
+    const [port] = await freePorts(1)
+    const address = `127.0.0.1:${port}`
+    const mill = await start(
+      ['run', 'chunk-text', 'emit-triples', ...place('cut-off'), '--http', address],
+      {},
+    )
+    const get = async (path: string) => {
+      const response = await fetch(`http://${address}/${path}`)
+      return { code: response.status, text: await response.text() }
+    }
+    const patience = { timeout: 30_000, interval: 200 }
+    await expect.poll(async () => (await get('readyz')).code, patience).toBe(200)
+    await kafka.shutDown(0)
+    await expect.poll(async () => (await get('readyz')).code, patience).toBe(503)
+    expect(JSON.parse((await get('readyz')).text)).toMatchObject({ status: 'away', away: ['broker'] })
+    expect(JSON.parse((await get('status.json')).text)).toMatchObject({ ready: false, away: ['broker'] })
+    expect((await get('metrics')).text).toContain('graphmill_circuit_open{circuit="broker"} 1\n')
+    await kafka.restart(0)
+    await expect.poll(async () => (await get('readyz')).code, patience).toBe(200)
+    expect(JSON.parse((await get('readyz')).text)).toMatchObject({ status: 'ready', away: [] })
+    const lines = mill
+      .stderr()
+      .split('\n')
+      .filter((line) => line.includes('"the broker is '))
+    expect(lines.map((line) => JSON.parse(line))).toEqual([
+      expect.objectContaining({
+        msg: 'the broker is away',
+        err: expect.objectContaining({ code: 'broker_unavailable', remedy: expect.any(String) }),
+      }),
+      expect.objectContaining({ msg: 'the broker is back' }),
+    ])
+    expect((await mill.end('SIGTERM')).code).toBe(0)
+  })
 })
 
 /** From the first span of the trace to this one. */

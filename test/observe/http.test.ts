@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
 import { GraphmillError } from '../../src/errors.ts'
-import { type HttpServer, serveHttp } from '../../src/observe/http.ts'
+import { type HttpServer, type Readiness, serveHttp } from '../../src/observe/http.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
 
 const servers: HttpServer[] = []
@@ -8,13 +8,13 @@ afterEach(async () => {
   for (const server of servers.splice(0)) await server.close()
 })
 
-let ready = true
+let state: Readiness = 'ready'
 const serve = async (address = '127.0.0.1:0', insist = true) => {
   const server = await serveHttp({
     address,
     insist,
     registry: createMetrics().registry,
-    ready: () => ready,
+    state: () => state,
     details: () => ({ away: ['llm:x'] }),
     status: async () => ({ flows: ['a/b'] }),
   })
@@ -31,9 +31,9 @@ test('tells that it is alive, and whether it is ready, with details', async () =
   expect(await get('/healthz')).toEqual([200, { status: 'alive' }])
   expect(await get('/readyz')).toEqual([200, { status: 'ready', away: ['llm:x'] }])
   expect(await get('/status.json')).toEqual([200, { flows: ['a/b'] }])
-  ready = false
-  expect(await get('/readyz')).toEqual([503, { status: 'starting', away: ['llm:x'] }])
-  ready = true
+  for (state of ['starting', 'away', 'stopping'] as const)
+    expect(await get('/readyz')).toEqual([503, { status: state, away: ['llm:x'] }])
+  state = 'ready'
 })
 
 test('serves metrics in the form of Prometheus', async () => {

@@ -1,0 +1,118 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { afterEach, describe, expect, test } from 'vitest'
+import { createAvailability } from '../../src/broker/availability.ts'
+import { connectKafka } from '../../src/broker/kafka.ts'
+import { GraphmillError } from '../../src/errors.ts'
+import { brokerSource } from '../support/brokers.ts'
+import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
+import { createHarness } from './suite/harness.ts'
+
+const error = new GraphmillError('broker_unavailable', 'nobody is there')
+
+/** Notes what is logged and what is told. */
+function createNotes() {
+  const logged: [level: string, fields: object, phrase: string][] = []
+  const told: (string | undefined)[] = []
+  const note = (level: string) => (fields: object, phrase: string) => {
+    if (level !== 'debug') logged.push([level, fields, phrase])
+  }
+  return {
+    logged,
+    told,
+    log: { debug: note('debug'), info: note('info'), warn: note('warn') },
+    onAvailability: (reason: GraphmillError | undefined) => void told.push(reason?.code),
+  }
+}
+
+describe('a broker object', () => {
+  test('tells once that its broker is away, with the error, and once that it is back', () => {
+    const { log, logged, told, onAvailability } = createNotes()
+    const availability = createAvailability(log, onAvailability)
+    for (let count = 0; count < 3; count++) expect(availability.away(error)).toBe(true)
+    for (let count = 0; count < 3; count++) availability.back()
+    expect(told).toEqual(['broker_unavailable', undefined])
+    expect(logged).toEqual([
+      ['warn', { err: error }, 'the broker is away'],
+      ['info', {}, 'the broker is back'],
+    ])
+  })
+
+  test('says nothing of one consumer that is cut off while another has just heard from the broker', () => {
+    let now = 0
+    const { log, told, onAvailability } = createNotes()
+    const availability = createAvailability(log, onAvailability, () => now)
+    availability.back()
+    now = 1999
+    availability.away(error)
+    expect(told).toEqual([])
+    now = 2000
+    availability.away(error)
+    expect(told).toEqual(['broker_unavailable'])
+  })
+
+  test('says nothing while a connection is open, and for a moment after it was lost', async () => {
+    let now = 0
+    const { log, told, onAvailability } = createNotes()
+    const availability = createAvailability(log, onAvailability, () => now)
+    const closed = Promise.withResolvers<void>()
+    availability.connected(closed.promise)
+    now = 60_000
+    expect(availability.away(error)).toBe(false)
+    closed.resolve()
+    await closed.promise
+    expect(availability.away(error)).toBe(true)
+    expect(told).toEqual([])
+    now += 2000
+    availability.away(error)
+    expect(told).toEqual(['broker_unavailable'])
+  })
+})
+
+const present = (await brokerSource('a Kafka that goes away', ['jars'])) !== undefined
+
+describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
+  const harness = createHarness()
+  let server: KafkaServer
+  afterEach(async () => {
+    await harness.closeClients()
+    await server?.stop()
+  })
+
+  test.each(['idle', 'with all that they may hold in hand'])(
+    'two consumers, %s, tell once that it is away, and once that it is back',
+    async (how) => {
+      server = await startKafka()
+      const { log, logged, told, onAvailability } = createNotes()
+      const connect = () => connectKafka({ brokers: server.bootstrap, log, onAvailability })
+      harness.start({ connect, stop: async () => {}, patienceMs: 30_000 })
+      const client = await harness.client()
+      const topic = await harness.topic(client, { partitions: 2 })
+      const members = ['one', 'other'].map((name) =>
+        harness.join(client, { topic, group: harness.fresh(name), maxInFlight: 1 }, async () => {}),
+      )
+      const publish = () =>
+        client.publish({ topic, key: 'k', value: new TextEncoder().encode('text'), headers: {} })
+      if (how !== 'idle') await Promise.all([publish(), publish()])
+      const inHand = how === 'idle' ? 0 : 1
+      await harness.eventually('they have it in hand', () =>
+        members.every(({ deliveries }) => deliveries.length === inHand),
+      )
+      // Longer than the silence after which a consumer asks: a broker that is there is not called away.
+      await wait(6000)
+      expect(told).toEqual([])
+
+      await server.shutDown(0)
+      await harness.eventually('it is told that it is away', () => told.length > 0)
+      await wait(3000)
+      expect(told).toEqual(['broker_unavailable'])
+      await server.restart(0)
+      await harness.eventually('it is told that it is back', () => told.length > 1)
+      await wait(3000)
+      expect(told).toEqual(['broker_unavailable', undefined])
+      expect(logged).toEqual([
+        ['warn', { err: expect.objectContaining({ code: 'broker_unavailable' }) }, 'the broker is away'],
+        ['info', {}, 'the broker is back'],
+      ])
+    },
+  )
+})
