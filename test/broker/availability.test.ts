@@ -2,9 +2,11 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from 'vitest'
 import { createAvailability } from '../../src/broker/availability.ts'
 import { connectKafka } from '../../src/broker/kafka.ts'
+import { connectPulsarWebSocket } from '../../src/broker/pulsar-websocket.ts'
 import { GraphmillError } from '../../src/errors.ts'
 import { brokerSource } from '../support/brokers.ts'
 import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
+import { type PulsarServer, startPulsar } from '../support/pulsar-server.ts'
 import { createHarness } from './suite/harness.ts'
 
 const error = new GraphmillError('broker_unavailable', 'nobody is there')
@@ -115,4 +117,36 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
       ])
     },
   )
+})
+
+describe.skipIf(!present)('on Pulsar', { timeout: 180_000 }, () => {
+  const harness = createHarness()
+  let server: PulsarServer
+  afterEach(async () => {
+    await harness.closeClients()
+    await server?.stop()
+  })
+
+  test('two consumers tell once that it is away, and once that it is back', async () => {
+    server = await startPulsar()
+    const { log, logged, told, onAvailability } = createNotes()
+    const connect = () => connectPulsarWebSocket({ url: server.url, log, onAvailability })
+    harness.start({ connect, stop: async () => {}, patienceMs: 60_000 })
+    const client = await harness.client()
+    const topic = await harness.topic(client, { partitions: 2 })
+    const members = ['one', 'other'].map((name) =>
+      harness.join(client, { topic, group: harness.fresh(name) }),
+    )
+    await client.publish({ topic, key: 'k', value: new TextEncoder().encode('text'), headers: {} })
+    await harness.eventually('both are there', () => members.every(({ texts }) => texts.length === 1))
+    await server.kill()
+    await harness.eventually('it is told that it is away', () => told.length > 0)
+    await server.restart()
+    await harness.eventually('it is told that it is back', () => told.length > 1)
+    expect(told).toEqual(['broker_unavailable', undefined])
+    expect(logged.map(([, , phrase]) => phrase).filter((phrase) => phrase.startsWith('the broker'))).toEqual([
+      'the broker is away',
+      'the broker is back',
+    ])
+  })
 })
