@@ -126,14 +126,15 @@ async function runUntilStopped(
 
   try {
     const since = await contentOf(paths())
-    const prepared = await prepare()
     const http = await openHttp()
     if (http) opened.push(http)
+    const prepared = await untilAvailable(prepare, { signal, onFailure: waitingFor('the model') })
     broker = await awaitBroker(config, { log, onAvailability: noteBroker }, signal)
     opened.push(broker)
     store = openStore(config)
     opened.push(store)
-    if (processors.some(({ name }) => name === 'store-triples')) await awaitStore()
+    if (processors.some(({ name }) => name === 'store-triples'))
+      await untilAvailable(async () => store.ready?.(), { signal, onFailure: waitingFor('the output') })
     await Promise.race([flows.failed, flows.apply(prepared)])
     signal.throwIfAborted()
     ready = true
@@ -162,9 +163,8 @@ async function runUntilStopped(
   }
   log.info('stopped')
 
-  async function awaitStore(): Promise<void> {
-    const onFailure = (error: GraphmillError) => log.warn({ err: error }, 'waiting for the output')
-    await untilAvailable(async () => store.ready?.(), { signal, onFailure })
+  function waitingFor(what: string) {
+    return (error: GraphmillError) => log.warn({ err: error }, `waiting for ${what}`)
   }
 
   /** Every flow with its model and prompts, before anything is started. */

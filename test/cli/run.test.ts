@@ -351,6 +351,20 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     expect((await mill.end('SIGTERM')).code).toBe(0)
   })
 
+  test('waits for a model that is away when it starts, and whose name it has to ask for', async () => {
+    const [port] = await freePorts(1)
+    const url = `http://127.0.0.1:${port}/v1`
+    const mill = startGraphmill(['run', 'prompt', ...place('early'), '--http', 'off'], {
+      OPENAI_BASE_URL: url,
+      OPENAI_API_KEY: 'k',
+    })
+    started.push(mill)
+    await mill.says('"msg":"waiting for the model"')
+    await using _llm = await startLlmServer({}, port)
+    await mill.says('"msg":"running"')
+    expect((await mill.end('SIGTERM')).code).toBe(0)
+  })
+
   test('says in its log, at /readyz and in /metrics that the broker is away, and that it is back', async () => {
     const [port] = await freePorts(1)
     const address = `127.0.0.1:${port}`
