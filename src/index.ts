@@ -57,7 +57,7 @@ export { type AnswerJsonOptions, answerJson, type JsonAnswer } from './llm/answe
 export { type AnswerMode, answerModes, type ResolvedMode } from './llm/answer-modes.ts'
 export { fullJitter, isTransient, type ReaskContext, type RetryPolicy } from './llm/call-retry.ts'
 export { type CompleteRequest, complete } from './llm/complete.ts'
-export { createGovernor, type Governor, type GovernorOptions } from './llm/governor.ts'
+export { createGovernor, type Governor, type GovernorOptions, type Pause } from './llm/governor.ts'
 export type {
   CompletionEvent,
   CompletionRequest,

@@ -66,6 +66,11 @@ export function createAssembler(options: AssemblerOptions, signal: AbortSignal):
         concurrency: options.concurrency,
         requestsPerMinute: options['requests-per-minute'],
         tokensPerMinute: options['tokens-per-minute'],
+        onPause: ({ error, leftMs }) =>
+          log.warn(
+            { err: error, remedy: error.remedy, delayMs: leftMs },
+            'the model is not asked for a while',
+          ),
       })
     governors.set(llm.circuit, governor)
     return governor

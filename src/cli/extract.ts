@@ -10,7 +10,6 @@ import type { Config } from '../config/config.ts'
 import { optionTable } from '../config/options.ts'
 import { findDocuments, type NamedSource } from '../documents/read.ts'
 import { coded, type ErrorCode, errorTable, GraphmillError } from '../errors.ts'
-import type { Circuits } from '../flow/circuits.ts'
 import { inputGroup, inputTopic, outputRoute } from '../flow/ports.ts'
 import type { AnyProcessor } from '../flow/processor.ts'
 import { type Mill, run } from '../flow/run.ts'
@@ -31,9 +30,10 @@ import { type ChunkLimit, limitChunks } from './limit.ts'
 import { ontologyOptions } from './ontologies.ts'
 import { addOptions, configOf } from './options.ts'
 import { passedOverLine } from './passed-over.ts'
+import { say, showProgress } from './progress.ts'
 import { replyOptions } from './replies.ts'
 import { openOutput, storeOptions } from './stores.ts'
-import { exitCodeOf, progressLine, summaryLines } from './summary.ts'
+import { exitCodeOf, summaryLines } from './summary.ts'
 
 /** Bytes that may wait on a topic before its publishers are held up. */
 const maxTopicBytes = 32 * 1024 * 1024
@@ -135,7 +135,7 @@ async function extract(files: readonly string[], config: Config): Promise<number
   const tally = createTally()
   const spending = createSpending()
   const following = follow([tally, spending], { broker, mill, assembly }, signal)
-  const display = showProgress(tally, mill.circuits)
+  const display = showProgress({ tally, circuits: mill.circuits, ...assembly })
   const loaded = new Map<string, Set<string>>()
   const unloaded: string[] = []
   let skipped = false
@@ -318,46 +318,8 @@ async function untilDone(
   while (!(ended() && (await idle()) && ended())) await wait(20, undefined, { signal })
 }
 
-/** A line that is rewritten on a terminal; elsewhere one every few seconds, and one at the end. */
-function showProgress(tally: Tally, circuits: Circuits): { stop(): void } {
-  const terminal = process.stderr.isTTY
-  const explained = new Set<string>()
-  let shown = ''
-  /** Why something is waited for, once for each code. */
-  function explain(name: string, error: GraphmillError) {
-    const key = `${name} ${error.code}`
-    if (explained.has(key)) return
-    explained.add(key)
-    say(`graphmill: waiting for ${name}: ${failureText(error)} ${error.remedy}`)
-  }
-  function show() {
-    const away = circuits.open().map((key) => {
-      const name = key.replace(/^\w+:/, '')
-      explain(name, circuits.reason(key)!)
-      return `, waiting for ${name}`
-    })
-    const line = progressLine(tally.documents()) + away.join('')
-    if (line === shown) return
-    shown = line
-    process.stderr.write(terminal ? `\r${line}\u001b[K` : `${line}\n`)
-  }
-  const timer = setInterval(show, terminal ? 200 : 2000)
-  return {
-    stop() {
-      clearInterval(timer)
-      if (!terminal) show()
-      else if (shown) process.stderr.write('\r\u001b[K')
-    },
-  }
-}
-
 /** What went wrong stands out in the summary. */
 function painted(line: string): string {
   if (line.startsWith('failed ')) return coloured('red', line, process.stderr)
   return /^(incomplete|limited) /.test(line) ? coloured('yellow', line, process.stderr) : line
-}
-
-function say(line: string): void {
-  // On a terminal the progress line may stand where this begins.
-  process.stderr.write(process.stderr.isTTY ? `\r\u001b[K${line}\n` : `${line}\n`)
 }

@@ -90,5 +90,5 @@ function sizeOf(event: CompletionEvent): number {
 
 function outcomeOf(thrown: unknown): Outcome {
   if (!(thrown instanceof GraphmillError) || thrown.code !== 'llm_rate_limited') return { type: 'failed' }
-  return { type: 'limited', retryAfterMs: thrown.retryAfterMs }
+  return { type: 'limited', error: thrown }
 }

@@ -22,7 +22,7 @@ export interface Ask extends Caller {
 /** How a call ended: with the tokens reported (null: unknown), refused for its rate, or failed in another way. */
 export type Outcome =
   | { readonly type: 'done'; readonly tokens: number | null }
-  | { readonly type: 'limited'; readonly retryAfterMs?: number | undefined }
+  | { readonly type: 'limited'; readonly error: GraphmillError }
   | { readonly type: 'failed' }
 
 export interface Slot {
@@ -32,12 +32,24 @@ export interface Slot {
   release(outcome: Outcome): void
 }
 
+/** A time in which no call starts because the server refused one. */
+export interface Pause {
+  /** The same for as long as the pause lasts, another for the next one. */
+  readonly id: number
+  /** The last refusal; it may ask for so long a wait itself. */
+  readonly error: GraphmillError
+  /** Milliseconds until the next call may start. */
+  readonly leftMs: number
+}
+
 export interface Governor {
   /** Resolves when the call may start. Rejects with the signal's reason when it aborts first. */
   acquire(ask: Ask): Promise<Slot>
   /** Calls that are running, and callers that wait. */
   readonly running: number
   readonly waiting: number
+  /** What calls wait for now, where a refusal is the reason. */
+  paused(): Pause | undefined
 }
 
 export interface GovernorOptions {
@@ -47,6 +59,8 @@ export interface GovernorOptions {
   readonly requestsPerMinute?: number | undefined
   readonly tokensPerMinute?: number | undefined
   readonly clock?: GovernorClock
+  /** Told once of each pause that is longer than 10 s. Default: nobody is. */
+  readonly onPause?: (pause: Pause) => void
 }
 
 export interface GovernorClock {
@@ -55,6 +69,9 @@ export interface GovernorClock {
   /** Calls `run` after `ms`; what it returns calls it off. */
   after(ms: number, run: () => void): () => void
 }
+
+/** Pauses from here on are worth a word, in milliseconds. */
+const longPauseMs = 10_000
 
 const longestTimerMs = 2 ** 31 - 1
 
@@ -74,7 +91,7 @@ interface Waiter {
 
 /** One governor per process and model. Throws `configuration_invalid` for a limit that is not above 0. */
 export function createGovernor(options: GovernorOptions = {}): Governor {
-  const { concurrency = 64, requestsPerMinute, tokensPerMinute, clock = processClock } = options
+  const { concurrency = 64, requestsPerMinute, tokensPerMinute, clock = processClock, onPause } = options
   for (const limit of [concurrency, requestsPerMinute, tokensPerMinute])
     if (limit !== undefined && !(limit > 0))
       throw new GraphmillError('configuration_invalid', 'Concurrency and limits per minute must be above 0.')
@@ -88,6 +105,11 @@ export function createGovernor(options: GovernorOptions = {}): Governor {
   /** Tokens by which calls exceeded their estimates lately. */
   let excess = 0
   let stopTimer: (() => void) | undefined
+  /** The last refusal, and how many pauses there were. */
+  let refusal: GraphmillError | undefined
+  let pauses = 0
+  /** The last pause that was told. */
+  let told = 0
 
   function acquire(ask: Ask): Promise<Slot> {
     const { promise, resolve, reject } = Promise.withResolvers<Slot>()
@@ -162,8 +184,11 @@ export function createGovernor(options: GovernorOptions = {}): Governor {
       running -= 1
       pace.ended(begun)
       if (outcome.type === 'limited') {
-        pace.refused(begun, clock.now(), running, outcome.retryAfterMs)
+        if (pace.pause(clock.now()) === 0) pauses++
+        refusal = outcome.error
+        pace.refused(begun, clock.now(), running, refusal.retryAfterMs)
         spending?.correct(0, clock.now())
+        tellPause()
       }
       if (outcome.type === 'done') {
         settle(outcome.tokens)
@@ -181,8 +206,21 @@ export function createGovernor(options: GovernorOptions = {}): Governor {
     return { accepted, release }
   }
 
+  function paused(): Pause | undefined {
+    const leftMs = pace.pause(clock.now())
+    return refusal && leftMs > 0 ? { id: pauses, error: refusal, leftMs } : undefined
+  }
+
+  function tellPause(): void {
+    const pause = paused()
+    if (!pause || pause.id === told || pause.leftMs <= longPauseMs) return
+    told = pause.id
+    onPause?.(pause)
+  }
+
   return {
     acquire,
+    paused,
     get running() {
       return running
     },

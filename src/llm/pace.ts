@@ -17,6 +17,8 @@ export interface Pace {
   hasRoom(running: number): boolean
   /** Milliseconds until the next call may start. */
   delay(now: number): number
+  /** Milliseconds that are left of the pause after a refusal. */
+  pause(now: number): number
   started(now: number, running: number): Start
   /** The server took the call. */
   accepted(start: Start, now: number): void
@@ -82,6 +84,7 @@ export function createPace(most: number): Pace {
   return {
     hasRoom: (running) => running < room.size && !(probing() && probe),
     delay: (now) => Math.ceil(Math.max(0, pausedUntil - now, rate.delay(now))),
+    pause: (now) => Math.ceil(Math.max(0, pausedUntil - now)),
     started(now, running) {
       const start = { at: now, running, paced: rate.start(now) }
       if (probing()) probe = start

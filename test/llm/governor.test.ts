@@ -1,8 +1,9 @@
 // The governor: turns, limits, and what it makes of refusals; against simulated servers with hard limits in simulated time,
 // and against a real one over HTTP.
 import { describe, expect, it } from 'vitest'
+import { GraphmillError } from '../../src/errors.ts'
 import { governedStream } from '../../src/llm/governed.ts'
-import { createGovernor, type Governor, type GovernorOptions } from '../../src/llm/governor.ts'
+import { createGovernor, type Governor, type GovernorOptions, type Pause } from '../../src/llm/governor.ts'
 import { createOpenAi } from '../../src/llm/openai.ts'
 import { atOnce, bucket, inMinute, inWindow, type Limit } from '../support/hard-limit.ts'
 import { startLlmServer } from '../support/llm-server.ts'
@@ -17,6 +18,10 @@ const ask = (flow = 'a', more: object = {}) => ({
   ...more,
 })
 const done = { type: 'done', tokens: null } as const
+const limited = (retryAfterMs?: number) => ({
+  type: 'limited' as const,
+  error: new GraphmillError('llm_rate_limited', 'slowly', retryAfterMs === undefined ? {} : { retryAfterMs }),
+})
 
 describe('turns', () => {
   it('allows as many calls at once as it was told', async () => {
@@ -144,7 +149,7 @@ async function load(
     if (refusal !== undefined) {
       await time.wait(network())
       refused += 1
-      slot.release({ type: 'limited', retryAfterMs: refusal ?? undefined })
+      slot.release(limited(refusal ?? undefined))
       return
     }
     await time.wait(20)
@@ -264,7 +269,7 @@ describe('Retry-After', () => {
     const time = simulatedTime()
     const governor = createGovernor({ concurrency: 8, clock: time })
     const slots = await Promise.all([1, 2].map(() => governor.acquire(ask())))
-    slots[0]!.release({ type: 'limited', retryAfterMs: 30_000 })
+    slots[0]!.release(limited(30_000))
     slots[1]!.release(done)
     const started: number[] = []
     for (let n = 0; n < 3; n++)
@@ -285,9 +290,43 @@ describe('Retry-After', () => {
     const time = simulatedTime()
     const governor = createGovernor({ clock: time })
     const slot = await governor.acquire(ask())
-    slot.release({ type: 'limited', retryAfterMs: 30_000 })
+    slot.release(limited(30_000))
     await time.runUntil(1)
     expect(time.now()).toBe(0)
+  })
+})
+
+describe('a pause', () => {
+  it('is told with its reason and how long it lasts, until the next call may start', async () => {
+    const time = simulatedTime()
+    const governor = createGovernor({ clock: time })
+    expect(governor.paused()).toBeUndefined()
+    const refusal = limited(30_000)
+    ;(await governor.acquire(ask())).release(refusal)
+    expect(governor.paused()).toEqual({ id: 1, error: refusal.error, leftMs: 30_000 })
+    time.after(20_000, () => undefined)
+    await time.runUntil(20_000)
+    expect(governor.paused()).toMatchObject({ id: 1, leftMs: 10_000 })
+    time.after(10_000, () => undefined)
+    await time.runUntil(30_000)
+    expect(governor.paused()).toBeUndefined()
+  })
+
+  it('of more than 10 s is announced once, and so is the next one', async () => {
+    const time = simulatedTime()
+    const told: Pause[] = []
+    const governor = createGovernor({ clock: time, onPause: (pause) => told.push(pause) })
+    const slots = await Promise.all([1, 2, 3].map(() => governor.acquire(ask())))
+    slots[0]!.release(limited(1000))
+    expect(told).toEqual([])
+    slots[1]!.release(limited(30_000))
+    slots[2]!.release(limited(40_000))
+    expect(told.map(({ leftMs }) => leftMs)).toEqual([30_000])
+    expect(governor.paused()?.leftMs).toBe(40_000)
+    const next = governor.acquire(ask())
+    await time.runUntil(40_000)
+    ;(await next).release(limited(60_000))
+    expect(told.map(({ leftMs }) => leftMs)).toEqual([30_000, 60_000])
   })
 })
 
@@ -296,7 +335,7 @@ describe('a call that failed in another way', () => {
     const time = simulatedTime()
     const governor = createGovernor({ concurrency: 4, clock: time })
     const first = await governor.acquire(ask())
-    first.release({ type: 'limited', retryAfterMs: 1000 })
+    first.release(limited(1000))
     const probe = governor.acquire(ask())
     await time.runUntil(2000)
     const next = governor.acquire(ask())
