@@ -7,7 +7,7 @@ import { compileSchema, type ItemSchema } from '../items/validate.ts'
 import type { AnswerMode } from '../llm/answer-modes.ts'
 import type { JsonSchema, Sampling } from '../llm/llm.ts'
 import type { PromptDefinition, PromptExample, ResponseType, SystemDefinition } from './definition.ts'
-import { checkExample } from './example.ts'
+import { checkExample, checkInPlaceOf } from './example.ts'
 import { type Entry, mergePrompts, readLayer } from './layer.ts'
 import { type Problem, problemsError, suggest } from './problem.ts'
 import { type Path, reporter, type Source } from './source.ts'
@@ -71,10 +71,15 @@ export async function checkCatalogue(
   paths: readonly string[] = [],
 ): Promise<{ readonly problems: readonly Problem[]; readonly ids: readonly string[] }> {
   const { compiled, problems } = await readCatalogue(paths)
-  for (const { prompt, source, at } of compiled)
+  const own = paths.length === 0 ? undefined : (await readCatalogue([])).catalogue
+  for (const { prompt, source, at } of compiled) {
     for (const [index, example] of prompt.examples.entries())
       for (const problem of checkExample(prompt, example))
         reporter(source, problems)([...at, 'examples', index], problem)
+    if (own?.ids().includes(prompt.id))
+      for (const problem of checkInPlaceOf(own.get(prompt.id), prompt))
+        reporter(source, problems)(at, problem)
+  }
   return { problems, ids: compiled.map(({ prompt }) => prompt.id).sort() }
 }
 

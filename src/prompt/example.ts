@@ -1,4 +1,5 @@
-// Checks a prompt's worked examples: each renders, and each reply gives the items that it says, which fit the schema.
+// Checks a prompt by worked examples: each of its own renders, and each reply gives the items that it says, which fit the schema;
+// in place of a built-in one it renders the examples of that.
 
 import { isDeepStrictEqual } from 'node:util'
 import type { Prompt } from './catalogue.ts'
@@ -14,6 +15,19 @@ export function checkExample(prompt: Prompt, example: PromptExample): string[] {
   }
   if (prompt.responseType === 'jsonl') problems.push(...checkItems(prompt, example))
   if (prompt.responseType === 'json') problems.push(...checkValue(prompt, example))
+  return problems
+}
+
+/** What keeps a prompt from serving the extractor of the built-in one whose id it has: the terms that come, the items that must. */
+export function checkInPlaceOf(builtIn: Prompt, prompt: Prompt): string[] {
+  const problems: string[] = []
+  if (builtIn.responseType === 'jsonl' && prompt.responseType === 'text')
+    problems.push('its extractor needs items: the response-type must be jsonl, or json for an array of them')
+  try {
+    for (const { terms } of builtIn.examples) prompt.render(terms)
+  } catch (error) {
+    problems.push(`${(error as Error).message} (with the terms that its extractor gives)`)
+  }
   return problems
 }
 

@@ -385,3 +385,37 @@ describe('check', () => {
     ])
   })
 })
+
+describe('checking a prompt that stands in place of a built-in one', () => {
+  it('finds a term that its extractor does not give, in the words of the template', async () => {
+    const path = await write(
+      'extract-definitions.yaml',
+      'response-type: jsonl\nprompt: "Define: {{ txt }}"\n',
+    )
+    expect(await problems(path)).toEqual([
+      expect.stringMatching(
+        /^extract-definitions\.yaml:1: .*the term "txt" is not given.*that its extractor gives/,
+      ),
+    ])
+  })
+
+  it('finds a response-type that brings no items, which is that of a prompt without one', async () => {
+    const path = await write('trustgraph.json', {
+      prompt: {
+        'template-index': '["extract-definitions"]',
+        'template.extract-definitions': '{"prompt":"Define: {{ text }}"}',
+      },
+    })
+    expect(await problems(path)).toEqual([
+      expect.stringMatching(/^trustgraph\.json.*its extractor needs items: the response-type must be jsonl/),
+    ])
+  })
+
+  it('finds nothing where it can serve', async () => {
+    const path = await write(
+      'extract-definitions.yaml',
+      'response-type: json\nprompt: "Define: {{ text }}"\n',
+    )
+    expect(await problems(path)).toEqual([])
+  })
+})
