@@ -144,7 +144,7 @@ async function extract(files: readonly string[], config: Config): Promise<number
     skipped = await loadAll(files, loading, signal)
     await untilDone({ broker, tally, processors, assembly }, signal)
     // A file that holds an older result must not keep it where nothing was found.
-    if (tally.documents().some(({ chunks }) => chunks > 0)) await store.write([], assembly.flows[0]!)
+    if (tally.documents().some(({ state }) => state !== 'failed')) await store.write([], assembly.flows[0]!)
   } catch (thrown) {
     if (!signal.aborted) throw thrown
   } finally {

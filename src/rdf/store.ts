@@ -1,5 +1,5 @@
 // Where triples end: a stream (standard output) or files. A batch is durable when `write` resolves.
-import { access, constants, mkdir, open, readFile, rm } from 'node:fs/promises'
+import { access, constants, mkdir, open, readFile, rm, stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Writable } from 'node:stream'
@@ -52,7 +52,9 @@ export function openStreamStore(stream: Writable, { format, ...options }: StoreO
   }
 }
 
-/** Writes one file anew: what it holds goes with the first batch, even an empty one, so that a run that comes to nothing harms nothing. */
+/**
+ * Writes one file anew. What it holds goes with the first batch, even an empty one: a run that comes to nothing leaves it as it is.
+ */
 export async function openFileStore(
   path: string,
   { format, ...options }: StoreOptions,
@@ -105,34 +107,50 @@ export function openFolderStore(folder: string, { format, ...options }: StoreOpt
       )
       const release = await lock(`${path}.lock`)
       if (!release) continue
-      const file = await openDurableFile(path, 'a+')
+      try {
+        return { file: await openWhole(path), release }
+      } catch (error) {
+        await release()
+        throw error
+      }
+    }
+  }
+
+  async function openWhole(path: string): Promise<DurableFile> {
+    const file = await openDurableFile(path, 'a+')
+    try {
       const whole = await wholeLines(file)
       await file.truncate(whole)
       if (whole === 0) await file.append(encoder.begin())
-      return { file, release }
+      return file
+    } catch (error) {
+      await file.close()
+      throw error
     }
+  }
+
+  const write: TripleStore['write'] = async (triples, scope) => {
+    const name = `${scope.workspace}.${scope.flow}`
+    const opening = files.get(name) ?? openFile(name).catch(failed(folder))
+    files.set(name, opening as Promise<OwnFile>)
+    opening.catch(() => files.delete(name))
+    const own = (await opening) as OwnFile
+    await own.file.append(encoder.encode(triples)).catch(failed(own.file.path))
+    if (await own.file.isThere()) return
+    if (files.get(name) === opening) {
+      files.delete(name)
+      await close(own)
+    }
+    await write(triples, scope)
   }
 
   return {
     destination: folder,
+    write,
     async ready() {
       await mkdir(folder, { recursive: true })
         .then(() => access(folder, constants.W_OK))
         .catch(failed(folder))
-    },
-    async write(triples, scope) {
-      const name = `${scope.workspace}.${scope.flow}`
-      const opening = files.get(name) ?? openFile(name).catch(failed(folder))
-      files.set(name, opening as Promise<OwnFile>)
-      opening.catch(() => files.delete(name))
-      const own = (await opening) as OwnFile
-      await own.file.append(encoder.encode(triples)).catch(failed(own.file.path))
-      if (await own.file.isThere()) return
-      if (files.get(name) === opening) {
-        files.delete(name)
-        await close(own)
-      }
-      await this.write(triples, scope)
     },
     async close() {
       for (const opening of files.values()) await close(await opening)
@@ -170,17 +188,31 @@ async function lock(path: string): Promise<(() => Promise<void>) | undefined> {
   for (;;) {
     try {
       const file = await open(path, 'wx')
-      await file.write(String(process.pid))
-      await file.close()
-      return () => rm(path, { force: true })
+      const release = () => rm(path, { force: true })
+      try {
+        await file.write(String(process.pid))
+      } catch (error) {
+        await release()
+        throw error
+      } finally {
+        await file.close()
+      }
+      return release
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
       const owner = Number(await readFile(path, 'utf8').catch(() => ''))
-      if (owner !== process.pid && alive(owner)) return undefined
-      if (owner === process.pid) return undefined
+      if (owner > 0 ? owner === process.pid || alive(owner) : await isYoung(path)) return undefined
       await rm(path, { force: true })
     }
   }
+}
+
+/** Whoever makes a lock names himself in it at once, unless he dies, or the disk is full. */
+const namedWithinMs = 10_000
+
+async function isYoung(path: string): Promise<boolean> {
+  const found = await stat(path).catch(() => undefined)
+  return found !== undefined && Date.now() - found.mtimeMs < namedWithinMs
 }
 
 function alive(pid: number): boolean {

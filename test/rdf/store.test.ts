@@ -1,5 +1,5 @@
-import { mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, utimes, writeFile } from 'node:fs/promises'
+import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { openDurableFile } from '../../src/rdf/durable-file.ts'
@@ -106,6 +106,28 @@ describe('a folder of files', () => {
     expect(await filesOf(folder)).toEqual([name])
     expect(await readFile(join(folder, name!), 'utf8')).toBe(lineOf('b') + lineOf('c'))
     expect((await readdir(folder)).filter((each) => each.endsWith('.lock'))).toEqual([])
+  })
+
+  test('has the same file when the first attempt at it failed, and takes over an old lock that names nobody', async () => {
+    const store = openFolderStore(folder, { format: 'turtle' })
+    const name = `w.f.${hostname()}.ttl`
+    await mkdir(join(folder, name))
+    await expect(store.write([factOf('a')], scope)).rejects.toMatchObject({ code: 'store_failed' })
+    await rm(join(folder, name), { recursive: true })
+    const lock = join(folder, `${name}.lock`)
+    await writeFile(lock, '')
+    await utimes(lock, new Date(0), new Date(0))
+    await store.write([factOf('a')], scope)
+    await store.close()
+    expect(await readdir(folder)).toEqual([name])
+  })
+
+  test('leaves a file to whoever has just made its lock, and not named himself yet', async () => {
+    const store = openFolderStore(folder, { format: 'nquads' })
+    await writeFile(join(folder, `w.f.${hostname()}.nq.lock`), '')
+    await store.write([factOf('a')], scope)
+    await store.close()
+    expect(await filesOf(folder)).toEqual([`w.f.${hostname()}-2.nq`])
   })
 
   test('is told not to be ready where it can not be made', async () => {
