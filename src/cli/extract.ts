@@ -10,7 +10,7 @@ import type { Config } from '../config/config.ts'
 import { optionTable } from '../config/options.ts'
 import { findDocuments, type NamedSource } from '../documents/read.ts'
 import { coded, type ErrorCode, errorTable, GraphmillError } from '../errors.ts'
-import { inputGroup, inputTopic, outputRoute } from '../flow/ports.ts'
+import { inputGroup, inputTopic, type MessageOf, outputRoute } from '../flow/ports.ts'
 import type { AnyProcessor } from '../flow/processor.ts'
 import { type Mill, run } from '../flow/run.ts'
 import { onShutdown } from '../flow/shutdown.ts'
@@ -32,6 +32,7 @@ import { addOptions, configOf } from './options.ts'
 import { passedOverLine } from './passed-over.ts'
 import { say, showProgress } from './progress.ts'
 import { replyOptions } from './replies.ts'
+import { showRejected } from './show-rejected.ts'
 import { openOutput, storeOptions } from './stores.ts'
 import { exitCodeOf, summaryLines } from './summary.ts'
 
@@ -104,6 +105,10 @@ async function extract(files: readonly string[], config: Config): Promise<number
   say(announceModel(assembly.llm))
   if (mixesProvenance(config, assembly))
     say('graphmill: Turtle holds no graphs: provenance stands among the facts; --format trig keeps it apart.')
+  if (assembly.flows[0]!.settings.extractors.includes('extract-rows'))
+    say(
+      'graphmill: rows are counted here and written nowhere: `graphmill run` publishes them on their topic.',
+    )
   if (!estimate) await assembly.llm.ready(signal)
 
   const store = estimate ? nowhere : await openOutput(config)
@@ -134,7 +139,12 @@ async function extract(files: readonly string[], config: Config): Promise<number
   const started = performance.now()
   const tally = createTally()
   const spending = createSpending()
-  const following = follow([tally, spending], { broker, mill, assembly }, signal)
+  const followed = { broker, mill, assembly }
+  const titleOf = (documentId: string) => tally.status(documentId)?.title || documentId
+  const following = Promise.allSettled([
+    follow([tally, spending], followed, signal),
+    showRejected(messagesOn('rejected', followed, signal), { titleOf, log }),
+  ])
   const display = showProgress({ tally, circuits: mill.circuits, ...assembly })
   const loaded = new Map<string, Set<string>>()
   const unloaded: string[] = []
@@ -152,7 +162,7 @@ async function extract(files: readonly string[], config: Config): Promise<number
     await mill.stop(0)
     await store.close()
     await broker.close()
-    await following.catch(() => undefined)
+    await following
     shutdown.dispose()
   }
 
@@ -278,19 +288,27 @@ interface Followed {
 /** Counts what is said on progress; the first error of each kind that cost a message is shown. */
 async function follow(
   readers: readonly { add(message: Message<'Progress'>): unknown }[],
-  { broker, mill, assembly }: Followed,
+  followed: Followed,
   signal: AbortSignal,
 ): Promise<void> {
-  const { topic } = outputRoute('progress', { space: assembly.space, ...assembly.flows[0]! })
   const said = new Set<string>()
-  for await (const entry of broker.read({ topic, from: 'earliest', until: 'never' }, signal)) {
-    const message = mill.codec.decode(entry.value, entry.headers) as Message<'Progress'>
+  for await (const message of messagesOn('progress', followed, signal)) {
     for (const reader of readers) reader.add(message)
     const { kind, error } = message.payload
     if (kind !== 'dead' || !error || said.has(error.type)) continue
     said.add(error.type)
     say(`graphmill: ${error.message} [${error.type}] ${errorTable[error.type as ErrorCode].remedy}`)
   }
+}
+
+async function* messagesOn<P extends 'progress' | 'rejected'>(
+  port: P,
+  { broker, mill, assembly }: Followed,
+  signal: AbortSignal,
+): AsyncGenerator<MessageOf<P>> {
+  const { topic } = outputRoute(port, { space: assembly.space, ...assembly.flows[0]! })
+  for await (const { value, headers } of broker.read({ topic, from: 'earliest', until: 'never' }, signal))
+    yield mill.codec.decode(value, headers) as MessageOf<P>
 }
 
 interface Watched {

@@ -119,6 +119,32 @@ describe('extract', () => {
     expect((await extract([...args, '--strict-exit'])).code).toBe(3)
   })
 
+  test('says that it writes no rows', async () => {
+    const schemas = join(folder, 'mills.json')
+    writeFileSync(schemas, JSON.stringify({ name: 'mills', fields: [{ name: 'name', type: 'string' }] }))
+    server.set({ rules: [{ reply: '{"name":"Old Mill"}' }] })
+    const { stderr } = await extract([file('mill.txt'), '--extractors', 'rows', '--schemas', schemas])
+    expect(stderr).toMatch(/rows are counted here and written nowhere: `graphmill run`/)
+    expect(stderr).toMatch(/^facts +1 rows/m)
+  })
+
+  test('shows the first rejected item of each reason with its place, and each when asked for it', async () => {
+    server.set({
+      rules: [{ reply: '{"entity":"river"}\n{"entity":"weir"}\n{"entity":"mill","definition":"m"}\n' }],
+    })
+    const args = [file('mill.txt'), '--extractors', 'definitions']
+    const { stderr } = await extract(args)
+    const shown = stderr.split('\n').filter((line) => line.includes('graphmill: rejected of'))
+    expect(shown).toEqual([
+      expect.stringMatching(
+        /^graphmill: rejected of mill\.txt, chunk urn:.*\/0\/0: .*definition.* \[schema\] \{"entity":"river"\} /,
+      ),
+    ])
+    const all = (await extract([...args, '--log-level', 'debug'])).stderr
+    for (const name of ['river', 'weir'])
+      expect(all).toMatch(new RegExp(`^\\{.*"document":"mill.txt".*entity.*${name}.*"msg":"rejected: `, 'm'))
+  })
+
   test('exits 3 when a model has only prose to say, and names it', async () => {
     server.set({ rules: [{ reply: 'There is nothing much to say about mills.' }] })
     const { code, stderr } = await extract([file('mill.txt'), '--extractors', 'definitions'])
