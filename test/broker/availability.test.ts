@@ -111,7 +111,8 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
       await harness.eventually('it is told that it is back', () => told.length > 1)
       await wait(3000)
       expect(told).toEqual(['broker_unavailable', undefined])
-      expect(logged).toEqual([
+      // A consumer may have to begin again several times while its coordinator loads, and say so.
+      expect(logged.filter(([, , phrase]) => phrase.startsWith('the broker'))).toEqual([
         ['warn', { err: expect.objectContaining({ code: 'broker_unavailable' }) }, 'the broker is away'],
         ['info', {}, 'the broker is back'],
       ])
