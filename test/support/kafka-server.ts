@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { mavenArtifacts } from './maven.ts'
 import { freePorts } from './ports.ts'
@@ -32,6 +33,18 @@ export interface KafkaServer {
   stop(): Promise<void>
 }
 
+/** A client that looks for a broker that is gone may get its port as its own, and gives it back when it notices. */
+async function startAgain(node: Node, jars: string): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await start(node, jars)
+    } catch (error) {
+      if (attempt === 5 || !(error as Error).message.includes('Address already in use')) throw error
+      await pause(2000)
+    }
+  }
+}
+
 interface Node {
   readonly id: number
   readonly port: number
@@ -58,7 +71,7 @@ export async function startKafka(options: KafkaServerOptions = {}): Promise<Kafk
     bootstrap: nodes.map((node) => `127.0.0.1:${node.port}`),
     kill: (broker) => end(nodes[broker]!, 'SIGKILL'),
     shutDown: (broker) => end(nodes[broker]!, 'SIGTERM'),
-    restart: (broker) => start(nodes[broker]!, jars),
+    restart: (broker) => startAgain(nodes[broker]!, jars),
     async stop() {
       // A broker of three that shuts down cleanly waits for its controllers: with all going, killing is the end of it.
       await Promise.all(nodes.map((node) => end(node, 'SIGKILL')))
