@@ -34,10 +34,10 @@ test('Ctrl-C reaches what it started, where standard input is still open', async
   const child = onOldNode(['extract', '-'])
   let stderr = ''
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    if (!stderr.includes('no model') && (stderr + text).includes('no model')) child.kill('SIGINT')
+    // With its first line of progress it has begun.
+    if (!stderr.includes('units of') && (stderr + text).includes('units of')) child.kill('SIGINT')
     stderr += text
   })
   expect(await once(child, 'close')).toEqual([1, null])
-  // The first where it had begun to read, the second before.
-  expect(stderr).toMatch(/stopped before the end|Stopped by SIGINT/)
+  expect(stderr).toContain('stopped before the end')
 })
