@@ -1,8 +1,8 @@
 // From a recorded execution to what a bare loop needs to repeat it: which messages follow from which, and the calls between.
 import type { ReadMessage } from '../src/broker/broker.ts'
 import type { Message } from '../src/messages/envelope.ts'
-import { loadCatalogue } from '../src/prompt/catalogue.ts'
-import { decodeTerms } from '../src/prompt/terms.ts'
+import { loadCatalogue } from '../src/prompt/catalogue/catalogue.ts'
+import { decodeTerms } from '../src/prompt/catalogue/terms.ts'
 
 /** One input of one processor. */
 export interface Line {

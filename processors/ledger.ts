@@ -4,11 +4,11 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { GraphmillError } from '../src/errors.ts'
 import { type Context, defineProcessor, type Outputs, type Scope } from '../src/flow/processor.ts'
-import { createShelf, type StatusShelf } from '../src/flow/status-shelf.ts'
-import { createTally, type Tally } from '../src/flow/tally.ts'
+import { createShelf, type StatusShelf } from '../src/flow/status-cache.ts'
 import { unlessAborted } from '../src/llm/unless-aborted.ts'
 import type { Message } from '../src/messages/envelope.ts'
 import type { Status } from '../src/messages/generated.ts'
+import { createTally, type Tally } from '../src/progress/progress-aggregate.ts'
 
 /** A document has at most one status in this time, in milliseconds. */
 const intervalMs = 1000

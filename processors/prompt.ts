@@ -2,9 +2,9 @@
 import { type Context, defineProcessor, type Outputs } from '../src/flow/processor.ts'
 import type { Message } from '../src/messages/envelope.ts'
 import type { ProgressInit, PromptResponseInit, RejectionInit } from '../src/messages/generated.ts'
-import type { Prompt } from '../src/prompt/catalogue.ts'
-import { ask, type LostRun, type ReplyEnd, type RunPart } from '../src/prompt/engine.ts'
-import { decodeTerms } from '../src/prompt/terms.ts'
+import type { Prompt } from '../src/prompt/catalogue/catalogue.ts'
+import { decodeTerms } from '../src/prompt/catalogue/terms.ts'
+import { ask, type LostRun, type ReplyEnd, type RunPart } from '../src/prompt/engine/engine.ts'
 
 /** Rejections of one Rejected message, at most: 200 characters of text each. */
 const rejectionsPerMessage = 300

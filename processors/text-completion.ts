@@ -2,12 +2,12 @@
 // and answered on its reply topic in parts while the model writes. A reply that must fit a schema goes out when it was checked.
 import { GraphmillError } from '../src/errors.ts'
 import { type Context, defineProcessor, type Outputs } from '../src/flow/processor.ts'
-import { answerJson } from '../src/llm/answer-json.ts'
-import { unwrapped } from '../src/llm/answer-modes.ts'
 import type { CompletionRequest, JsonSchema, Llm } from '../src/llm/llm.ts'
+import { answerJson } from '../src/llm/structured-output/json-answer.ts'
+import { unwrapped } from '../src/llm/structured-output/modes.ts'
 import type { Message } from '../src/messages/envelope.ts'
 import type { TextCompletionRequest, TextCompletionResponseInit } from '../src/messages/generated.ts'
-import { collect, gather } from '../src/prompt/gather.ts'
+import { collect, gather } from '../src/prompt/engine/coalesce.ts'
 
 /** The largest text of a part, in characters: with escapes and four-byte characters it still fits a message. */
 const maxPart = 170_000

@@ -4,7 +4,10 @@ export { processors } from '../processors/index.ts'
 // brokers
 export type { Broker, Delivery, OutgoingBytes, Subscription, TopicRange, TopicSpec } from './broker/broker.ts'
 export { type ConnectOptions, connect } from './broker/connect.ts'
-export { createMemoryCluster, type MemoryCluster, type MemoryClusterOptions } from './broker/memory.ts'
+export { createMemoryCluster, type MemoryCluster, type MemoryClusterOptions } from './broker/memory/memory.ts'
+export { type CompleteRequest, complete } from './complete/complete.ts'
+export { createLlmProvider, type LlmProviderOptions } from './complete/llm-provider.ts'
+export { createOpenAiProvider, type OpenAiProviderOptions } from './complete/openai/openai.ts'
 export {
   type ErrorCode,
   errorTable,
@@ -52,12 +55,8 @@ export { readJsonLines, readNdjson } from './formats/json-lines.ts'
 export { readJsonSeq } from './formats/json-seq.ts'
 export { type ParsedFormat, parseFormat, readFormat } from './formats/read-format.ts'
 export type { RejectReason, RepairName } from './items/item.ts'
-// models
-export { type AnswerJsonOptions, answerJson, type JsonAnswer } from './llm/answer-json.ts'
-export { type AnswerMode, answerModes, type ResolvedMode } from './llm/answer-modes.ts'
 export { fullJitter, isTransient, type ReaskContext, type RetryPolicy } from './llm/call-retry.ts'
-export { type CompleteRequest, complete } from './llm/complete.ts'
-export { createGovernor, type Governor, type GovernorOptions, type Pause } from './llm/governor.ts'
+export { createGovernor, type Governor, type GovernorOptions, type Pause } from './llm/limits/rate-limiter.ts'
 export type {
   CompletionEvent,
   CompletionRequest,
@@ -68,11 +67,9 @@ export type {
   TextMessage,
   Usage,
 } from './llm/llm.ts'
-export { createLlmProvider, type LlmProviderOptions } from './llm/llm-provider.ts'
-export { createOffline } from './llm/offline.ts'
-export { createOllama, listOllamaModels, type OllamaOptions } from './llm/ollama.ts'
-export { createOpenAi, type OpenAiOptions } from './llm/openai.ts'
-export { createOpenAiProvider, type OpenAiProviderOptions } from './llm/openai-provider.ts'
+export { createOffline } from './llm/offline/offline.ts'
+export { createOllama, listOllamaModels, type OllamaOptions } from './llm/ollama/ollama.ts'
+export { createOpenAi, type OpenAiOptions } from './llm/openai/openai.ts'
 export type {
   AttemptRecord,
   CallOptions,
@@ -91,7 +88,10 @@ export type {
 } from './llm/provider.ts'
 export { textOf } from './llm/provider.ts'
 export { type Category, ProviderError } from './llm/provider-error.ts'
-export { StructuredOutputInvalid } from './llm/structured-error.ts'
+export { StructuredOutputInvalid } from './llm/structured-output/invalid-error.ts'
+// models
+export { type AnswerJsonOptions, answerJson, type JsonAnswer } from './llm/structured-output/json-answer.ts'
+export { type AnswerMode, answerModes, type ResolvedMode } from './llm/structured-output/modes.ts'
 // messages
 export type { Header, Message } from './messages/envelope.ts'
 export type {
@@ -134,8 +134,8 @@ export type {
 export { createLogger } from './observe/log.ts'
 // ontologies
 export { type Ontologies, openOntologies } from './ontology/ontologies.ts'
-export type { OntologyOptions } from './ontology/thread.ts'
-export { type Catalogue, loadCatalogue, type Prompt } from './prompt/catalogue.ts'
+export type { OntologyOptions } from './ontology/worker-client.ts'
+export { type Catalogue, loadCatalogue, type Prompt } from './prompt/catalogue/catalogue.ts'
 export {
   openFileStore,
   openFolderStore,

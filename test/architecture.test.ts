@@ -6,11 +6,13 @@ import { pages } from '../scripts/pages.ts'
 const rooms = [
   'cli',
   'flow',
+  'progress',
   'documents',
   'ontology',
   'rows',
   'rdf',
   'prompt',
+  'complete',
   'llm',
   'formats',
   'items',

@@ -2,8 +2,8 @@
 import { GraphmillError } from '../errors.ts'
 import type { OnAvailability } from './availability.ts'
 import type { Broker } from './broker.ts'
-import type { KafkaOptions } from './kafka-client.ts'
-import type { PulsarOptions } from './pulsar-endpoint.ts'
+import type { KafkaOptions } from './kafka/client.ts'
+import type { PulsarOptions } from './pulsar/endpoint.ts'
 
 export interface ConnectOptions {
   /** How the cluster names this client, where it does. Default `graphmill`. */
@@ -42,11 +42,11 @@ export async function connect(
   const target = targetOf(url)
   switch (target.kind) {
     case 'kafka': {
-      const { connectKafka } = await import('./kafka.ts')
+      const { connectKafka } = await import('./kafka/kafka.ts')
       return connectKafka({ brokers: target.brokers, ...options }, signal)
     }
     case 'pulsar': {
-      const { connectPulsarWebSocket } = await import('./pulsar-websocket.ts')
+      const { connectPulsarWebSocket } = await import('./pulsar/pulsar.ts')
       return connectPulsarWebSocket({ ...target.place, ...options }, signal)
     }
     default:

@@ -7,7 +7,7 @@ import { type ConnectOptions, connect } from '../broker/connect.ts'
 import type { Config } from '../config/config.ts'
 import type { OptionName } from '../config/options.ts'
 import { GraphmillError } from '../errors.ts'
-import { untilAvailable } from '../flow/retry.ts'
+import { untilAvailable } from '../flow/runner/retry.ts'
 import { createSchemaRegistry, type SchemaRegistry } from '../messages/schema-registry.ts'
 
 /** The options that `openBroker` reads. */

@@ -1,10 +1,10 @@
 // What an extraction may cost, and did, by the prices of the configuration.
 import type { Config } from '../config/config.ts'
 import { GraphmillError } from '../errors.ts'
-import type { SpendingRow } from '../flow/spending.ts'
-import { createBudget } from '../llm/budget.ts'
+import { createBudget } from '../llm/limits/budget.ts'
+import { costOf, type Prices, priceOf, readPrices } from '../llm/limits/prices.ts'
 import type { Llm } from '../llm/llm.ts'
-import { costOf, type Prices, priceOf, readPrices } from '../llm/prices.ts'
+import type { SpendingRow } from '../progress/token-usage.ts'
 
 export const costOptions = ['prices', 'max-cost'] as const
 

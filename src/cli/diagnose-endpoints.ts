@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts'
 import { coded, type GraphmillError } from '../errors.ts'
 import { unlessAborted } from '../llm/unless-aborted.ts'
 import { createEmbed } from '../ontology/embeddings.ts'
-import { type Finding, failed, ok, patienceMs } from './finding.ts'
+import { type Finding, failed, ok, patienceMs } from './check-result.ts'
 import { embeddingsOf } from './ontologies.ts'
 import { openRemoteStore } from './stores.ts'
 

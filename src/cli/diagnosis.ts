@@ -1,15 +1,15 @@
 // What `doctor` looks at: files that are read, and servers that each get one call. Nothing is published, nothing registered.
 import type { Config } from '../config/config.ts'
 import { coded, GraphmillError } from '../errors.ts'
+import { openLlm } from '../llm/from-config.ts'
 import type { Llm } from '../llm/llm.ts'
-import { openLlm } from '../llm/open.ts'
 import { readOntology } from '../ontology/load.ts'
-import { checkCatalogue } from '../prompt/catalogue.ts'
-import { formatProblem } from '../prompt/problem.ts'
+import { checkCatalogue } from '../prompt/catalogue/catalogue.ts'
+import { formatProblem } from '../prompt/catalogue/problem.ts'
 import { checkRowSchemas } from '../rows/load.ts'
 import { openBroker, openRegistry } from './broker.ts'
+import { type Finding, failed, inTime, ok, patienceMs, skipped } from './check-result.ts'
 import { embeddingsFindings, storeFindings } from './diagnose-endpoints.ts'
-import { type Finding, failed, inTime, ok, patienceMs, skipped } from './finding.ts'
 
 export async function* findings(config: Config, signal: AbortSignal): AsyncGenerator<Finding> {
   yield await filesFinding(config)

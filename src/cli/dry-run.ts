@@ -1,12 +1,12 @@
 // `extract --dry-run`: the same flow with a prompt processor that asks no model, counts what it would ask, and answers that
 // there is nothing.
 import { defineProcessor } from '../flow/processor.ts'
-import { runKey } from '../llm/cache-entry.ts'
-import { estimateTokens } from '../llm/governed.ts'
-import { costOf, type Price } from '../llm/prices.ts'
-import { wishOf } from '../prompt/engine.ts'
-import { chooseForm } from '../prompt/items-form.ts'
-import { decodeTerms } from '../prompt/terms.ts'
+import { runKey } from '../llm/cache/entry.ts'
+import { estimateTokens } from '../llm/limits/limited-stream.ts'
+import { costOf, type Price } from '../llm/limits/prices.ts'
+import { decodeTerms } from '../prompt/catalogue/terms.ts'
+import { wishOf } from '../prompt/engine/engine.ts'
+import { chooseForm } from '../prompt/engine/items-form.ts'
 
 export interface Estimate {
   requests: number

@@ -7,7 +7,7 @@ import { coded, GraphmillError } from '../errors.ts'
 import { inputPorts, inputTopic } from '../flow/ports.ts'
 import type { AnyProcessor } from '../flow/processor.ts'
 import { topicsOf } from '../flow/run.ts'
-import { chosenExtractors } from './assembly.ts'
+import { chosenExtractors } from './wiring.ts'
 
 /** Throws `configuration_invalid`, and `topic_name_invalid` for a flow whose topics can't be called after it. */
 export function flowsOf(config: Config): readonly FlowConfig[] {

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import type { Config } from '../config/config.ts'
 import { GraphmillError } from '../errors.ts'
 import type { OntologyMetrics } from '../observe/ontology-metrics.ts'
-import type { DeskOptions } from '../ontology/desk.ts'
 import { endpointOf } from '../ontology/embeddings.ts'
 import { type Ontologies, openOntologies } from '../ontology/ontologies.ts'
+import type { DeskOptions } from '../ontology/ontology-service.ts'
 
 export const ontologyOptions = [
   'ontologies',

@@ -1,9 +1,9 @@
 // What a person sees while `extract` works: one line of progress, and a word on what is waited for.
 import type { GraphmillError } from '../errors.ts'
-import type { Circuits } from '../flow/circuits.ts'
-import type { Tally } from '../flow/tally.ts'
-import type { Governor, Pause } from '../llm/governor.ts'
+import type { Circuits } from '../flow/runner/circuits.ts'
+import type { Governor, Pause } from '../llm/limits/rate-limiter.ts'
 import type { Llm } from '../llm/llm.ts'
+import type { Tally } from '../progress/progress-aggregate.ts'
 import { failureText } from './failure.ts'
 import { progressLine } from './summary.ts'
 

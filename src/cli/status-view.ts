@@ -1,8 +1,9 @@
 // A status as `graphmill status` shows it: one object for programs, a row or some lines for people.
-import type { Counts } from '../flow/tally.ts'
-import { costOf, type Prices, priceOf } from '../llm/prices.ts'
+
+import { costOf, type Prices, priceOf } from '../llm/limits/prices.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { Status, Tokens } from '../messages/generated.ts'
+import type { Counts } from '../progress/progress-aggregate.ts'
 import { cutText } from './table.ts'
 
 /** What `--json` prints, one object a document. */

@@ -5,7 +5,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { coded, type GraphmillError } from '../errors.ts'
 import type { Clock } from './processor.ts'
-import { operatorPauseMs } from './retry.ts'
+import { operatorPauseMs } from './runner/retry.ts'
 
 /** A flow that can be started, told from another version of itself by its fingerprint. */
 export interface PreparedFlow {

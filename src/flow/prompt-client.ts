@@ -11,12 +11,12 @@ import type { PromptResponse } from '../messages/generated.ts'
 import { loadSchemas } from '../messages/registry.ts'
 import type { SchemaRegistry } from '../messages/schema-registry.ts'
 import { type Span, startSpan } from '../observe/trace.ts'
-import { createCircuits } from './circuits.ts'
-import { publishUntilStored } from './outbox.ts'
+import { systemClock, uuids } from './clock.ts'
 import { outputRoute } from './ports.ts'
 import type { Clock, Ids } from './processor.ts'
+import { createCircuits } from './runner/circuits.ts'
+import { publishUntilStored } from './runner/outbox.ts'
 import { createSchemasTopic, type SchemasTopic } from './schemas-topic.ts'
-import { systemClock, uuids } from './system.ts'
 
 export interface PromptClientOptions {
   readonly broker: Broker

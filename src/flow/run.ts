@@ -3,8 +3,8 @@ import type { Logger } from 'pino'
 import type { Broker, TopicSpec } from '../broker/broker.ts'
 import { topicSpec } from '../broker/topics.ts'
 import type { GraphmillError } from '../errors.ts'
-import type { ReplyCache } from '../llm/cache.ts'
-import { createGovernor, type Governor } from '../llm/governor.ts'
+import type { ReplyCache } from '../llm/cache/reply-cache.ts'
+import { createGovernor, type Governor } from '../llm/limits/rate-limiter.ts'
 import type { Llm } from '../llm/llm.ts'
 import { type Codec, createCodec } from '../messages/codec.ts'
 import { loadSchemas } from '../messages/registry.ts'
@@ -12,11 +12,10 @@ import type { SchemaRegistry } from '../messages/schema-registry.ts'
 import type { CompletedCall } from '../observe/extraction-metrics.ts'
 import { createLogger } from '../observe/log.ts'
 import type { FlowMetrics } from '../observe/metrics.ts'
-import { type Catalogue, loadCatalogue } from '../prompt/catalogue.ts'
-import type { RunLimits } from '../prompt/reply.ts'
+import { type Catalogue, loadCatalogue } from '../prompt/catalogue/catalogue.ts'
+import type { RunLimits } from '../prompt/engine/reply.ts'
 import type { TripleStore } from '../rdf/store.ts'
-import { type Circuits, createCircuits } from './circuits.ts'
-import { gateLlm, gateStore, meterStore } from './gate.ts'
+import { systemClock, uuids } from './clock.ts'
 import {
   type InputPort,
   inputTopic,
@@ -26,10 +25,11 @@ import {
   type TopicSettings,
 } from './ports.ts'
 import type { AnyProcessor, Clock, FlowSettings, Ids, Scope } from './processor.ts'
-import { untilAvailable } from './retry.ts'
-import { type Runner, startRunner } from './runner.ts'
+import { gateLlm, gateStore, meterStore } from './runner/circuit-guards.ts'
+import { type Circuits, createCircuits } from './runner/circuits.ts'
+import { untilAvailable } from './runner/retry.ts'
+import { type Runner, startRunner } from './runner/runner.ts'
 import { createSchemasTopic } from './schemas-topic.ts'
-import { systemClock, uuids } from './system.ts'
 
 export interface MillOptions {
   readonly broker: Broker

@@ -1,5 +1,5 @@
 // Where in the reply the scanner stands, and the text from there on as far as it came.
-import { type Ahead, lookAhead } from './noise.ts'
+import { type Ahead, lookAhead } from './lookahead.ts'
 import { TextStore } from './text-store.ts'
 
 /** A position in the reply, and its 1-based line. */

@@ -1,10 +1,11 @@
 // Text in any split to records: what stands between them is passed over, what opens as one is followed to its end.
 // Same records for every split, time linear in the text, memory bounded by one record.
-import { Between } from './between.ts'
+
 import { Cursor } from './cursor.ts'
-import { OpenRecord } from './open-record.ts'
+import { WholeRecords } from './fast-path.ts'
+import { Between } from './outside-record.ts'
+import { OpenRecord } from './record-reader.ts'
 import type { Records, ScannerOptions } from './records.ts'
-import { WholeRecords } from './whole-records.ts'
 
 /** More text at once is cut into pieces, so that what is looked up in a piece, again and again, is never far away. */
 const longestPiece = 4096

@@ -1,10 +1,9 @@
 // The loop of call-level retry (OpenArmature llm-provider 7.1, pipeline-utilities 6.1): transient failures wait and try again,
 // an invalid reply is answered with the caller's own words, an abort ends all. Without a policy there is one attempt.
 import { setTimeout as pause } from 'node:timers/promises'
-import { invalid } from './call-check.ts'
 import type { AttemptRecord, RuntimeConfig } from './provider.ts'
-import { type Category, ProviderError } from './provider-error.ts'
-import { StructuredOutputInvalid } from './structured-error.ts'
+import { type Category, invalid, ProviderError } from './provider-error.ts'
+import { StructuredOutputInvalid } from './structured-output/invalid-error.ts'
 
 /** What a reask is built from. */
 export interface ReaskContext {

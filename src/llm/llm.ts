@@ -1,5 +1,5 @@
 // The contract between graphmill and a language model: a request in, a stream of deltas out, then exactly one end.
-import type { AnswerMode } from './answer-modes.ts'
+import type { AnswerMode } from './structured-output/modes.ts'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
 

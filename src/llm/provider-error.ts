@@ -53,6 +53,11 @@ export function providerError(
   return new ProviderError(code, categories[code], message, options)
 }
 
+/** An error that keeps a request from being sent. */
+export function invalid(message: string, cause?: unknown): ProviderError {
+  return providerError('llm_request_invalid', message, { cause })
+}
+
 /** An HTTP answer that is not 2xx. */
 export interface Refusal {
   readonly status: number

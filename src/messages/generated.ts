@@ -623,7 +623,7 @@ export interface Status {
   readonly calls: { readonly [key: string]: number }
   /** Tokens of complete runs, by model. */
   readonly tokens: { readonly [key: string]: Tokens }
-  /** All that the ledger needs to go on from here: see src/flow/tally-state.ts. */
+  /** All that the ledger needs to go on from here: see src/progress/snapshot.ts. */
   readonly ledger: Uint8Array
 }
 

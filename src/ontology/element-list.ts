@@ -1,7 +1,7 @@
 // The elements of an ontology in one fixed order, so that a place in a list names an element, and what the model is told of each.
 
+import { compare } from './builder.ts'
 import { shortIri } from './datatypes.ts'
-import { compare } from './draft.ts'
 import { fold } from './names.ts'
 import type { Clause, Ontology, OntologyClass, OntologyProperty } from './ontology.ts'
 

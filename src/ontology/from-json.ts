@@ -1,10 +1,9 @@
 // From TrustGraph's JSON form to a draft: `{classes, objectProperties, datatypeProperties}`, elements by id, or several of these
 // by ontology id. Elements refer to each other by id; one without `uri` gets one.
 
-import { suggest } from '../prompt/problem.ts'
+import { suggest } from '../prompt/catalogue/problem.ts'
 import { quote, safeIri } from '../rdf/iri.ts'
 import { namespaces } from '../rdf/vocabulary.ts'
-import { datatypeOf } from './datatypes.ts'
 import {
   type Draft,
   type DraftElement,
@@ -12,7 +11,8 @@ import {
   declareProperty,
   type Identity,
   mentionClass,
-} from './draft.ts'
+} from './builder.ts'
+import { datatypeOf } from './datatypes.ts'
 import { localName } from './from-rdf.ts'
 import { isKnownDatatype } from './literal.ts'
 import { isThing } from './rdf-words.ts'

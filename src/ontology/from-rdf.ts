@@ -1,8 +1,6 @@
 // From a graph to a draft: what an RDF file says of classes and properties, as far as extraction can use it.
 // A domain or range that is no union or intersection of named classes binds nobody; a note says how many there are.
 
-import { clausesOf } from './class-expression.ts'
-import { datatypeOf } from './datatypes.ts'
 import {
   type Draft,
   type DraftElement,
@@ -11,7 +9,9 @@ import {
   declareProperty,
   type Identity,
   mentionClass,
-} from './draft.ts'
+} from './builder.ts'
+import { clausesOf } from './class-expression.ts'
+import { datatypeOf } from './datatypes.ts'
 import type { Graph } from './graph.ts'
 import type { Clause } from './ontology.ts'
 import { isLanguage, isThing, types, words } from './rdf-words.ts'

@@ -1,6 +1,6 @@
 // Elements by the words that they share with a text (BM25), where no embeddings are configured.
 import MiniSearch from 'minisearch'
-import { compare } from './draft.ts'
+import { compare } from './builder.ts'
 import type { ListedElement } from './element-list.ts'
 
 /** Elements that a ranking names, at most. */

@@ -2,10 +2,10 @@
 // is wrong is found, named by file and place, and then nothing is loaded. Nothing is ever fetched.
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
-import { type Problem, problemsError } from '../prompt/problem.ts'
+import { type Problem, problemsError } from '../prompt/catalogue/problem.ts'
 import { quote } from '../rdf/iri.ts'
-import { compare, createDraft, type Draft } from './draft.ts'
-import { finish } from './finish.ts'
+import { finish } from './build.ts'
+import { compare, createDraft, type Draft } from './builder.ts'
 import { ontologiesOf, readTrustGraph } from './from-json.ts'
 import { readRdf } from './from-rdf.ts'
 import type { Ontology } from './ontology.ts'

@@ -1,9 +1,9 @@
 // The ontologies of a flow, by version: new chunks get the one in force, replies are checked against the one that their prompt had.
 // The last three stay loaded. A version that is broken never comes into force, and the one before stays.
 import { GraphmillError } from '../errors.ts'
-import type { Desk, OntologySummary } from './desk.ts'
-import { type LastingDesk, openDesk } from './lasting-desk.ts'
-import type { OntologyOptions } from './thread.ts'
+import type { Desk, OntologySummary } from './ontology-service.ts'
+import { type LastingDesk, openDesk } from './restarting-service.ts'
+import type { OntologyOptions } from './worker-client.ts'
 
 /** Versions that stay loaded, the one in force included. */
 const keptVersions = 3

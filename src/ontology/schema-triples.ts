@@ -1,7 +1,7 @@
 // What an ontology says of itself, as triples in the default graph: what its classes and properties are, and how they hang together.
 import { iri, literal, type Triple, triple } from '../rdf/term.ts'
 import { namespaces, owl, rdf, rdfs } from '../rdf/vocabulary.ts'
-import { compare } from './draft.ts'
+import { compare } from './builder.ts'
 import { listElements } from './element-list.ts'
 import type { Clause, Ontology, OntologyElement, OntologyProperty } from './ontology.ts'
 

@@ -1,8 +1,8 @@
 // From what a file says to a table, or to everything that is wrong with it, each with its place.
 
 import { isObject } from '../items/value.ts'
-import { suggest } from '../prompt/problem.ts'
-import type { Path, Report } from '../prompt/source.ts'
+import { suggest } from '../prompt/catalogue/problem.ts'
+import type { Path, Report } from '../prompt/catalogue/source.ts'
 import { type FieldKind, fieldKinds, kindOfType } from './field-kind.ts'
 import type { RowField, RowTable } from './row-schema.ts'
 

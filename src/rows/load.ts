@@ -2,8 +2,8 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isObject } from '../items/value.ts'
-import { type Problem, problemsError } from '../prompt/problem.ts'
-import { type Path, parseSource, reporter, type Source } from '../prompt/source.ts'
+import { type Problem, problemsError } from '../prompt/catalogue/problem.ts'
+import { type Path, parseSource, reporter, type Source } from '../prompt/catalogue/source.ts'
 import { readTable } from './definition.ts'
 import { type RowSchema, rowSchema } from './row-schema.ts'
 

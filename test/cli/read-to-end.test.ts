@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createMemoryCluster } from '../../src/broker/memory.ts'
+import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
 import { topicSpec } from '../../src/broker/topics.ts'
 import { readToEnd } from '../../src/cli/read-to-end.ts'
 

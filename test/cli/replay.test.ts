@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Broker, ReadMessage } from '../../src/broker/broker.ts'
-import { createMemoryCluster } from '../../src/broker/memory.ts'
+import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
 import { deadTopic, topicSpec } from '../../src/broker/topics.ts'
 import { type ReplayPlace, replayOne, replayWaiting } from '../../src/cli/replay.ts'
-import { createTally } from '../../src/flow/tally.ts'
 import { createCodec } from '../../src/messages/codec.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import { loadSchemas } from '../../src/messages/registry.ts'
+import { createTally } from '../../src/progress/progress-aggregate.ts'
 
 const codec = createCodec(loadSchemas())
 const source = 'gm.flow.chunk.default.default'

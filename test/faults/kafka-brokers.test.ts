@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import kafkajs from 'kafkajs'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { connectKafka } from '../../src/broker/kafka.ts'
+import { connectKafka } from '../../src/broker/kafka/kafka.ts'
 import { brokerSource } from '../support/brokers.ts'
 import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
 import { startLlmServer } from '../support/llm-server.ts'

@@ -1,6 +1,6 @@
 // kill -9 of one graphmill process after the other in mid-work on real Kafka, each started again at once.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { connectKafka } from '../../src/broker/kafka.ts'
+import { connectKafka } from '../../src/broker/kafka/kafka.ts'
 import { brokerSource } from '../support/brokers.ts'
 import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
 import { startLlmServer } from '../support/llm-server.ts'

@@ -1,6 +1,6 @@
 // Replicas of the ledger come and go, on real Kafka: nothing is counted twice, and nothing is forgotten.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { connectKafka } from '../../src/broker/kafka.ts'
+import { connectKafka } from '../../src/broker/kafka/kafka.ts'
 import { brokerSource } from '../support/brokers.ts'
 import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
 import { ledgerReplicas } from './ledger-replicas.ts'

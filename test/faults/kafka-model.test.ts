@@ -1,6 +1,6 @@
 // The model stays away, on real Kafka; and an execution that nothing disturbs, to compare with.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { connectKafka } from '../../src/broker/kafka.ts'
+import { connectKafka } from '../../src/broker/kafka/kafka.ts'
 import { brokerSource } from '../support/brokers.ts'
 import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
 import { startLlmServer } from '../support/llm-server.ts'

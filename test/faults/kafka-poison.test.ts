@@ -3,7 +3,7 @@
 import kafkajs from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Broker, ReadMessage } from '../../src/broker/broker.ts'
-import { connectKafka } from '../../src/broker/kafka.ts'
+import { connectKafka } from '../../src/broker/kafka/kafka.ts'
 import { deadTopic, topicName, topicSpec } from '../../src/broker/topics.ts'
 import { createSchemasTopic } from '../../src/flow/schemas-topic.ts'
 import { createCodec } from '../../src/messages/codec.ts'

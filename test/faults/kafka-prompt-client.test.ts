@@ -1,6 +1,6 @@
 // PromptClient on real Kafka: replies of a flow, and a broker that goes away under it.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { connectKafka } from '../../src/broker/kafka.ts'
+import { connectKafka } from '../../src/broker/kafka/kafka.ts'
 import { PromptClient } from '../../src/flow/prompt-client.ts'
 import { brokerSource } from '../support/brokers.ts'
 import { type KafkaServer, startKafka } from '../support/kafka-server.ts'

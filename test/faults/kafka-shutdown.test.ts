@@ -2,7 +2,7 @@
 // done twice but what was neither finished nor committed.
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { connectKafka } from '../../src/broker/kafka.ts'
+import { connectKafka } from '../../src/broker/kafka/kafka.ts'
 import { inputGroup } from '../../src/flow/ports.ts'
 import { brokerSource } from '../support/brokers.ts'
 import { type KafkaServer, startKafka } from '../support/kafka-server.ts'

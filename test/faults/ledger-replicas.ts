@@ -2,9 +2,9 @@
 // nothing disturbs, on the memory broker, and no status on the way counts more than there is.
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { createMemoryCluster } from '../../src/broker/memory.ts'
+import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
 import { inputGroup } from '../../src/flow/ports.ts'
-import { isNewer } from '../../src/flow/status-shelf.ts'
+import { isNewer } from '../../src/flow/status-cache.ts'
 import { createCodec } from '../../src/messages/codec.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import type { ProgressInit, Status } from '../../src/messages/generated.ts'

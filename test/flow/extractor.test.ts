@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { extractDefinitions } from '../../processors/extract-definitions.ts'
 import { prompt } from '../../processors/prompt.ts'
-import { loadCatalogue } from '../../src/prompt/catalogue.ts'
+import { loadCatalogue } from '../../src/prompt/catalogue/catalogue.ts'
 import { startFlow } from '../support/flow.ts'
 import { scriptedLlm } from '../support/scripted-llm.ts'
 

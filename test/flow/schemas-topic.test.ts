@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { createMemoryCluster } from '../../src/broker/memory.ts'
+import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
 import { createSchemasTopic } from '../../src/flow/schemas-topic.ts'
 import { createCodec } from '../../src/messages/codec.ts'
 import type { Header, Message, TypedPayload } from '../../src/messages/envelope.ts'

@@ -1,9 +1,9 @@
 // What every model behind a server does, whatever its wire: one table of behaviours, run over each of the clients.
 import { afterEach, describe, expect, it } from 'vitest'
 import type { CompletionEvent, CompletionRequest, Llm } from '../../src/llm/llm.ts'
-import { createOllama } from '../../src/llm/ollama.ts'
-import { createOpenAi } from '../../src/llm/openai.ts'
-import { threaded } from '../../src/llm/threaded.ts'
+import { createOllama } from '../../src/llm/ollama/ollama.ts'
+import { createOpenAi } from '../../src/llm/openai/openai.ts'
+import { threaded } from '../../src/llm/worker/worker-client.ts'
 import type { Reply } from '../support/llm-script.ts'
 import { startLlmServer } from '../support/llm-server.ts'
 import { line, startOllamaServer } from '../support/ollama-server.ts'

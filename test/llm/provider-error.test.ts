@@ -1,7 +1,7 @@
 // What refusals mean, in the words of the servers that people use.
 import { describe, expect, it } from 'vitest'
-import { isOutputRefusal } from '../../src/llm/output-refusal.ts'
 import { embeddedError, refusalError, retryAfter } from '../../src/llm/provider-error.ts'
+import { isOutputRefusal } from '../../src/llm/structured-output/schema-refusal.ts'
 
 const refusal = (status: number, body: unknown, headers: Record<string, string> = {}) =>
   refusalError({

@@ -1,8 +1,8 @@
 import { readdirSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { createDesk, type Desk } from '../../src/ontology/desk.ts'
 import { createEmbed, endpointOf } from '../../src/ontology/embeddings.ts'
 import { loadOntology } from '../../src/ontology/load.ts'
+import { createDesk, type Desk } from '../../src/ontology/ontology-service.ts'
 import { type EmbeddingsServerDouble, startEmbeddingsServer } from './support/embeddings-server.ts'
 import { file, folder, turtle } from './support/files.ts'
 

@@ -1,8 +1,8 @@
 // Asks the engine directly, with prompts made for a test.
 import { compileSchema } from '../../src/items/validate.ts'
 import type { JsonSchema, Llm } from '../../src/llm/llm.ts'
-import type { Prompt } from '../../src/prompt/catalogue.ts'
-import { type AskOptions, ask, type ReplyEnd, type RunPart } from '../../src/prompt/engine.ts'
+import type { Prompt } from '../../src/prompt/catalogue/catalogue.ts'
+import { type AskOptions, ask, type ReplyEnd, type RunPart } from '../../src/prompt/engine/engine.ts'
 
 /** A prompt whose user message is the term `text`. */
 export function testPrompt(more: Partial<Prompt> & { readonly jsonSchema?: JsonSchema } = {}): Prompt {

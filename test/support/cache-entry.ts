@@ -1,5 +1,5 @@
 // An entry of the cache as a run of one call leaves it.
-import type { RunEntry } from '../../src/llm/cache-entry.ts'
+import type { RunEntry } from '../../src/llm/cache/entry.ts'
 
 export function entryOf(id: string, text = 'a reply'): RunEntry {
   const call = {

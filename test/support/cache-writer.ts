@@ -1,6 +1,6 @@
 // A process that shares a cache with others: writes entries under one key that all write, and under keys of its own.
 // Arguments: the folder, a name, how many. Prints one JSON object: how often the shared entry was there, missing, or torn.
-import { openCache } from '../../src/llm/cache.ts'
+import { openCache } from '../../src/llm/cache/reply-cache.ts'
 import { entryOf } from './cache-entry.ts'
 
 const [dir = '', name = '', count = ''] = process.argv.slice(2)

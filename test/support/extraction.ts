@@ -1,14 +1,14 @@
 // A whole extraction on the memory broker against a scripted model server: load a text, wait until all is done, compare triples.
 import { processors } from '../../processors/index.ts'
-import { createMemoryCluster, type MemoryCluster } from '../../src/broker/memory.ts'
+import { createMemoryCluster, type MemoryCluster } from '../../src/broker/memory/memory.ts'
 import type { TextSource } from '../../src/documents/read.ts'
+import { loadDocument } from '../../src/flow/load-document.ts'
 import { inputGroup, inputTopic } from '../../src/flow/ports.ts'
 import type { AnyProcessor } from '../../src/flow/processor.ts'
-import { loadDocument } from '../../src/flow/source.ts'
-import { createTally, type DocumentStatus, type Tally } from '../../src/flow/tally.ts'
 import type { Llm } from '../../src/llm/llm.ts'
-import { createOpenAi } from '../../src/llm/openai.ts'
+import { createOpenAi } from '../../src/llm/openai/openai.ts'
 import type { Message } from '../../src/messages/envelope.ts'
+import { createTally, type DocumentStatus, type Tally } from '../../src/progress/progress-aggregate.ts'
 import { createEncoder } from '../../src/rdf/write.ts'
 import { scope, settings, startFlow, type TestFlow } from './flow.ts'
 

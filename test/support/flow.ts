@@ -2,18 +2,18 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { pino } from 'pino'
 import type { Broker, ReadMessage } from '../../src/broker/broker.ts'
-import { createMemoryCluster, type MemoryCluster } from '../../src/broker/memory.ts'
+import { createMemoryCluster, type MemoryCluster } from '../../src/broker/memory/memory.ts'
 import { deadTopic } from '../../src/broker/topics.ts'
 import { GraphmillError } from '../../src/errors.ts'
 import { type OutputPort, outputRoute, payloadOf, type ReplyPort } from '../../src/flow/ports.ts'
 import { type AnyProcessor, defineProcessor, type FlowSettings } from '../../src/flow/processor.ts'
 import { type Mill, type MillOptions, run } from '../../src/flow/run.ts'
-import { createGovernor } from '../../src/llm/governor.ts'
+import { createGovernor } from '../../src/llm/limits/rate-limiter.ts'
 import type { Llm } from '../../src/llm/llm.ts'
 import { type Codec, createCodec } from '../../src/messages/codec.ts'
 import type { Header, Message, TypedPayload } from '../../src/messages/envelope.ts'
 import { loadSchemas } from '../../src/messages/registry.ts'
-import { loadCatalogue } from '../../src/prompt/catalogue.ts'
+import { loadCatalogue } from '../../src/prompt/catalogue/catalogue.ts'
 
 export const settings: FlowSettings = {
   extractors: ['extract-definitions', 'extract-relationships', 'extract-topics'],

@@ -1,5 +1,5 @@
 // Time that passes only when nothing is left to do: hours of waiting in milliseconds, the same way every time.
-import type { GovernorClock } from '../../src/llm/governor.ts'
+import type { GovernorClock } from '../../src/llm/limits/rate-limiter.ts'
 
 export interface SimulatedTime extends GovernorClock {
   wait(ms: number): Promise<void>

@@ -1,6 +1,6 @@
 // A group on a topic of the memory broker: who owns which partition, and up to which mark each is settled.
 // Partitions are spread evenly with as few moves as possible; a partition that moves goes on from its mark.
-import { MemoryClaim } from './claim.ts'
+import { MemoryClaim } from './assignment.ts'
 import type { MemoryMember } from './member.ts'
 import type { MemoryTopic } from './topic.ts'
 

@@ -2,8 +2,8 @@
 // each call of `next`, and ends when it is told to and has nothing in hand.
 import type { Delivery, Subscription } from '../broker.ts'
 import { defaultMaxHeldBytes } from '../broker.ts'
-import { settledAboveMarkOf } from '../offsets.ts'
-import type { MemoryClaim } from './claim.ts'
+import { settledAboveMarkOf } from '../window/offsets.ts'
+import type { MemoryClaim } from './assignment.ts'
 import type { MemoryGroup } from './group.ts'
 import type { StoredMessage } from './log.ts'
 

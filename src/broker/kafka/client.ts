@@ -1,0 +1,238 @@
+// What every part of the Kafka broker stands on: options, how kafkajs clients are made, and its errors as codes.
+// Types of kafkajs stay in src/broker/kafka*.ts.
+import { connect as connectTcp, isIP, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import {
+  type Cluster,
+  Kafka,
+  logLevel,
+  PartitionAssigners,
+  type RetryOptions,
+  type SASLOptions,
+} from 'kafkajs'
+import { type ErrorCode, GraphmillError } from '../../errors.ts'
+import { type Availability, createAvailability, type OnAvailability } from '../availability.ts'
+import { patchKafkajs } from './quirks.ts'
+
+patchKafkajs()
+
+export interface KafkaTls {
+  /** Certificates in PEM. */
+  readonly ca?: string
+  readonly cert?: string
+  readonly key?: string
+  /** Default true. */
+  readonly rejectUnauthorized?: boolean
+}
+
+export interface KafkaSasl {
+  readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512'
+  readonly username: string
+  readonly password: string
+}
+
+/** A pino logger fits. */
+export interface KafkaLog {
+  debug(fields: object, phrase: string): void
+  info?(fields: object, phrase: string): void
+  warn(fields: object, phrase: string): void
+}
+
+export interface KafkaOptions {
+  /** `host:port` of some brokers of the cluster. */
+  readonly brokers: readonly string[]
+  /** How the cluster names this client. Default `graphmill`. */
+  readonly clientId?: string
+  readonly tls?: boolean | KafkaTls
+  readonly sasl?: KafkaSasl
+  /** A member that is silent for longer is taken for dead, and its partitions go to others. Default 45,000. */
+  readonly sessionTimeoutMs?: number
+  /** How long a fetch waits for messages; pausing, leaving and heartbeats wait for it. Default 300. */
+  readonly fetchWaitMs?: number
+  /** How long a message may wait for a leader before it rejects with `broker_unavailable`. Default 20,000. */
+  readonly publishTimeoutMs?: number
+  /** How long what is known of a topic's partitions counts: one that is added is found within it. Default 60,000. */
+  readonly metadataMaxAgeMs?: number
+  readonly log?: KafkaLog
+  /** Told when those who consume lose the cluster, with the reason, and when it is back. */
+  readonly onAvailability?: OnAvailability
+}
+
+/** The options with their defaults, and what is derived from them. */
+export interface KafkaSettings extends KafkaOptions {
+  readonly clientId: string
+  readonly sessionTimeoutMs: number
+  readonly fetchWaitMs: number
+  readonly publishTimeoutMs: number
+  readonly metadataMaxAgeMs: number
+  readonly log: KafkaLog
+  readonly availability: Availability
+}
+
+const silent: KafkaLog = { debug() {}, warn() {} }
+
+export function kafkaSettings(options: KafkaOptions): KafkaSettings {
+  return {
+    clientId: 'graphmill',
+    sessionTimeoutMs: 45_000,
+    fetchWaitMs: 300,
+    publishTimeoutMs: 20_000,
+    metadataMaxAgeMs: 60_000,
+    log: silent,
+    ...options,
+    availability: createAvailability(options.log ?? silent, options.onAvailability),
+  }
+}
+
+export interface KafkaClient {
+  readonly kafka: Kafka
+  /** Lets no retry go on that looks for a broker; connections stay. */
+  giveUp(): void
+  /** Ends every connection too: kafkajs waits for the answers of brokers that are gone. */
+  abandon(): void
+}
+
+/** Gives up after about two seconds without a broker. */
+export const impatient: RetryOptions = { retries: 4, initialRetryTime: 100, maxRetryTime: 1000 }
+/** Waits for a broker for as long as it takes, until abandoned. */
+export const patient: RetryOptions = {
+  retries: Number.MAX_SAFE_INTEGER,
+  initialRetryTime: 100,
+  maxRetryTime: 1000,
+}
+
+/** Every use has a client of its own: consumers of one client share their view of committed offsets. */
+export function createClient(settings: KafkaSettings, retry: RetryOptions): KafkaClient {
+  const sockets = new Set<Socket>()
+  let givenUp = false
+  let abandoned = false
+  const kafka = new Kafka({
+    // An empty list is the one answer after which kafkajs stops to look for a broker.
+    brokers: () => (givenUp ? [] : [...settings.brokers]),
+    clientId: settings.clientId,
+    connectionTimeout: 5000,
+    requestTimeout: 15_000,
+    retry,
+    // Its errors are expected ones, tried again: ours to judge, not the operator's.
+    logLevel: logLevel.WARN,
+    logCreator:
+      () =>
+      ({ log: { message, timestamp, logger, stack, ...fields } }) => {
+        if (!abandoned) settings.log.debug({ ...fields, library: 'kafkajs' }, message)
+      },
+    socketFactory: ({ host, port, ssl, onConnect }) => {
+      if (abandoned) throw new Error('abandoned')
+      const name = isIP(host) ? {} : { servername: host }
+      const socket = ssl
+        ? connectTls({ host, port, ...name, ...ssl }, onConnect)
+        : connectTcp({ host, port, noDelay: true }, onConnect)
+      socket.setKeepAlive(true, 60_000)
+      // kafkajs ends the same socket again at each attempt to connect.
+      socket.setMaxListeners(0)
+      sockets.add(socket)
+      socket.once('close', () => sockets.delete(socket))
+      return socket
+    },
+    ...(settings.tls && { ssl: settings.tls }),
+    ...(settings.sasl && { sasl: settings.sasl as SASLOptions }),
+  })
+  return {
+    kafka,
+    giveUp() {
+      givenUp = true
+    },
+    abandon() {
+      givenUp = true
+      abandoned = true
+      for (const socket of sockets) socket.destroy(new Error('abandoned'))
+    },
+  }
+}
+
+/** The cluster as kafkajs shows it to partition assigners: the only way to fetch without a group. Not connected yet. */
+export function openCluster(kafka: Kafka): Cluster {
+  const seen: Cluster[] = []
+  kafka.consumer({
+    groupId: 'graphmill-reader',
+    allowAutoTopicCreation: false,
+    partitionAssigners: [
+      (config) => {
+        seen.push(config.cluster)
+        return PartitionAssigners.roundRobin(config)
+      },
+    ],
+  })
+  return seen[0]!
+}
+
+/**
+ * Asks a broker about a topic, with a client of its own, since kafkajs goes on asking about every topic it was ever
+ * asked for, and a deleted one spoils all answers. Resolves when the topic is there; rejects with `topic_missing`,
+ * `broker_unavailable` or `broker_refused`.
+ */
+export async function checkTopic(settings: KafkaSettings, topic: string): Promise<void> {
+  const client = createClient(settings, impatient)
+  const cluster = openCluster(client.kafka)
+  try {
+    await cluster.connect()
+    await cluster.addMultipleTargetTopics([topic])
+  } catch (error) {
+    throw kafkaError(error, topic)
+  } finally {
+    client.abandon()
+  }
+}
+
+const codes: Readonly<Record<string, ErrorCode>> = {
+  UNKNOWN_TOPIC_OR_PARTITION: 'topic_missing',
+  INVALID_TOPIC_EXCEPTION: 'topic_name_invalid',
+  MESSAGE_TOO_LARGE: 'message_too_large',
+  RECORD_LIST_TOO_LARGE: 'message_too_large',
+  INVALID_RECORD: 'message_invalid',
+  INVALID_TIMESTAMP: 'message_invalid',
+  TOPIC_AUTHORIZATION_FAILED: 'broker_refused',
+  GROUP_AUTHORIZATION_FAILED: 'broker_refused',
+  CLUSTER_AUTHORIZATION_FAILED: 'broker_refused',
+  SASL_AUTHENTICATION_FAILED: 'broker_refused',
+  UNSUPPORTED_SASL_MECHANISM: 'broker_refused',
+  POLICY_VIOLATION: 'broker_refused',
+  INVALID_CONFIG: 'broker_refused',
+  INVALID_PARTITIONS: 'broker_refused',
+  INVALID_REPLICATION_FACTOR: 'broker_refused',
+  INVALID_SESSION_TIMEOUT: 'broker_refused',
+  KafkaJSSASLAuthenticationError: 'broker_refused',
+  // Such as a compression that kafkajs cannot read.
+  KafkaJSNotImplemented: 'broker_refused',
+}
+/** A plain error of kafkajs, for a connection that was made and brought no answer. */
+const noAnswer = 'Broker not connected'
+const certificateFault = /^(ERR_(TLS|SSL)_|CERT_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_)/
+
+/** What kafkajs threw, as a coded error. What it does not name is a broker that is away. */
+export function kafkaError(thrown: unknown, subject: string): GraphmillError {
+  if (thrown instanceof GraphmillError) return thrown
+  const code = codeOf(thrown)
+  const reason = refusedTopic(thrown) ?? (thrown instanceof Error ? thrown.message : String(thrown))
+  return new GraphmillError(code, `${subject}: ${reason}`, { cause: thrown })
+}
+
+/** What kafkajs knows of the first topic that could not be made; the error that holds them all does not say. */
+function refusedTopic(thrown: unknown): string | undefined {
+  const errors = (thrown as { errors?: unknown }).errors
+  const [first] = Array.isArray(errors) ? (errors as (Error & { topic?: string })[]) : []
+  return first?.topic && `${first.topic}: ${first.message}`
+}
+
+function codeOf(thrown: unknown): ErrorCode {
+  let ours = false
+  for (let error = thrown, depth = 0; error instanceof Error && depth < 8; error = error.cause, depth++) {
+    const { type, code } = error as { type?: unknown; code?: unknown }
+    const known = codes[String(type)] ?? codes[error.name]
+    if (known !== undefined) return known
+    if (typeof code === 'string' && certificateFault.test(code)) return 'broker_refused'
+    ours ||= error.name.startsWith('KafkaJS') || error.message === noAnswer
+    const inner = 'errors' in error && Array.isArray(error.errors) ? error.errors[0] : undefined
+    if (inner instanceof Error && codes[String((inner as { type?: unknown }).type)]) return codeOf(inner)
+  }
+  return ours ? 'broker_unavailable' : 'unexpected'
+}

@@ -1,0 +1,224 @@
+// Publishing to Kafka: concurrent messages of a topic are joined into requests. A key always takes the same lane, and a
+// lane has one request at a time, so that what is published in order with one key is stored in order. Not idempotent: a
+// request that failed halfway is sent again whole.
+// kafkajs must not send it again by itself: it asks no leader twice that has answered, and so, when a partition moved to
+// such a leader meanwhile, it says that messages were stored which it never sent.
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Message, Producer } from 'kafkajs'
+import { GraphmillError } from '../../errors.ts'
+import { maxMessageBytes, type OutgoingBytes } from '../broker.ts'
+import { isDeadTopic } from '../topics.ts'
+import {
+  checkTopic,
+  createClient,
+  impatient,
+  type KafkaClient,
+  type KafkaSettings,
+  kafkaError,
+} from './client.ts'
+import { keyPartitioner } from './partitioner.ts'
+
+/** Stays under the 1 MiB that Kafka takes for a partition, with room for what a record adds. */
+const maxBatchBytes = 900 * 1024
+const maxBatchMessages = 5000
+const recordOverhead = 70
+/** Requests of one topic that may be under way at once. */
+const lanesPerTopic = 2
+/** A topic that was made a moment ago may not be known to every broker. */
+const missingAttempts = 4
+
+export interface KafkaPublisher {
+  publish(message: OutgoingBytes): Promise<void>
+  /** Lets what was published go out, for at most five seconds, and disconnects. */
+  close(): Promise<void>
+}
+
+interface Waiting {
+  readonly message: Message
+  readonly bytes: number
+  /** When it was published, by `performance.now()`. */
+  readonly since: number
+  readonly resolve: () => void
+  readonly reject: (error: GraphmillError) => void
+}
+
+/** Messages of one topic that wait for the request in flight. */
+interface Lane {
+  readonly name: string
+  readonly topic: string
+  queue: Waiting[]
+  sending: Promise<void> | undefined
+}
+
+/** A producer that lanes share. Once retired it takes nothing new, and goes when its last request is answered. */
+interface Connection {
+  readonly client: KafkaClient
+  readonly producer: Producer
+  readonly ready: Promise<void>
+  users: number
+  retired: boolean
+}
+
+export function createPublisher(settings: KafkaSettings): KafkaPublisher {
+  const lanes = new Map<string, Lane>()
+  const closing = new AbortController()
+  let current: Connection | undefined
+
+  function publish(message: OutgoingBytes): Promise<void> {
+    const { topic, key, value, headers, anySize } = message
+    if (closing.signal.aborted) return Promise.reject(closed(topic))
+    if (value.byteLength > maxMessageBytes && !(anySize ?? isDeadTopic(topic))) {
+      const text = `${topic}: a message of ${value.byteLength} bytes is over the limit of ${maxMessageBytes}`
+      return Promise.reject(new GraphmillError('message_too_large', text))
+    }
+    return new Promise((resolve, reject) => {
+      const bytes = value.byteLength + key.length + headerBytes(headers) + recordOverhead
+      const buffer = Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+      const lane = laneOf(topic, key)
+      const since = performance.now()
+      lane.queue.push({ message: { key, value: buffer, headers }, bytes, since, resolve, reject })
+      lane.sending ??= drain(lane)
+    })
+  }
+
+  function laneOf(topic: string, key: string): Lane {
+    const name = `${laneIndex(key)} ${topic}`
+    const lane = lanes.get(name) ?? { name, topic, queue: [], sending: undefined }
+    lanes.set(name, lane)
+    return lane
+  }
+
+  async function drain(lane: Lane): Promise<void> {
+    // Publishes of the same turn of the event loop join the first request.
+    await Promise.resolve()
+    while (lane.queue.length > 0) await store(lane.topic, takeBatch(lane))
+    lane.sending = undefined
+    lanes.delete(lane.name)
+  }
+
+  /** Settles every message of the batch; never rejects. */
+  async function store(topic: string, batch: readonly Waiting[]): Promise<void> {
+    try {
+      await send(topic, batch)
+      for (const { resolve } of batch) resolve()
+    } catch (thrown) {
+      const error = kafkaError(thrown, topic)
+      if (batch.length > 1 && (error.code === 'message_too_large' || error.code === 'message_invalid')) {
+        const half = batch.length >> 1
+        await store(topic, batch.slice(0, half))
+        await store(topic, batch.slice(half))
+      } else for (const { reject } of batch) reject(error)
+    }
+  }
+
+  /** Tries until the messages are stored, the fault is one that waiting cannot mend, or the time is over. */
+  async function send(topic: string, batch: readonly Waiting[]): Promise<void> {
+    const end = batch[0]!.since + settings.publishTimeoutMs
+    const messages = batch.map(({ message }) => message)
+    for (let attempt = 1; ; attempt++) {
+      const connection = acquire()
+      try {
+        await connection.ready
+        await connection.producer.send({ topic, messages, acks: -1, timeout: 10_000 })
+        return
+      } catch (thrown) {
+        const error = kafkaError(thrown, topic)
+        settings.log.debug({ topic, attempt, err: error }, 'kafka publish failed')
+        if (error.code !== 'topic_missing' && error.code !== 'broker_unavailable') throw error
+        // It may be another topic that is gone and spoils the answers about all: begin afresh.
+        retire(connection)
+        if (performance.now() > end || !(await mayExist(topic, error, attempt))) throw error
+        await delay(Math.min(50 * 2 ** attempt, 1000), undefined, { signal: closing.signal }).catch(() => {
+          throw error
+        })
+      } finally {
+        release(connection)
+      }
+    }
+  }
+
+  async function mayExist(topic: string, { code }: GraphmillError, attempt: number): Promise<boolean> {
+    return code !== 'topic_missing' || attempt < missingAttempts || exists(settings, topic)
+  }
+
+  function acquire(): Connection {
+    current ??= connect(settings)
+    current.users++
+    return current
+  }
+
+  function retire(connection: Connection): void {
+    connection.retired = true
+    if (current === connection) current = undefined
+  }
+
+  function release(connection: Connection): void {
+    connection.users--
+    if (connection.retired && connection.users === 0) connection.client.abandon()
+  }
+
+  return {
+    publish,
+    async close() {
+      const sent = Promise.all([...lanes.values()].map((lane) => lane.sending))
+      await Promise.race([sent, delay(5000, undefined, { ref: false })])
+      closing.abort()
+      for (const lane of lanes.values())
+        for (const { reject } of lane.queue.splice(0)) reject(closed(lane.topic))
+      const last = current
+      if (last === undefined) return
+      current = undefined
+      await Promise.race([last.producer.disconnect(), delay(1000, undefined, { ref: false })])
+      last.client.abandon()
+    },
+  }
+}
+
+function connect(settings: KafkaSettings): Connection {
+  const client = createClient(settings, impatient)
+  const producer = client.kafka.producer({
+    allowAutoTopicCreation: false,
+    metadataMaxAge: settings.metadataMaxAgeMs,
+    createPartitioner: keyPartitioner,
+    retry: { retries: 0 },
+  })
+  const ready = producer.connect()
+  ready.catch(() => {})
+  return { client, producer, ready, users: 0, retired: false }
+}
+
+/** The first messages of the lane that fit into one request; at least one. */
+function takeBatch(lane: Lane): Waiting[] {
+  let bytes = 0
+  let count = 0
+  for (const waiting of lane.queue) {
+    bytes += waiting.bytes
+    if (count > 0 && (bytes > maxBatchBytes || count === maxBatchMessages)) break
+    count++
+  }
+  return lane.queue.splice(0, count)
+}
+
+function laneIndex(key: string): number {
+  let hash = 0
+  for (let index = 0; index < key.length; index++) hash = (hash * 31 + key.charCodeAt(index)) | 0
+  return Math.abs(hash) % lanesPerTopic
+}
+
+function headerBytes(headers: Readonly<Record<string, string>>): number {
+  let bytes = 0
+  for (const name in headers) bytes += name.length + headers[name]!.length + 4
+  return bytes
+}
+
+const closed = (topic: string) => new GraphmillError('broker_unavailable', `${topic}: the broker was closed`)
+
+/** True also when nobody can say. */
+async function exists(settings: KafkaSettings, topic: string): Promise<boolean> {
+  try {
+    await checkTopic(settings, topic)
+    return true
+  } catch (error) {
+    return kafkaError(error, topic).code !== 'topic_missing'
+  }
+}

@@ -1,0 +1,221 @@
+// Reading a Kafka topic without a group: fetches straight from the leaders, so nothing is committed, nobody else is
+// disturbed and no group is left behind.
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Cluster, KafkaMessage } from 'kafkajs'
+import type { ReadMessage, TopicRange } from '../broker.ts'
+import { createClient, impatient, type KafkaSettings, kafkaError, openCluster } from './client.ts'
+import { readMessage } from './message.ts'
+
+const maxBytesPerPartition = 1024 * 1024
+const maxBytes = 8 * 1024 * 1024
+/** So often may a leader with messages still to come answer with none before the rest is taken for a gap. */
+const emptyAnswers = 3
+
+/** The part of a fetch response that is read here; kafkajs leaves it untyped. */
+interface FetchResponse {
+  readonly responses: readonly {
+    readonly partitions: readonly {
+      readonly partition: number
+      readonly messages: readonly FetchedMessage[]
+    }[]
+  }[]
+}
+type FetchedMessage = KafkaMessage & { readonly isControlRecord?: boolean }
+
+/** A partition under way: the next offset to read and, if the range has an end, the first that is not read. */
+interface Cursor {
+  readonly partition: number
+  next: number
+  end: number
+  empty: number
+}
+
+/**
+ * The messages of the range, each once, in order within a partition. A broker that is away is waited for; messages that
+ * the topic lost before they were read are passed over, with a warning. A range without an end takes in partitions that
+ * are added. Throws `topic_missing`, `broker_refused`.
+ */
+export async function* readKafka(
+  settings: KafkaSettings,
+  range: TopicRange,
+  signal: AbortSignal,
+): AsyncGenerator<ReadMessage, void, undefined> {
+  let cursors: Cursor[] | undefined
+  let misplaced = false
+  for (let failures = 0; !signal.aborted; ) {
+    const client = createClient(settings, impatient)
+    const cluster = openCluster(client.kafka)
+    const abandon = () => client.abandon()
+    signal.addEventListener('abort', abandon, { once: true })
+    try {
+      await cluster.connect()
+      await cluster.addMultipleTargetTopics([range.topic])
+      cursors ??= await findCursors(cluster, range)
+      if (misplaced) await moveIntoTopic(settings, cluster, range, cursors)
+      misplaced = false
+      for (;;) {
+        for await (const messages of fetchAll(settings, cluster, range.topic, cursors)) {
+          failures = 0
+          for (const { partition, message, cursor } of messages) {
+            if (signal.aborted) return
+            cursor.next = Number(message.offset) + 1
+            yield readMessage(range.topic, partition, message)
+          }
+        }
+        if (range.until === 'end') return
+        await cluster.refreshMetadata()
+        const now = await findCursors(cluster, { ...range, from: 'earliest' })
+        cursors.push(...now.slice(cursors.length))
+      }
+    } catch (thrown) {
+      if (signal.aborted) return
+      const error = kafkaError(thrown, range.topic)
+      if (error.code !== 'broker_unavailable') throw error
+      failures++
+      misplaced = (thrown as { type?: unknown }).type === 'OFFSET_OUT_OF_RANGE'
+      settings.log.warn({ topic: range.topic, err: error }, 'kafka read interrupted')
+      await delay(Math.min(100 * failures, 2000), undefined, { signal }).catch(() => {})
+    } finally {
+      signal.removeEventListener('abort', abandon)
+      client.abandon()
+    }
+  }
+}
+
+async function findCursors(
+  cluster: Cluster,
+  { topic, from, until, partition }: TopicRange,
+): Promise<Cursor[]> {
+  const partitions = cluster
+    .findTopicPartitionMetadata(topic)
+    .map(({ partitionId }) => partitionId)
+    .filter((id) => partition === undefined || id === partition)
+    .sort((a, b) => a - b)
+  if (partitions.length === 0) return []
+  const [earliest, latest] = await Promise.all(
+    [true, false].map((first) => offsets(cluster, topic, partitions, first)),
+  )
+  return partitions.map((id) => {
+    const low = earliest!.get(id) ?? 0
+    const high = latest!.get(id) ?? 0
+    const behind = typeof from === 'object' ? from[id] : undefined
+    const start = from === 'latest' ? high : behind === undefined ? low : Math.max(low, Number(behind) + 1)
+    return { partition: id, next: start, end: until === 'end' ? high : Number.POSITIVE_INFINITY, empty: 0 }
+  })
+}
+
+/** Retention may have overtaken a reader; a topic may have been made anew. */
+async function moveIntoTopic(
+  settings: KafkaSettings,
+  cluster: Cluster,
+  range: TopicRange,
+  cursors: readonly Cursor[],
+): Promise<void> {
+  const { topic } = range
+  const [lows, highs] = await Promise.all([
+    findCursors(cluster, { ...range, from: 'earliest' }),
+    findCursors(cluster, { ...range, from: 'latest' }),
+  ])
+  for (const [index, cursor] of cursors.entries()) {
+    const [low, high] = [lows[index]?.next ?? 0, highs[index]?.next ?? 0]
+    if (cursor.next >= low && cursor.next <= high) continue
+    const { partition, next } = cursor
+    settings.log.warn({ topic, partition, next, low }, 'kafka read passes over messages that are gone')
+    cursor.next = low
+  }
+}
+
+async function offsets(cluster: Cluster, topic: string, ids: readonly number[], fromBeginning: boolean) {
+  const partitions = ids.map((partition) => ({ partition }))
+  const [found] = await cluster.fetchTopicsOffset([{ topic, partitions, fromBeginning }])
+  return new Map(found?.partitions.map(({ partition, offset }) => [partition, Number(offset)]))
+}
+
+interface Fetched {
+  readonly partition: number
+  readonly message: KafkaMessage
+  readonly cursor: Cursor
+}
+
+const unfinished = (cursor: Cursor) => cursor.next < cursor.end
+
+/**
+ * What the leaders of the cursors' partitions send, side by side: nothing more is asked of a leader until it is read. Ends
+ * when all cursors are at their end, or, where they have none, when it is time to look at the topic again.
+ */
+async function* fetchAll(
+  settings: KafkaSettings,
+  cluster: Cluster,
+  topic: string,
+  cursors: readonly Cursor[],
+): AsyncGenerator<Fetched[], void, undefined> {
+  const leaders = cluster.findLeaderForPartitions(
+    topic,
+    cursors.filter(unfinished).map(({ partition }) => partition),
+  )
+  const pending = new Map<string, Promise<{ nodeId: string; fetched: Fetched[] }>>()
+  const ask = (nodeId: string) => {
+    const mine = cursors.filter((cursor) => leaders[nodeId]!.includes(cursor.partition) && unfinished(cursor))
+    if (mine.length === 0) pending.delete(nodeId)
+    else {
+      const answer = fetchFrom(settings, cluster, { nodeId, topic, cursors: mine })
+      const tagged = answer.then((fetched) => ({ nodeId, fetched }))
+      // A failure is seen when it is raced for; until then it must not count as unhandled.
+      tagged.catch(() => {})
+      pending.set(nodeId, tagged)
+    }
+  }
+  for (const nodeId of Object.keys(leaders)) ask(nodeId)
+  const end = performance.now() + settings.metadataMaxAgeMs
+  while (pending.size > 0) {
+    const { nodeId, fetched } = await Promise.race(pending.values())
+    if (fetched.length > 0) yield fetched
+    if (performance.now() < end || cursors.some((cursor) => cursor.end < Number.POSITIVE_INFINITY))
+      ask(nodeId)
+    else pending.delete(nodeId)
+  }
+}
+
+interface Asked {
+  readonly nodeId: string
+  readonly topic: string
+  readonly cursors: readonly Cursor[]
+}
+
+async function fetchFrom(settings: KafkaSettings, cluster: Cluster, asked: Asked): Promise<Fetched[]> {
+  const { nodeId, topic, cursors } = asked
+  const partitions = cursors.map(({ partition, next }) => ({
+    partition,
+    fetchOffset: String(next),
+    maxBytes: maxBytesPerPartition,
+  }))
+  const broker = await cluster.findBroker({ nodeId })
+  const response: FetchResponse = await broker.fetch({
+    maxWaitTime: settings.fetchWaitMs,
+    minBytes: 1,
+    maxBytes,
+    topics: [{ topic, partitions }],
+  })
+  const answers = response.responses.flatMap((entry) => entry.partitions)
+  const silent = answers.every(({ messages }) => messages.length === 0)
+  return answers.flatMap(({ partition, messages }) => {
+    const cursor = cursors.find((entry) => entry.partition === partition)!
+    pass(cursor, messages, silent)
+    return messages
+      .filter(({ offset, isControlRecord }) => isWithin(cursor, Number(offset)) && !isControlRecord)
+      .map((message) => ({ partition, message, cursor }))
+  })
+}
+
+const isWithin = (cursor: Cursor, offset: number) => offset >= cursor.next && offset < cursor.end
+
+/** Moves over what holds no message to yield: control records, what compaction took, and an end of which nothing is left. */
+function pass(cursor: Cursor, messages: readonly FetchedMessage[], silent: boolean): void {
+  const yields = messages.some(
+    ({ offset, isControlRecord }) => isWithin(cursor, Number(offset)) && !isControlRecord,
+  )
+  const last = messages.at(-1)
+  if (yields || (last === undefined && !silent)) cursor.empty = 0
+  else if (last !== undefined) cursor.next = Math.max(cursor.next, Number(last.offset)) + 1
+  else if (++cursor.empty >= emptyAnswers && cursor.end < Number.POSITIVE_INFINITY) cursor.next = cursor.end
+}

@@ -1,0 +1,252 @@
+// One life of a kafkajs consumer, from connecting to its end or crash: hands what it fetches to the window and commits
+// what the window says. kafkajs has no hook for partitions that go, fetches kept ones again from the mark, and leaves a
+// partition paused that was so when it went: all of this is mended at the moment when the group has joined.
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Consumer, ConsumerConfig, EachBatchPayload, KafkaMessage } from 'kafkajs'
+import type { GraphmillError } from '../../errors.ts'
+import { defaultMaxHeldBytes, type Subscription } from '../broker.ts'
+import type { ConsumeWindow } from '../window/in-flight-window.ts'
+import type { Incoming } from '../window/partition-buffer.ts'
+import { checkTopic, createClient, type KafkaSettings, kafkaError, patient } from './client.ts'
+import { leaveFor } from './leave-group.ts'
+import { readMessage } from './message.ts'
+
+const commitIntervalMs = 500
+/** Without a fetch or an answer for so long, ask whether the topic is still there and the broker lets us in. */
+const silenceMs = 2500
+/** What disconnecting may take when the broker does not answer. */
+const closeTimeoutMs = 3000
+/** A topic that was made a moment ago may not be known to every broker. */
+const missingAttempts = 4
+const missingDelayMs = 300
+/** How long a member that joins has before the one that it follows leaves: then the group has it in the same rebalance. */
+const joinHeadStartMs = 200
+
+export interface KafkaSession {
+  /** Resolves with what ended it, unless it was closed. */
+  readonly ended: Promise<GraphmillError>
+  /** Whether it ever was a member of the group. */
+  readonly joined: boolean
+  /** As which it was a member, or else the session before; undefined where no session was one. */
+  readonly memberId: string | undefined
+  /** Resumes the partitions that want more. */
+  update(): void
+  /**
+   * Commits what was settled and not committed yet; a failure is only logged, and the next commit makes up for it.
+   * Call it from a timer, not from a promise: between two generations of the group there is a gap of one promise.
+   */
+  commit(): Promise<void>
+  /** Leaves the group and disconnects. */
+  close(): Promise<void>
+}
+
+export function openSession(
+  settings: KafkaSettings,
+  subscription: Subscription,
+  window: ConsumeWindow,
+  /** As which the session before was a member. */
+  before?: string,
+): KafkaSession {
+  const { topic, group } = subscription
+  const client = createClient(settings, patient)
+  const consumer = client.kafka.consumer(consumerConfig(settings, subscription))
+  const over = Promise.withResolvers<GraphmillError>()
+  const end = (cause: unknown) => over.resolve(kafkaError(cause, topic))
+  const paused = new Set<number>()
+  const closing = new AbortController()
+  /** One attempt, under the generation of the moment: the broker refuses it when that is over. */
+  let commitOnce: EachBatchPayload['commitOffsetsIfNecessary'] | undefined
+  let memberId: string | undefined
+  /** With all partitions paused, kafkajs has fetches that ask nobody. */
+  let lastFetch = performance.now()
+  let lastAnswer = lastFetch
+
+  consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+    if (closing.signal.aborted) return
+    memberId = payload.memberId
+    answered()
+    const partitions = payload.memberAssignment[topic] ?? []
+    const kept = window.own(partitions)
+    for (const [partition, next] of kept) consumer.seek({ topic, partition, offset: String(next) })
+    paused.clear()
+    for (const partition of partitions) setPaused(partition, !window.wants(partition))
+    settings.log.debug({ group, topic, partitions, kept: kept.size }, 'kafka group joined')
+  })
+  consumer.on(consumer.events.REBALANCING, () => commit())
+  consumer.on(consumer.events.CRASH, ({ payload }) => end(payload.error))
+  consumer.on(consumer.events.FETCH, ({ payload }) => {
+    lastFetch = performance.now()
+    if (payload.numberOfBatches > 0) answered()
+  })
+  consumer.on(consumer.events.HEARTBEAT, answered)
+  rejoinWhenCoordinatorIsLost(consumer, settings.sessionTimeoutMs)
+
+  const commits = setInterval(() => void commit(), commitIntervalMs)
+  const checks = setInterval(() => {
+    if (performance.now() - Math.min(lastFetch, lastAnswer) > silenceMs) void check()
+  }, silenceMs)
+  begin().catch(end)
+
+  function answered(): void {
+    if (closing.signal.aborted) return
+    lastAnswer = performance.now()
+    settings.availability.back()
+  }
+
+  async function begin(): Promise<void> {
+    await consumer.connect()
+    await subscribe()
+    if (closing.signal.aborted) return
+    const running = consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch })
+    if (before !== undefined) void leaveForBefore(before)
+    await running
+  }
+
+  async function leaveForBefore(memberId: string): Promise<void> {
+    await delay(joinHeadStartMs)
+    await leaveFor(client.kafka, { group, memberId }, { log: settings.log, signal: closing.signal })
+  }
+
+  async function subscribe(): Promise<void> {
+    for (let attempt = 1; !closing.signal.aborted; attempt++) {
+      try {
+        return await consumer.subscribe({ topics: [topic], fromBeginning: true })
+      } catch (thrown) {
+        const error = kafkaError(thrown, topic)
+        if (error.code !== 'topic_missing' || attempt === missingAttempts) throw error
+        await delay(missingDelayMs)
+      }
+    }
+  }
+
+  async function eachBatch(payload: EachBatchPayload): Promise<void> {
+    const { batch } = payload
+    commitOnce = payload.commitOffsetsIfNecessary
+    if (payload.isStale()) return
+    const end = Number(batch.lastOffset()) + 1
+    const taken = window.offer(batch.partition, incoming(topic, batch.partition, batch.messages), end)
+    // What is not resolved is fetched again.
+    if (taken > 0) payload.resolveOffset(batch.messages[taken - 1]!.offset)
+    if (!window.wants(batch.partition)) setPaused(batch.partition, true)
+  }
+
+  function setPaused(partition: number, pause: boolean): void {
+    const place = [{ topic, partitions: [partition] }]
+    if (pause) {
+      paused.add(partition)
+      consumer.pause(place)
+    } else {
+      paused.delete(partition)
+      consumer.resume(place)
+    }
+  }
+
+  async function commit(): Promise<void> {
+    const marks = window.marks()
+    if (marks.size === 0 || memberId === undefined) return
+    const partitions = [...marks].map(([partition, mark]) => ({ partition, offset: String(mark) }))
+    try {
+      if (commitOnce !== undefined) await commitOnce({ topics: [{ topic, partitions }] })
+      // Nothing was fetched yet in this session: what is in hand is from the one before.
+      else await consumer.commitOffsets(partitions.map((entry) => ({ topic, ...entry })))
+      window.committed(marks)
+    } catch (err) {
+      settings.log.debug({ group, topic, err }, 'kafka commit refused')
+    }
+  }
+
+  /** kafkajs tries for ever what a missing topic or a wrong password makes hopeless. */
+  async function check(): Promise<void> {
+    lastFetch = performance.now()
+    lastAnswer = lastFetch
+    try {
+      await checkTopic(settings, topic)
+      answered()
+    } catch (thrown) {
+      const error = kafkaError(thrown, topic)
+      if (error.code === 'broker_unavailable') away(error)
+      else if (error.code !== 'unexpected') end(error)
+    }
+  }
+
+  function away(error: GraphmillError): void {
+    if (!closing.signal.aborted) settings.availability.away(error)
+  }
+
+  return {
+    ended: over.promise,
+    get joined() {
+      return memberId !== undefined
+    },
+    get memberId() {
+      return memberId ?? before
+    },
+    update() {
+      for (const partition of paused) if (window.wants(partition)) setPaused(partition, false)
+    },
+    commit,
+    async close() {
+      closing.abort()
+      clearInterval(commits)
+      clearInterval(checks)
+      client.giveUp()
+      const disconnected = consumer.disconnect().catch(() => {})
+      await Promise.race([disconnected, delay(closeTimeoutMs, undefined, { ref: false })])
+      client.abandon()
+    },
+  }
+}
+
+function consumerConfig(settings: KafkaSettings, subscription: Subscription): ConsumerConfig {
+  const { sessionTimeoutMs, fetchWaitMs, metadataMaxAgeMs } = settings
+  const maxBytes = subscription.maxBytes ?? defaultMaxHeldBytes
+  const between = (low: number, value: number, high: number) => Math.min(Math.max(low, value), high)
+  return {
+    groupId: subscription.group,
+    sessionTimeout: sessionTimeoutMs,
+    heartbeatInterval: Math.min(1000, Math.floor(sessionTimeoutMs / 5)),
+    rebalanceTimeout: Math.max(60_000, sessionTimeoutMs),
+    maxWaitTimeInMs: fetchWaitMs,
+    metadataMaxAge: metadataMaxAgeMs,
+    maxBytes: between(64 * 1024, Math.floor(maxBytes / 4), 10 * 1024 * 1024),
+    maxBytesPerPartition: between(64 * 1024, Math.floor(maxBytes / 8), 1024 * 1024),
+    allowAutoTopicCreation: false,
+    retry: { ...patient, restartOnFailure: async () => false },
+  }
+}
+
+function* incoming(topic: string, partition: number, messages: readonly KafkaMessage[]): Generator<Incoming> {
+  for (const message of messages) {
+    yield {
+      offset: Number(message.offset),
+      message: readMessage(topic, partition, message),
+      keyed: message.key !== null,
+    }
+  }
+}
+
+/**
+ * kafkajs looks for the coordinator of a group only when it joins: with the broker that was the coordinator gone, its
+ * heartbeats would fail until the session is lost. What a listener of FETCH_START throws is taken for an error of the
+ * fetch, and this one makes it join again, as the same member.
+ */
+function rejoinWhenCoordinatorIsLost(consumer: Consumer, sessionTimeoutMs: number): void {
+  const patienceMs = Math.min(5000, sessionTimeoutMs / 3)
+  let lastHeartbeat = performance.now()
+  let overdueSince: number | undefined
+  const heard = () => {
+    lastHeartbeat = performance.now()
+    overdueSince = undefined
+  }
+  consumer.on(consumer.events.HEARTBEAT, heard)
+  consumer.on(consumer.events.GROUP_JOIN, heard)
+  consumer.on(consumer.events.FETCH_START, () => {
+    const now = performance.now()
+    if (now - lastHeartbeat < patienceMs) return
+    // A handler may have kept the event loop busy: count from the first fetch at which the heartbeat was missed.
+    overdueSince ??= now
+    if (now - overdueSince < patienceMs) return
+    heard()
+    throw Object.assign(new Error('no heartbeat was answered'), { type: 'NOT_COORDINATOR_FOR_GROUP' })
+  })
+}

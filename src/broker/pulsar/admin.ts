@@ -1,0 +1,199 @@
+// The topics of one Pulsar namespace, over the admin REST API: make, list, delete, and how far groups have come.
+// Every topic we make is partitioned, even into one; topics of others may not be.
+import { setTimeout as delay } from 'node:timers/promises'
+import { coded, GraphmillError } from '../../errors.ts'
+import type { Lag, TopicDescription, TopicSpec } from '../broker.ts'
+import { type Answer, ask, codeOf, type Endpoint, type Question, reasonIn } from './endpoint.ts'
+
+/** Pulsar compacts a topic whenever this many bytes were added since the last time. */
+const compactionThresholdBytes = 8 * 1024 * 1024
+
+/** A server that has just been started gets this much patience. */
+const connectAttempts = 4
+const connectDelayMs = 500
+/** Who takes a connection and says nothing for so long is no server. */
+const silenceMs = 10_000
+
+/** The last message of a partition that Pulsar still has; undefined when it has none. */
+export interface PartitionEnd {
+  readonly ledger: number
+  readonly entry: number
+}
+
+/**
+ * Rejects with `broker_unavailable` after about two seconds without a server, when it does not let us in, and with the
+ * reason of the signal.
+ */
+export async function checkConnection(endpoint: Endpoint, signal?: AbortSignal): Promise<void> {
+  const end = performance.now() + silenceMs
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await get(endpoint, `/persistent/${endpoint.namespace}/partitioned`, { timeoutMs: silenceMs, signal })
+      return
+    } catch (error) {
+      signal?.throwIfAborted()
+      const hopeless = coded(error).retry !== 'later' || attempt === connectAttempts
+      if (hopeless || performance.now() >= end) throw error
+      await delay(connectDelayMs, undefined, { ...(signal && { signal }) }).catch(() =>
+        signal?.throwIfAborted(),
+      )
+    }
+  }
+}
+
+/** Path of a topic under the admin API and the WebSocket API. */
+export function topicPath(endpoint: Endpoint, topic: string): string {
+  return `/persistent/${endpoint.namespace}/${encodeURIComponent(topic)}`
+}
+
+/** The number of partitions; 0 for a topic that has none. Rejects with `topic_missing`. */
+export async function partitionsOf(endpoint: Endpoint, topic: string): Promise<number> {
+  // without the parameter a server with automatic creation on would answer for topics that do not exist
+  const path = `${topicPath(endpoint, topic)}/partitions?checkAllowAutoCreation=false`
+  const { partitions } = await get<{ readonly partitions: number }>(endpoint, path)
+  return partitions
+}
+
+/** Names of what holds a topic's messages, by partition number: the topic itself when it has no partitions. */
+export function partitionNames(topic: string, partitions: number): readonly string[] {
+  return partitions === 0 ? [topic] : Array.from({ length: partitions }, (_, n) => `${topic}-partition-${n}`)
+}
+
+/**
+ * Makes a topic unless it exists. Retention must be set, since Pulsar drops what every group has acknowledged; it is set
+ * right after the topic was made, or where whoever made it did not come to that.
+ */
+export async function createTopic(endpoint: Endpoint, spec: TopicSpec): Promise<void> {
+  const path = topicPath(endpoint, spec.name)
+  const made = await ask(endpoint, { method: 'PUT', path: `${path}/partitions`, body: spec.partitions })
+  if (made.status !== 409) accept(made, spec.name)
+  else if (await hasRetention(endpoint, path)) return
+  const forEver = spec.compacted === true || spec.retentionMs === undefined
+  const retentionTimeInMinutes = forEver ? -1 : Math.max(1, Math.ceil((spec.retentionMs ?? 0) / 60_000))
+  const retention = { retentionTimeInMinutes, retentionSizeInMB: -1 }
+  accept(await ask(endpoint, { method: 'POST', path: `${path}/retention`, body: retention }), spec.name)
+  if (spec.compacted !== true) return
+  const threshold = { path: `${path}/compactionThreshold`, body: compactionThresholdBytes }
+  accept(await ask(endpoint, { method: 'POST', ...threshold }), spec.name)
+}
+
+/** Of its own: what the namespace has does not count. */
+async function hasRetention(endpoint: Endpoint, path: string): Promise<boolean> {
+  const { status, body } = await ask(endpoint, { method: 'GET', path: `${path}/retention?applied=false` })
+  return status === 200 && body.trim() !== '' && body.trim() !== 'null'
+}
+
+/** Topics of the namespace whose name begins with `prefix`, by name, without Pulsar's own. */
+export async function listTopics(endpoint: Endpoint, prefix: string): Promise<readonly TopicDescription[]> {
+  const counts = new Map<string, number>()
+  for (const url of await get<readonly string[]>(endpoint, `/persistent/${endpoint.namespace}`)) {
+    const name = nameIn(url).replace(/-partition-\d+$/, '')
+    if (name.startsWith(prefix) && !name.startsWith('__')) counts.set(name, (counts.get(name) ?? 0) + 1)
+  }
+  return [...counts]
+    .map(([name, partitions]) => ({ name, partitions }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+}
+
+/** Deletes a topic with its groups and whatever is connected to it. One that is gone already is no error. */
+export async function deleteTopic(endpoint: Endpoint, topic: string): Promise<void> {
+  const path = topicPath(endpoint, topic)
+  try {
+    const kind = (await partitionsOf(endpoint, topic)) === 0 ? '' : '/partitions'
+    accept(await ask(endpoint, { method: 'DELETE', path: `${path}${kind}?force=true` }), topic)
+  } catch (error) {
+    if (coded(error).code !== 'topic_missing') throw error
+  }
+}
+
+/** The end of one partition, by the name that `partitionNames` gave. */
+export async function endOf(endpoint: Endpoint, name: string): Promise<PartitionEnd | undefined> {
+  const { numberOfEntries, lastConfirmedEntry } = await internalStats(endpoint, name)
+  const [ledger = 0, entry = -1] = lastConfirmedEntry.split(':').map(Number)
+  return numberOfEntries === 0 || entry < 0 ? undefined : { ledger, entry }
+}
+
+/** What a group has still to settle. A group that never was has everything before it. */
+export async function lagOf(endpoint: Endpoint, group: string, topic: string): Promise<Lag> {
+  const stats = await statsOf(endpoint, topic)
+  const partitions = await Promise.all(
+    stats.map(async ({ name, groups }, partition) => {
+      const lag = groups[group]?.msgBacklog ?? (await internalStats(endpoint, name)).numberOfEntries
+      return { topic, partition, lag }
+    }),
+  )
+  // Every member reads all partitions.
+  const members = Math.max(0, ...stats.map(({ groups }) => groups[group]?.consumers.length ?? 0))
+  return { partitions, total: partitions.reduce((sum, { lag }) => sum + lag, 0), members }
+}
+
+/** Whether the server still counts a consumer, by the name it gave itself, among the members of its group. */
+export async function isMember(
+  endpoint: Endpoint,
+  member: { readonly topic: string; readonly group: string; readonly name: string },
+): Promise<boolean> {
+  const stats = await statsOf(endpoint, member.topic)
+  return stats.some(({ groups }) =>
+    groups[member.group]?.consumers.some(({ consumerName }) => consumerName === member.name),
+  )
+}
+
+interface TopicStats {
+  readonly subscriptions: Readonly<Record<string, GroupStats>>
+}
+
+interface GroupStats {
+  readonly msgBacklog: number
+  readonly consumers: readonly { readonly consumerName: string }[]
+}
+
+/** The groups of every partition, by partition number. */
+async function statsOf(
+  endpoint: Endpoint,
+  topic: string,
+): Promise<readonly { readonly name: string; readonly groups: Readonly<Record<string, GroupStats>> }[]> {
+  const names = partitionNames(topic, await partitionsOf(endpoint, topic))
+  const found = new Map<string, TopicStats>()
+  const precise = 'getPreciseBacklog=true'
+  const path = topicPath(endpoint, topic)
+  if (names[0] === topic) found.set(topic, await get<TopicStats>(endpoint, `${path}/stats?${precise}`))
+  else {
+    const all = `${path}/partitioned-stats?perPartition=true&${precise}`
+    const { partitions } = await get<{ readonly partitions: Readonly<Record<string, TopicStats>> }>(
+      endpoint,
+      all,
+    )
+    for (const [url, stats] of Object.entries(partitions)) found.set(nameIn(url), stats)
+  }
+  return names.map((name) => ({ name, groups: found.get(name)?.subscriptions ?? {} }))
+}
+
+interface InternalStats {
+  readonly numberOfEntries: number
+  /** `ledger:entry`; the entry is -1 in a ledger that has none yet. */
+  readonly lastConfirmedEntry: string
+}
+
+function internalStats(endpoint: Endpoint, name: string): Promise<InternalStats> {
+  return get(endpoint, `${topicPath(endpoint, name)}/internalStats`)
+}
+
+/** The name in `persistent://tenant/namespace/name`. */
+function nameIn(url: string): string {
+  return decodeURIComponent(url.slice(url.lastIndexOf('/') + 1))
+}
+
+async function get<T>(
+  endpoint: Endpoint,
+  path: string,
+  how: Pick<Question, 'timeoutMs' | 'signal'> = {},
+): Promise<T> {
+  const answer = await ask(endpoint, { method: 'GET', path, ...how })
+  accept(answer, path)
+  return JSON.parse(answer.body) as T
+}
+
+function accept({ status, body }: Answer, subject: string): void {
+  if (status < 300) return
+  throw new GraphmillError(codeOf(status), `Pulsar answered ${status} for ${subject}: ${reasonIn(body)}`)
+}

@@ -1,0 +1,153 @@
+// Where a Pulsar cluster is and how to speak to it over HTTP: addresses, credentials, and the errors of the wire as codes.
+// WebSocket and admin API share the web port.
+import { once } from 'node:events'
+import { request as httpRequest, type IncomingMessage } from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import { text } from 'node:stream/consumers'
+import { type ErrorCode, GraphmillError } from '../../errors.ts'
+import { type Availability, createAvailability, type OnAvailability } from '../availability.ts'
+
+/** Certificates for TLS, in PEM. */
+export interface TlsOptions {
+  readonly ca?: string
+  readonly cert?: string
+  readonly key?: string
+  /** Default true. */
+  readonly rejectUnauthorized?: boolean
+}
+
+/** What a broker says to its operator. A pino logger fits. */
+export interface BrokerLog {
+  debug?(fields: object, phrase: string): void
+  info?(fields: object, phrase: string): void
+  warn(fields: object, phrase: string): void
+}
+
+export interface PulsarOptions {
+  /** `ws://host:port` or `wss://host:port`. */
+  readonly url: string
+  /** Default `public`. */
+  readonly tenant?: string
+  /** Default `default`. */
+  readonly namespace?: string
+  /** A token that the server accepts; sent as bearer authorization. */
+  readonly token?: string
+  readonly tls?: TlsOptions
+  readonly log?: BrokerLog
+  /** Told when those who consume lose the server, with the reason, and when it is back. */
+  readonly onAvailability?: OnAvailability
+  /** How often every socket is pinged; one that has been silent for two pings is reopened. Default 30,000. */
+  readonly pingIntervalMs?: number
+  /** How long a message may wait for a server that is away before it rejects with `broker_unavailable`. Default 30,000. */
+  readonly publishTimeoutMs?: number
+}
+
+/** The options with their defaults, and what is derived from them. */
+export interface Endpoint {
+  /** `ws://host:port/ws/v2`, without a slash at the end. */
+  readonly socketBase: string
+  /** `http://host:port/admin/v2`, likewise. */
+  readonly adminBase: string
+  /** `tenant/namespace`, encoded for a URL. */
+  readonly namespace: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly tls: TlsOptions
+  readonly log: BrokerLog
+  readonly availability: Availability
+  readonly pingIntervalMs: number
+  readonly publishTimeoutMs: number
+}
+
+/** Reads the options. Opens nothing. */
+export function endpointOf(options: PulsarOptions): Endpoint {
+  const url = new URL(options.url)
+  const secure = url.protocol === 'wss:'
+  const log = options.log ?? { warn() {} }
+  return {
+    socketBase: `${url.protocol}//${url.host}/ws/v2`,
+    adminBase: `${secure ? 'https:' : 'http:'}//${url.host}/admin/v2`,
+    namespace: `${encodeURIComponent(options.tenant ?? 'public')}/${encodeURIComponent(options.namespace ?? 'default')}`,
+    headers: options.token === undefined ? {} : { authorization: `Bearer ${options.token}` },
+    tls: options.tls ?? {},
+    log,
+    availability: createAvailability(log, options.onAvailability),
+    pingIntervalMs: options.pingIntervalMs ?? 30_000,
+    publishTimeoutMs: options.publishTimeoutMs ?? 30_000,
+  }
+}
+
+export interface Answer {
+  readonly status: number
+  readonly body: string
+}
+
+export interface Question {
+  readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE'
+  readonly path: string
+  /** Sent as JSON. */
+  readonly body?: unknown
+  /** Default 20,000. */
+  readonly timeoutMs?: number
+  readonly signal?: AbortSignal | undefined
+}
+
+const requestTimeoutMs = 20_000
+const maxRedirects = 3
+
+/**
+ * One request to the admin API, whatever the status of the answer. Rejects only where there is none.
+ * A broker that does not own the topic redirects to the one that does: followed, with the credentials.
+ */
+export async function ask(endpoint: Endpoint, question: Question): Promise<Answer> {
+  let url = endpoint.adminBase + question.path
+  for (let redirects = 0; ; redirects++) {
+    const answer = await send(endpoint, url, question).catch((error: unknown) => {
+      throw connectionError(endpoint, error)
+    })
+    if (answer.status !== 307 || answer.location === undefined || redirects === maxRedirects) return answer
+    url = new URL(answer.location, url).href
+  }
+}
+
+/** What an HTTP status of Pulsar that is no success means, for the admin API and for a refused WebSocket alike. */
+export function codeOf(status: number): ErrorCode {
+  if (status === 404) return 'topic_missing'
+  if (status === 412) return 'topic_name_invalid'
+  return status === 429 || status >= 500 ? 'broker_unavailable' : 'broker_refused'
+}
+
+/** A failure of the connection itself: bad certificates are the operator's to mend, the rest may pass. */
+export function connectionError(endpoint: Endpoint, cause: unknown): GraphmillError {
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
+  const certificate = /CERT|SELF_SIGNED|ERR_TLS|ERR_SSL|UNABLE_TO_/.test(code)
+  const { host } = new URL(endpoint.adminBase)
+  return certificate
+    ? new GraphmillError('broker_refused', `the certificate of Pulsar at ${host} is not accepted (${code})`, {
+        cause,
+      })
+    : new GraphmillError('broker_unavailable', `Pulsar at ${host} cannot be reached`, { cause })
+}
+
+/** The `reason` of an error body, or the title of Jetty's error page, on one line. */
+export function reasonIn(body: string): string {
+  const found = /"reason"\s*:\s*"((?:[^"\\]|\\.)*)"/.exec(body) ?? /<title>([^<]*)<\/title>/.exec(body)
+  return (found?.[1] ?? body).replace(/\s+/g, ' ').trim().slice(0, 300)
+}
+
+/** Every request has a connection of its own: questions are rare, and a kept one may have died with the server. */
+async function send(
+  { headers, tls }: Endpoint,
+  url: string,
+  { method, body, timeoutMs = requestTimeoutMs, signal }: Question,
+): Promise<Answer & { readonly location: string | undefined }> {
+  const json = body === undefined ? undefined : JSON.stringify(body)
+  const request = (url.startsWith('https:') ? httpsRequest : httpRequest)(url, {
+    ...tls,
+    method,
+    agent: false,
+    headers: json === undefined ? headers : { ...headers, 'content-type': 'application/json' },
+    signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal ? [signal] : [])]),
+  }).end(json)
+  const [response] = (await once(request, 'response')) as [IncomingMessage]
+  return { status: response.statusCode ?? 0, location: response.headers.location, body: await text(response) }
+}

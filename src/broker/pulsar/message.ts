@@ -1,0 +1,34 @@
+// A message as Pulsar's consumer and reader sockets send it, and as our contract wants it.
+import type { ReadMessage } from '../broker.ts'
+import { decodeMessageId, type MessageId, positionOf } from './message-id.ts'
+
+/** One frame of the server. Foreign messages may have neither key nor properties. */
+export interface SocketMessage {
+  readonly messageId: string
+  /** Base64. */
+  readonly payload: string
+  readonly key?: string
+  readonly properties?: Readonly<Record<string, string>>
+  /** ISO 8601. */
+  readonly publishTime: string
+}
+
+export interface Received {
+  readonly id: MessageId
+  readonly message: ReadMessage
+}
+
+/** `topic` is the name without the partition. */
+export function received(topic: string, frame: SocketMessage): Received {
+  const id = decodeMessageId(frame.messageId)
+  const message = {
+    topic,
+    partition: Math.max(0, id.partition),
+    position: positionOf(id),
+    key: frame.key ?? '',
+    value: Buffer.from(frame.payload, 'base64'),
+    headers: frame.properties ?? {},
+    timestamp: Date.parse(frame.publishTime),
+  }
+  return { id, message }
+}

@@ -1,0 +1,126 @@
+// The broker on Pulsar, over its WebSocket and admin APIs: no native client, no protocol of our own.
+// Topics are `persistent://tenant/namespace/<name>`; a server that makes topics by itself should have that turned off.
+import { GraphmillError } from '../../errors.ts'
+import {
+  type Broker,
+  type Delivery,
+  maxMessageBytes,
+  type OutgoingBytes,
+  type ReadMessage,
+} from '../broker.ts'
+import { isDeadTopic } from '../topics.ts'
+import { checkConnection, createTopic, deleteTopic, lagOf, listTopics } from './admin.ts'
+import { PulsarMember } from './consumer.ts'
+import { endpointOf, type PulsarOptions } from './endpoint.ts'
+import { PulsarProducer } from './producer.ts'
+import { PulsarReader } from './reader.ts'
+
+/** How many topics are made or deleted side by side: more would only queue up in the server. */
+const adminConcurrency = 8
+
+/**
+ * A broker for a Pulsar server, 4.0 or newer. Rejects with `broker_unavailable` after about two seconds without one, and with
+ * `broker_refused` when it does not let us in.
+ *
+ * A dead letter, and what is brought back of one, may be as large as the server takes: `maxMessageSize` (5 MiB by default), and, since a frame is base64,
+ * three quarters of `webSocketMaxTextFrameSize` (1 MiB by default; 8 MiB lets every message through that Pulsar stores).
+ * `TopicSpec.maxBytes` is not set on topics for that reason.
+ *
+ * @example const broker = await connectPulsarWebSocket({ url: 'ws://127.0.0.1:8080' })
+ */
+export async function connectPulsarWebSocket(options: PulsarOptions, signal?: AbortSignal): Promise<Broker> {
+  const endpoint = endpointOf(options)
+  await checkConnection(endpoint, signal)
+  const producers = new Map<string, PulsarProducer>()
+  const consumptions = new Set<PulsarMember | PulsarReader>()
+  let closed = false
+
+  function producerOf(topic: string): PulsarProducer {
+    const existing = producers.get(topic)
+    if (existing !== undefined) return existing
+    const producer = new PulsarProducer(endpoint, topic, () => {
+      producers.delete(topic)
+      void producer.close()
+    })
+    producers.set(topic, producer)
+    return producer
+  }
+
+  return {
+    async ensureTopics(topics) {
+      await forEach(topics, (spec) => createTopic(endpoint, spec))
+    },
+    listTopics: (prefix) => listTopics(endpoint, prefix),
+    async deleteTopics(topics) {
+      await forEach(topics, (topic) => deleteTopic(endpoint, topic))
+    },
+    lag: (group, topic) => lagOf(endpoint, group, topic),
+
+    async publish(message) {
+      if (closed) throw new GraphmillError('broker_unavailable', 'the broker was closed')
+      refuseLarge(message)
+      await producerOf(message.topic).publish(message)
+    },
+
+    async *consume(subscription, signal): AsyncGenerator<Delivery, void> {
+      if (closed || signal.aborted) return
+      const member = new PulsarMember(endpoint, subscription)
+      consumptions.add(member)
+      const leave = (): void => member.leave()
+      signal.addEventListener('abort', leave, { once: true })
+      try {
+        for (;;) {
+          const delivery = await member.next()
+          if (delivery === undefined) break
+          yield delivery
+        }
+      } finally {
+        signal.removeEventListener('abort', leave)
+        consumptions.delete(member)
+        await member.close()
+        if (!closed) await member.released()
+      }
+    },
+
+    async *read(range, signal): AsyncGenerator<ReadMessage, void> {
+      if (closed || signal.aborted) return
+      const reader = new PulsarReader(endpoint, range)
+      consumptions.add(reader)
+      const stop = (): void => void reader.close()
+      signal.addEventListener('abort', stop, { once: true })
+      try {
+        for (;;) {
+          const message = await reader.next()
+          if (message === undefined) break
+          yield message
+        }
+      } finally {
+        signal.removeEventListener('abort', stop)
+        consumptions.delete(reader)
+        await reader.close()
+      }
+    },
+
+    async close() {
+      closed = true
+      await Promise.all([...consumptions, ...producers.values()].map((open) => open.close()))
+    },
+  }
+}
+
+/** The limit is checked here, before a message joins others in flight. */
+function refuseLarge({ topic, value, anySize = isDeadTopic(topic) }: OutgoingBytes): void {
+  if (value.byteLength <= maxMessageBytes || anySize) return
+  throw new GraphmillError(
+    'message_too_large',
+    `a message for ${topic} has ${value.byteLength} bytes, more than ${maxMessageBytes}`,
+  )
+}
+
+async function forEach<T>(items: readonly T[], act: (item: T) => Promise<void>): Promise<void> {
+  const rest = items.values()
+  const work = async (): Promise<void> => {
+    for (const item of rest) await act(item)
+  }
+  await Promise.all(Array.from({ length: adminConcurrency }, work))
+}

@@ -1,0 +1,137 @@
+// One WebSocket to Pulsar: opened with our credentials, pinged while it lives, its refusals turned into codes.
+// Frames of one turn of the event loop leave together. Nothing here reopens.
+import type { Socket } from 'node:net'
+import { text } from 'node:stream/consumers'
+import WebSocket from 'ws'
+import { GraphmillError } from '../../errors.ts'
+import { codeOf, connectionError, type Endpoint, reasonIn } from './endpoint.ts'
+
+export interface Closing {
+  /** RFC 6455 close code: 1009 is a frame that was too large, 1006 a connection that broke. */
+  readonly code: number
+  readonly reason: string
+}
+
+export interface PulsarSocket {
+  send(frame: string): void
+  /** Resolves, once, when the socket is closed by whichever side. */
+  readonly closed: Promise<Closing>
+  /** Closes politely: what was sent before is still handled by the server. Resolves when closed. */
+  close(): Promise<Closing>
+  /** Drops the connection. */
+  terminate(): void
+}
+
+export interface SocketRequest {
+  /** Path and query under `/ws/v2`. */
+  readonly path: string
+  /** Gives up opening; an open socket is left alone. */
+  readonly signal: AbortSignal
+  /** `socket` is the one being opened: a server may speak before the opening has resolved here. */
+  onMessage(frame: unknown, socket: PulsarSocket): void
+}
+
+const handshakeTimeoutMs = 30_000
+const closeTimeoutMs = 5_000
+
+/** Opens a socket. Rejects with `topic_missing`, `broker_refused` or `broker_unavailable`. */
+export async function openSocket(endpoint: Endpoint, request: SocketRequest): Promise<PulsarSocket> {
+  const { promise: opened, resolve, reject } = Promise.withResolvers<void>()
+  const { promise: closed, resolve: resolveClosed } = Promise.withResolvers<Closing>()
+  const socket = new WebSocket(endpoint.socketBase + request.path, {
+    ...endpoint.tls,
+    headers: endpoint.headers,
+    handshakeTimeout: handshakeTimeoutMs,
+    perMessageDeflate: false,
+    skipUTF8Validation: true, // the server's frames are JSON of Java strings
+    maxPayload: 0, // foreign messages have no limit of ours
+  })
+  const terminate = (): void => socket.terminate()
+  const pulsarSocket: PulsarSocket = {
+    closed,
+    terminate,
+    send: sender(socket),
+    async close() {
+      socket.close(1000) // behind all frames that were sent
+      const timer = setTimeout(terminate, closeTimeoutMs)
+      const closing = await closed
+      clearTimeout(timer)
+      return closing
+    },
+  }
+  socket
+    .on('open', resolve)
+    .on('unexpected-response', (_, response) => {
+      const refuse = (body: string): void => {
+        reject(refusal(response.statusCode ?? 0, request.path, body))
+        terminate()
+      }
+      void text(response).then(refuse, () => refuse(''))
+    })
+    .on('error', (error) => reject(connectionError(endpoint, error)))
+    .on('message', (data) => {
+      try {
+        request.onMessage(JSON.parse(data.toString()), pulsarSocket)
+      } catch (error) {
+        endpoint.log.warn({ path: request.path, err: error }, 'frame of the server could not be read')
+        terminate()
+      }
+    })
+    .on('close', (code, reason) => resolveClosed({ code, reason: reason.toString() }))
+  request.signal.addEventListener('abort', terminate, { once: true })
+  if (request.signal.aborted) terminate()
+  const stopPinging = keepAlive(socket, endpoint.pingIntervalMs)
+  void closed.then(stopPinging)
+
+  await opened.finally(() => request.signal.removeEventListener('abort', terminate))
+  return pulsarSocket
+}
+
+/** Sends frames so that those of one turn of the event loop leave in one write. */
+function sender(socket: WebSocket): (frame: string) => void {
+  let stream: Socket | undefined
+  let corked = false
+  socket.once('upgrade', (response) => {
+    stream = response.socket
+  })
+  const uncork = (): void => {
+    corked = false
+    stream?.uncork()
+  }
+  return (frame) => {
+    if (!corked) {
+      corked = true
+      stream?.cork()
+      setImmediate(uncork)
+    }
+    socket.send(frame)
+  }
+}
+
+/** How long to wait before opening again, after `attempt` failures in a row: 0.1 s doubling to 3.2 s, with full jitter. */
+export function reopenDelayMs(attempt: number): number {
+  return Math.ceil(Math.random() * 100 * 2 ** Math.min(attempt - 1, 5))
+}
+
+/** Pings, and drops a socket from which nothing came since the ping before. */
+function keepAlive(socket: WebSocket, intervalMs: number): () => void {
+  let heard = true
+  const hear = (): void => {
+    heard = true
+  }
+  socket.on('message', hear).on('pong', hear).on('ping', hear)
+  const timer = setInterval(() => {
+    if (socket.readyState !== WebSocket.OPEN) return
+    if (!heard) return socket.terminate()
+    heard = false
+    socket.ping()
+  }, intervalMs)
+  return () => clearInterval(timer)
+}
+
+function refusal(status: number, path: string, body: string): GraphmillError {
+  return new GraphmillError(
+    codeOf(status),
+    `Pulsar answered ${status} to the WebSocket ${path.replace(/\?.*/, '')}: ${reasonIn(body)}`,
+  )
+}

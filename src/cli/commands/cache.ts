@@ -1,0 +1,36 @@
+// `graphmill cache`: what the cache of model replies holds, and how to empty it.
+import type { Command } from 'commander'
+import { addOptions, configOf } from '../options.ts'
+import { cacheOptions, openReplies } from '../reply-cache.ts'
+import { printTable } from '../table.ts'
+
+export function addCache(program: Command): void {
+  const group = program
+    .command('cache')
+    .description('the replies of models that are remembered, so that no answered call is paid twice')
+  const stats = group
+    .command('stats')
+    .description('print how many runs are remembered, and how much room they take')
+    .action(async () => {
+      const config = configOf(stats)
+      const cache = openReplies(config)
+      const { entries, bytes, oldest } = await cache.stats()
+      const since = oldest === undefined ? null : new Date(oldest).toISOString()
+      if (config.options.json) return printTable([{ folder: cache.dir, entries, bytes, oldest: since }], true)
+      console.log(`folder   ${cache.dir}`)
+      console.log(`entries  ${entries}`)
+      console.log(`bytes    ${bytes}`)
+      console.log(`oldest   ${since ?? 'none'}`)
+    })
+  const clear = group
+    .command('clear')
+    .description('forget all of them')
+    .action(async () => {
+      const cache = openReplies(configOf(clear))
+      const { entries } = await cache.stats()
+      await cache.clear()
+      console.log(`${entries} ${entries === 1 ? 'entry' : 'entries'} removed from ${cache.dir}`)
+    })
+  addOptions(stats, [...cacheOptions, 'json'])
+  addOptions(clear, cacheOptions)
+}

@@ -1,0 +1,78 @@
+// `graphmill config`: the value of every option, and where it came from. What is secret is not shown.
+import type { Command } from 'commander'
+import { type Config, strangeVariables, variableOf } from '../../config/config.ts'
+import { defaultsText, type OptionEntry, type OptionName, optionTable } from '../../config/options.ts'
+import { addOptions, configOf, ownNames } from '../options.ts'
+import { printTable } from '../table.ts'
+
+export function addConfig(program: Command): void {
+  const command = program
+    .command('config')
+    .description('print the value of every option and where it came from')
+    .action(() => {
+      const config = configOf(command)
+      const settings = settingsOf(config)
+      if (config.options.json) printTable(settings, true)
+      else
+        printTable(
+          settings.map((setting) => ({ ...setting, value: textOf(setting) })),
+          false,
+        )
+      for (const strange of strangeVariables(process.env, ownNames(program)))
+        process.stderr.write(`note: ${strange}\n`)
+    })
+  addOptions(
+    command,
+    (Object.keys(optionTable) as OptionName[]).filter((name) => name !== 'config'),
+  )
+}
+
+type Setting = {
+  readonly option: string
+  /** Null where there is none; by command where commands differ. */
+  readonly value: Config['options'][OptionName] | Readonly<Record<string, string>> | null
+  /** `default`, or the flag, variable or file. */
+  readonly from: string
+}
+
+function settingsOf({ options, origins, file, servers, cacheDir }: Config): Setting[] {
+  const ofOptions = (Object.entries(optionTable) as [OptionName, OptionEntry][]).map(
+    ([option, { secret, defaults }]): Setting => {
+      const places = {
+        flag: `--${option}`,
+        environment: variableOf(option),
+        file: file ?? '',
+        default: 'default',
+      }
+      const value = (option === 'cache-dir' ? cacheDir : options[option]) ?? defaults ?? null
+      return { option, value: secret ? hidden(value) : shown(value), from: places[origins[option]] }
+    },
+  )
+  const ofServers = [
+    ['OPENAI_BASE_URL', shown(servers.openaiBaseUrl ?? null)],
+    ['OPENAI_API_KEY', hidden(servers.openaiApiKey ?? null)],
+    ['OLLAMA_HOST', shown(servers.ollamaHost ?? null)],
+  ] as const
+  return [
+    ...ofOptions,
+    ...ofServers.map(([option, value]) => ({
+      option,
+      value,
+      from: value === null ? 'default' : 'environment',
+    })),
+  ]
+}
+
+const hidden = (value: Setting['value']) => (value === null ? null : '***')
+
+/** Addresses may hold a user and a password. */
+function shown(value: Setting['value']): Setting['value'] {
+  return typeof value === 'string' ? value.replace(/\/\/[^/@\s]*@/g, '//***@') : value
+}
+
+function textOf({ option, value }: Setting): string {
+  if (value === null) return '-'
+  if (typeof value === 'object' && !Array.isArray(value))
+    return defaultsText(optionTable[option as OptionName])
+  return Array.isArray(value) ? value.join(',') || '-' : String(value)
+}

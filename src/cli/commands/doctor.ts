@@ -1,0 +1,58 @@
+// `graphmill doctor`: one call each to what the configuration names, and for what is wrong, what to do. Exit: 1 when anything is.
+import type { Command } from 'commander'
+import { strangeVariables } from '../../config/config.ts'
+import { onShutdown } from '../../flow/shutdown.ts'
+import { brokerOptions } from '../broker.ts'
+import type { Finding } from '../check-result.ts'
+import { coloured } from '../colour.ts'
+import { findings } from '../diagnosis.ts'
+import { ontologyOptions } from '../ontologies.ts'
+import { addOptions, configOf, ownNames } from '../options.ts'
+import { printTable } from '../table.ts'
+
+export function addDoctor(program: Command): void {
+  const command = program
+    .command('doctor')
+    .description(
+      'try the key, the model, the broker and every other server that is configured, and say what to mend',
+    )
+    .action(async () => {
+      const config = configOf(command)
+      const shutdown = onShutdown()
+      let wrong = false
+      try {
+        for await (const finding of findings(config, shutdown.asked)) {
+          wrong ||= finding.state === 'failed'
+          if (config.options.json) printTable([{ ...finding }], true)
+          else print(finding)
+        }
+      } finally {
+        shutdown.dispose()
+      }
+      for (const strange of strangeVariables(process.env, ownNames(program)))
+        process.stderr.write(`note: ${strange}\n`)
+      if (wrong) process.exitCode = 1
+    })
+  addOptions(command, [
+    ...brokerOptions,
+    'llm',
+    'model',
+    'llm-timeout',
+    'num-ctx',
+    'prompts',
+    'schemas',
+    ...ontologyOptions,
+    'store',
+    'store-protocol',
+    'store-token',
+    'json',
+  ])
+}
+
+const colours = { ok: 'green', failed: 'red', skipped: 'yellow' } as const
+
+function print({ check, state, detail, fix }: Finding): void {
+  const word = coloured(colours[state], state.padEnd(7), process.stdout)
+  process.stdout.write(`${word}  ${check.padEnd(15)}  ${detail}\n`)
+  if (fix) process.stdout.write(`${' '.repeat(26)}${fix}\n`)
+}

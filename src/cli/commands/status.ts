@@ -1,0 +1,158 @@
+// `graphmill status`: what the ledger says of the documents of a flow. `--watch` goes on with every change; of one document,
+// until it has ended.
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Command } from 'commander'
+import type { Broker, ReadMessage } from '../../broker/broker.ts'
+import type { Config } from '../../config/config.ts'
+import { coded, GraphmillError } from '../../errors.ts'
+import { outputRoute } from '../../flow/ports.ts'
+import { createSchemasTopic, decodeEntry } from '../../flow/schemas-topic.ts'
+import { onShutdown } from '../../flow/shutdown.ts'
+import { isNewer } from '../../flow/status-cache.ts'
+import { readPrices } from '../../llm/limits/prices.ts'
+import { createCodec } from '../../messages/codec.ts'
+import type { Message } from '../../messages/envelope.ts'
+import { loadSchemas } from '../../messages/registry.ts'
+import { brokerOptions, openBroker, openRegistry } from '../broker.ts'
+import { addOptions, configOf } from '../options.ts'
+import { passOver, readToEnd } from '../read-to-end.ts'
+import { requireFlow } from '../require-flow.ts'
+import { type StatusView, statusLines, statusRow, viewStatus } from '../status-view.ts'
+import { printTable } from '../table.ts'
+
+interface Flags {
+  readonly watch?: boolean
+}
+
+export function addStatus(program: Command): void {
+  const command = program
+    .command('status')
+    .description('say how far the documents of a flow are, as the ledger keeps it')
+    .argument('[document]', 'the id of a document, or its title; default: all')
+    .option('--watch', 'go on with every change; of one document, until it has ended')
+    .action((document: string | undefined, flags: Flags) => status(document, flags, configOf(command)))
+  addOptions(command, [...brokerOptions, 'workspace', 'flow', 'prices', 'json'])
+}
+
+async function status(document: string | undefined, flags: Flags, config: Config): Promise<void> {
+  const { json } = config.options
+  const prices = readPrices(config.options.prices)
+  const shutdown = onShutdown()
+  const broker = await openBroker(config, shutdown.asked)
+  try {
+    await requireFlow(broker, config.options)
+    const follower = followStatuses(broker, config, shutdown.asked)
+    const known = await follower.now()
+    if (!known && !flags.watch)
+      throw new GraphmillError('document_unknown', 'No ledger keeps the statuses of this flow.')
+    const views = [...(known?.values() ?? [])].map((message) => viewStatus(message, prices))
+    const found = document === undefined ? undefined : findDocument(document, views)
+    if (document !== undefined && !found && !flags.watch)
+      throw new GraphmillError('document_unknown', `The ledger knows no document ${document}.`)
+    const shown = found ? [found] : document === undefined ? sorted(views) : []
+    for (const view of shown) if (json) print(view)
+    if (document !== undefined && !found)
+      process.stderr.write(`waiting for the ledger to hear of ${document}\n`)
+    else if (!json) printForPeople(found ?? shown)
+    if (!flags.watch || (found && hasEnded(found))) return
+    let id = found?.documentId
+    for await (const message of follower.changes()) {
+      const view = viewStatus(message, prices)
+      if (document !== undefined) {
+        if (id === undefined && view.title === document) id = view.documentId
+        if (view.documentId !== (id ?? document)) continue
+      }
+      if (json) print(view)
+      else printLine(view)
+      if (document !== undefined && hasEnded(view)) return
+    }
+  } finally {
+    await broker.close()
+    shutdown.dispose()
+  }
+}
+
+/** The newest status of each document: those of now, then each that is newer. */
+function followStatuses(broker: Broker, config: Config, signal: AbortSignal) {
+  const { topic } = outputRoute('status', config.options)
+  const schemas = createSchemasTopic(
+    broker,
+    createCodec(loadSchemas()),
+    config.options.space,
+    openRegistry(config),
+  )
+  const newest = new Map<string, Message<'Status'>>()
+  const places: Record<number, string> = {}
+
+  async function take(entry: ReadMessage): Promise<Message<'Status'> | undefined> {
+    places[entry.partition] = entry.position
+    const message = await decodeEntry(entry, 'Status', { schemas, signal, onUnreadable: passOver })
+    if (!message || !isNewer(message.payload, newest.get(message.documentId)?.payload)) return undefined
+    newest.set(message.documentId, message)
+    return message
+  }
+
+  return {
+    /** Undefined where no ledger has ever run in the flow. */
+    async now(): Promise<ReadonlyMap<string, Message<'Status'>> | undefined> {
+      try {
+        for await (const entry of readToEnd(broker, topic, signal)) await take(entry)
+      } catch (thrown) {
+        if (coded(thrown).code !== 'topic_missing') throw thrown
+        return undefined
+      }
+      return newest
+    },
+    /** Waits for a ledger, too. Ends when the signal aborts. */
+    async *changes(): AsyncGenerator<Message<'Status'>> {
+      while (!signal.aborted) {
+        try {
+          for await (const entry of broker.read({ topic, from: { ...places }, until: 'never' }, signal)) {
+            const message = await take(entry)
+            if (message) yield message
+          }
+        } catch (thrown) {
+          if (coded(thrown).code !== 'topic_missing') throw thrown
+          await wait(topicPollMs, undefined, { signal }).catch(() => undefined)
+        }
+      }
+    },
+  }
+}
+
+/** How often it is looked whether a ledger has begun, in milliseconds. */
+const topicPollMs = 1000
+
+/** By id, or by a title that only one document has; undefined where none is so. Throws `document_unknown` for a title of many. */
+function findDocument(named: string, views: readonly StatusView[]): StatusView | undefined {
+  const byId = views.find(({ documentId }) => documentId === named)
+  const byTitle = views.filter(({ title }) => title === named)
+  if (byId || byTitle.length < 2) return byId ?? byTitle[0]
+  throw new GraphmillError(
+    'document_unknown',
+    `${byTitle.length} documents are called ${named}: ${byTitle.map(({ documentId }) => documentId).join(', ')}.`,
+  )
+}
+
+const hasEnded = ({ state }: StatusView) => state === 'done' || state === 'partial' || state === 'failed'
+
+const sorted = (views: readonly StatusView[]) =>
+  [...views].sort((one, other) => (one.updatedAt < other.updatedAt ? -1 : 1))
+
+function print(view: StatusView): void {
+  process.stdout.write(`${JSON.stringify(view)}\n`)
+}
+
+function printForPeople(shown: readonly StatusView[] | StatusView): void {
+  if ('documentId' in shown) for (const line of statusLines(shown)) process.stdout.write(`${line}\n`)
+  else if (shown.length === 0) process.stderr.write('no documents yet\n')
+  else printTable(shown.map(statusRow), false)
+}
+
+/** A change, while others may follow. */
+function printLine(view: StatusView): void {
+  const { state, done, partial, dead, facts, rejected } = statusRow(view)
+  process.stdout.write(
+    `${view.title || view.documentId}: ${state}, ${done} units done, ${partial} partial, ${dead} dead, ${facts} facts, ${rejected} rejected\n`,
+  )
+}

@@ -1,0 +1,42 @@
+// The cache of model replies as the configuration wants it, and how far a prompt's run may go.
+import { join } from 'node:path'
+import type { Config } from '../config/config.ts'
+import { openCache, type ReplyCache } from '../llm/cache/reply-cache.ts'
+import type { Llm } from '../llm/llm.ts'
+import type { RunLimits } from '../prompt/engine/reply.ts'
+
+export const cacheOptions = ['cache-dir', 'cache-size', 'cache-days'] as const
+
+export const replyOptions = [...cacheOptions, 'no-cache', 'max-continuations', 'max-calls'] as const
+
+/** The cache in its folder, which all processes of a machine share, or pods over a shared volume. */
+export function openReplies(
+  { cacheDir, options }: Config,
+  onFailure?: (error: unknown) => void,
+): ReplyCache & { readonly dir: string } {
+  const dir = join(cacheDir, 'replies')
+  const limits = { maxBytes: options['cache-size'] * mebibyte, maxAgeMs: options['cache-days'] * day }
+  return { ...openCache({ dir, ...limits, ...(onFailure && { onFailure }) }), dir }
+}
+
+const mebibyte = 1024 ** 2
+const day = 24 * 3600 * 1000
+
+/** Opens caches, each folder once, so that equal requests of this process find each other; `onFailure` is told of one that cannot be used. */
+export function createCacheOpener(
+  onFailure: (cacheDir: string, error: unknown) => void,
+): (config: Config, llm: Llm) => ReplyCache | undefined {
+  const opened = new Map<string, ReplyCache>()
+  return (config, llm) => {
+    // The offline model costs nothing, and its rules change from version to version.
+    if (config.options['no-cache'] || llm.provider === 'offline') return undefined
+    const { cacheDir } = config
+    const cache = opened.get(cacheDir) ?? openReplies(config, (error) => onFailure(cacheDir, error))
+    opened.set(cacheDir, cache)
+    return cache
+  }
+}
+
+export function limitsOf({ options }: Config): RunLimits {
+  return { maxContinuations: options['max-continuations'], maxCalls: options['max-calls'] }
+}

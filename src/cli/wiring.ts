@@ -1,0 +1,184 @@
+// What the commands share: from a configuration to the parts of a mill.
+import type { Logger } from 'pino'
+import { processors } from '../../processors/index.ts'
+import { type Config, suggest } from '../config/config.ts'
+import { GraphmillError } from '../errors.ts'
+import { systemClock, uuids } from '../flow/clock.ts'
+import type { AnyProcessor, Clock, FlowSettings, Ids, Scope } from '../flow/processor.ts'
+import type { ReplyCache } from '../llm/cache/reply-cache.ts'
+import { openLlm } from '../llm/from-config.ts'
+import { createGovernor, type Governor } from '../llm/limits/rate-limiter.ts'
+import type { Llm } from '../llm/llm.ts'
+import type { FlowMetrics } from '../observe/metrics.ts'
+import { type Catalogue, loadCatalogue } from '../prompt/catalogue/catalogue.ts'
+import type { RunLimits } from '../prompt/engine/reply.ts'
+import { loadRowSchemas } from '../rows/load.ts'
+import type { RowSchema } from '../rows/row-schema.ts'
+import { createOntologyOpener } from './ontologies.ts'
+import { createCacheOpener, limitsOf } from './reply-cache.ts'
+
+export interface Assembly {
+  readonly llm: Llm
+  readonly governor: Governor
+  readonly prompts: Catalogue
+  readonly limits: RunLimits
+  /** Where replies are remembered, if they are. */
+  readonly replies: ReplyCache | undefined
+  readonly log: Logger
+  readonly clock: Clock
+  readonly ids: Ids
+  readonly space: string
+  readonly flows: readonly [Scope & { readonly settings: FlowSettings }]
+}
+
+export interface AssemblerOptions {
+  /** The model where none is configured. */
+  readonly fallback: 'offline' | undefined
+  /** Whether a processor asks a model. Default true. */
+  readonly needsModel?: boolean
+  /** Whether triples say where they come from, where the configuration does not say. */
+  readonly provenance: 'none' | 'subgraph'
+  readonly log: Logger
+  /** Default: nothing is counted of ontologies. */
+  readonly metrics?: FlowMetrics
+  /** Told once of each folder in which replies cannot be remembered. Default: a warning in the log. */
+  readonly onCacheFailure?: (cacheDir: string, error: unknown) => void
+}
+
+/** Makes the parts of one flow after another; flows with the same model share its governor. */
+export interface Assembler {
+  /** Throws what opening the model and loading prompts and ontologies throw. */
+  assemble(config: Config): Promise<Assembly>
+}
+
+export function createAssembler(options: AssemblerOptions, signal: AbortSignal): Assembler {
+  const { fallback, needsModel = true, provenance, log, metrics } = options
+  const warn = (cacheDir: string, err: unknown) =>
+    log.warn({ err, cacheDir }, 'replies of the model cannot be remembered')
+  const governors = new Map<string, Governor>()
+  const openOntologies = createOntologyOpener(metrics?.ontology)
+  const openReplies = createCacheOpener(options.onCacheFailure ?? warn)
+
+  function governorOf(llm: Llm, { options }: Config): Governor {
+    const governor =
+      governors.get(llm.circuit) ??
+      createGovernor({
+        concurrency: options.concurrency,
+        requestsPerMinute: options['requests-per-minute'],
+        tokensPerMinute: options['tokens-per-minute'],
+        onPause: ({ error, leftMs }) =>
+          log.warn(
+            { err: error, remedy: error.remedy, delayMs: leftMs },
+            'the model is not asked for a while',
+          ),
+      })
+    governors.set(llm.circuit, governor)
+    return governor
+  }
+
+  async function settingsOf(config: Config): Promise<FlowSettings> {
+    const { options } = config
+    const extractors = chosenExtractors(config)
+    const ontologies = extractors.includes('extract-ontology') ? await openOntologies(config) : undefined
+    const settings = {
+      extractors,
+      chunkSize: options['chunk-size'],
+      chunkOverlap: options['chunk-overlap'],
+      ...(ontologies && { ontologies }),
+      rowSchemas: await rowSchemasOf(config, extractors),
+      provenance: options.provenance ?? provenance,
+    }
+    if (settings.chunkOverlap >= settings.chunkSize)
+      throw new GraphmillError(
+        'configuration_invalid',
+        `chunk-overlap (${settings.chunkOverlap}) must be less than chunk-size (${settings.chunkSize}).`,
+      )
+    return settings
+  }
+
+  return {
+    async assemble(config) {
+      const { options } = config
+      const llm = needsModel ? await openLlm(config, fallback, signal) : unasked
+      return {
+        llm,
+        governor: governorOf(llm, config),
+        prompts: await loadCatalogue(options.prompts),
+        limits: limitsOf(config),
+        replies: openReplies(config, llm),
+        log,
+        clock: systemClock,
+        ids: uuids,
+        space: options.space,
+        flows: [{ workspace: options.workspace, flow: options.flow, settings: await settingsOf(config) }],
+      }
+    },
+  }
+}
+
+/** The model of a process whose processors ask none. */
+const unasked: Llm = {
+  provider: 'offline',
+  model: 'none',
+  destination: 'nowhere',
+  circuit: 'llm:none',
+  stream() {
+    throw new GraphmillError('llm_not_configured', 'No model was opened for these processors.')
+  },
+  ready: () => Promise.resolve(),
+}
+
+/** The names of all processors. */
+export const processorNames = processors.map(({ name }) => name)
+
+/** Processors by name. Throws `usage`, with a suggestion, for a name that is none. */
+export function findProcessors(names: readonly string[]): AnyProcessor[] {
+  return names.map((name) => {
+    const found = processors.find((processor) => processor.name === name)
+    if (found) return found
+    throw new GraphmillError('usage', `There is no processor ${name}.${suggest(name, processorNames)}`)
+  })
+}
+
+/** The extractors of the flow, by their full names: those named, else the usual ones and what else is configured. */
+export function chosenExtractors({ options, origins }: Config): string[] {
+  const rows = options.schemas.length > 0 ? ['rows'] : []
+  const ontology = options.ontologies.length > 0 ? ['ontology'] : []
+  const configured = origins.extractors === 'default' ? [...rows, ...ontology] : []
+  return extractorNames([...options.extractors, ...configured])
+}
+
+/** Throws `row_schema_invalid`, and `configuration_invalid` where rows are wanted of no table. */
+async function rowSchemasOf(
+  { options }: Config,
+  extractors: readonly string[],
+): Promise<readonly RowSchema[]> {
+  if (!extractors.includes('extract-rows')) return []
+  if (options.schemas.length > 0) return loadRowSchemas(options.schemas)
+  throw new GraphmillError(
+    'configuration_invalid',
+    'No row schemas are named (schemas) for the extractor rows.',
+  )
+}
+
+/** The full names of extractors given in short (`definitions`) or in full. Throws `usage` for one that there is not. */
+function extractorNames(given: readonly string[]): string[] {
+  const known = processorNames.filter((name) => name.startsWith('extract-'))
+  if (given.length === 0) throw new GraphmillError('usage', 'No extractor is named.')
+  const short = known.map((name) => name.slice('extract-'.length))
+  const full = given.map((name) => (name.startsWith('extract-') ? name : `extract-${name}`))
+  const unknown = full.find((name) => !known.includes(name))?.slice('extract-'.length)
+  if (unknown !== undefined)
+    throw new GraphmillError(
+      'usage',
+      `There is no extractor ${unknown}.${suggest(unknown, short)} There are: ${short.join(', ')}.`,
+    )
+  return [...new Set(full)]
+}
+
+/** Who gets the text, for the first line that a person sees. */
+export function announceModel(llm: Llm): string {
+  if (llm.provider === 'offline')
+    return 'graphmill: no model is asked; a few rules in this process read the text (offline). For a real model set OPENAI_BASE_URL and OPENAI_API_KEY.'
+  return `graphmill: the text goes to ${llm.provider} ${llm.model} at ${llm.destination}`
+}

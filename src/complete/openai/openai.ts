@@ -1,0 +1,99 @@
+// OpenArmature's provider on any OpenAI-compatible server: one model, no state but what the server was found not to take.
+// Structured output is native (`response_format`) until the server refuses it, or where told not to; then a directive asks.
+import { randomUUID } from 'node:crypto'
+import { connect, createOpenAi, explain, type OpenAiOptions } from '../../llm/openai/openai.ts'
+import { type Fields, notACompletion, type OpenAiReply, readBatches } from '../../llm/openai/reply.ts'
+import type { CallOptions, Provider, ProviderRequest } from '../../llm/provider.ts'
+import { invalid, ProviderError } from '../../llm/provider-error.ts'
+import { responseFormat } from '../../llm/structured-output/response-format.ts'
+import { createRefusals, isUnsupportedBlock } from '../../llm/structured-output/schema-refusal.ts'
+import { completeOn, type Exchange } from '../call.ts'
+import { newAssembly, readBody } from './message.ts'
+import { checkedText, jsonBody } from './text.ts'
+import { completionBody } from './wire.ts'
+
+export interface OpenAiProviderOptions extends OpenAiOptions {
+  /** Whether the server takes `response_format`. Default true; the first refusal makes it false for this provider. */
+  readonly native?: boolean | undefined
+  /** Whether the server can stream. Default true. */
+  readonly streaming?: boolean | undefined
+}
+
+/** A provider for one model of one server. Throws `configuration_invalid` for an address that is none. */
+export function createOpenAiProvider(options: OpenAiProviderOptions): Provider {
+  const { model, native = true, streaming = true } = options
+  const { client, peer } = connect(options, model)
+  const prober = createOpenAi(options)
+
+  function accept(_: ProviderRequest, how: CallOptions): void {
+    if (how.stream && !streaming)
+      throw invalid(`${peer.destination} is set up as a server that cannot stream.`)
+  }
+
+  async function exchange({ request, path, checked, how, signal }: Exchange) {
+    const schema = path === 'native' ? checked.responseSchema?.schema : undefined
+    const stream = how.stream === true
+    const body = completionBody(request, { model, stream, responseFormat: schema && responseFormat(schema) })
+    const raw = await send(body, how, signal)
+    const reading = readBody(raw, checked.tools, model)
+    if ('problem' in reading) throw notACompletion({ peer }, `${reading.problem}: ${JSON.stringify(raw)}`)
+    return { ...reading, raw }
+  }
+
+  /** The body of the reply, whole or put together. Aborting `signal` ends the request and throws its reason. */
+  async function send(body: string, how: CallOptions, signal: AbortSignal): Promise<Fields> {
+    signal.throwIfAborted()
+    const upstream = new AbortController()
+    const forward = () => upstream.abort()
+    signal.addEventListener('abort', forward, { once: true })
+    let over = false
+    try {
+      const headers = { 'content-type': 'application/json' }
+      const sent = client.post('/chat/completions', { body, headers, signal: upstream.signal })
+      const response = checkedText(await sent.asResponse(), peer)
+      const reply = { response, model, peer, signal }
+      const raw = how.stream ? await streamed(reply, how) : await jsonBody(reply)
+      over = true
+      return raw
+    } catch (thrown) {
+      signal.throwIfAborted()
+      const error = explain(thrown, peer)
+      throw isUnsupportedBlock(error, body) ? unsupportedBlock(error) : error
+    } finally {
+      signal.removeEventListener('abort', forward)
+      if (!over) upstream.abort()
+    }
+  }
+
+  const wire = { native, refusals: createRefusals(), accept, exchange }
+  return {
+    model,
+    ready: (signal = new AbortController().signal) => prober.ready(signal),
+    complete: (request, how) => completeOn(wire, request, how),
+  }
+}
+
+async function streamed(reply: OpenAiReply, how: CallOptions): Promise<Fields> {
+  // Some servers ignore the flag.
+  if (/\bjson\b/.test(reply.response.headers.get('content-type') ?? '')) return jsonBody(reply)
+  const assembly = newAssembly()
+  const seen = { ...reply, onChunk: (chunk: Fields) => assembly.add(chunk) }
+  const callId = randomUUID()
+  let chunkIndex = 0
+  for await (const batch of readBatches(seen))
+    for (const event of batch)
+      if (event.type === 'delta')
+        how.onToken?.({ deltaKind: event.kind, delta: event.text, chunkIndex: chunkIndex++, callId })
+  reply.signal.throwIfAborted()
+  return assembly.body()
+}
+
+function unsupportedBlock(error: ProviderError): ProviderError {
+  const { code, message, retryAfterMs, circuit, details } = error
+  return new ProviderError(code, 'provider_unsupported_content_block', message, {
+    cause: error,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(circuit === undefined ? {} : { circuit }),
+    details: { ...details, category: 'provider_unsupported_content_block' },
+  })
+}

@@ -1,0 +1,65 @@
+// The bytes of a reply as text: invalid UTF-8 is an error with what could be read of it, and no body grows beyond all measure.
+
+import { type Fields, lineLimit, notACompletion, type OpenAiReply } from '../../llm/openai/reply.ts'
+import { embeddedError, providerError } from '../../llm/provider-error.ts'
+import { hidden, newWatch, type Peer, watched } from '../../llm/transport.ts'
+
+/** The same response, whose body throws `llm_response_invalid` where it is not UTF-8. */
+export function checkedText(response: Response, peer: Peer): Response {
+  if (!response.body) return response
+  const { status, headers } = response
+  return new Response(ReadableStream.from(checked(response.body, peer)), { status, headers })
+}
+
+async function* checked(body: ReadableStream<Uint8Array>, peer: Peer): AsyncGenerator<Uint8Array> {
+  const strict = new TextDecoder('utf-8', { fatal: true })
+  for await (const part of body) {
+    decode(strict, part, peer)
+    yield part
+  }
+  decode(strict, undefined, peer)
+}
+
+function decode(strict: InstanceType<typeof TextDecoder>, part: Uint8Array | undefined, peer: Peer): void {
+  try {
+    strict.decode(part, { stream: part !== undefined })
+  } catch (cause) {
+    const text = hidden(new TextDecoder().decode(part), peer.apiKey).slice(0, 200)
+    throw providerError(
+      'llm_response_invalid',
+      `${peer.destination} gave an answer that is not UTF-8: ${text}`,
+      {
+        cause,
+        circuit: peer.circuit,
+        details: { text },
+      },
+    )
+  }
+}
+
+/** The body of a reply that came whole. Throws `llm_response_invalid` for anything but a JSON object without an error in it. */
+export async function jsonBody(reply: OpenAiReply): Promise<Fields> {
+  const { response, peer } = reply
+  const decoder = new TextDecoder()
+  let text = ''
+  for await (const part of watched(response, peer, newWatch())) {
+    text += decoder.decode(part, { stream: true })
+    if (text.length > lineLimit)
+      throw notACompletion(reply, text.trimStart() || 'only white space, without end')
+  }
+  const body = objectOf(text + decoder.decode())
+  if (!body) throw notACompletion(reply, text)
+  if (body['error'] && !body['choices']) throw embeddedError(body['error'], peer.destination, peer.circuit)
+  return body
+}
+
+function objectOf(text: string): Fields | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Fields)
+      : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,130 @@
+// The body of a chat completion request by OpenArmature's OpenAI mapping, as the bytes that are sent.
+// Managed fields: model, messages, tools, tool_choice, response_format, stream, stream_options, the declared sampling fields
+// and stop. An extra that names one while it is sent is merged (stop), the same (dropped) or refused; else it passes untouched.
+
+import { isSameJson, sorted, wireSchema } from '../../llm/cache/canonical.ts'
+import {
+  type Message,
+  type ProviderRequest,
+  type RuntimeConfig,
+  type Tool,
+  textOf,
+} from '../../llm/provider.ts'
+import { invalid } from '../../llm/provider-error.ts'
+
+type Fields = Readonly<Record<string, unknown>>
+
+export interface BodyOptions {
+  readonly model: string
+  readonly stream: boolean
+  /** Absent without a schema, and on the fallback path. */
+  readonly responseFormat?: Fields | undefined
+}
+
+/** The JSON of the body. Throws `provider_invalid_request` when an extra contradicts a managed field, or is no JSON. */
+export function completionBody(request: ProviderRequest, options: BodyOptions): string {
+  const config = request.config ?? {}
+  const managed = sorted(jsonOf(managedFields(request, options))) as Fields
+  const extras = jsonOf(config.extras ?? {})
+  const declaredStop = config.stopSequences ?? undefined
+  const body: Record<string, unknown> = { ...managed }
+  for (const [name, value] of Object.entries(extras)) {
+    if (name === 'stop' && declaredStop) continue
+    if (name === 'stream' && !options.stream) {
+      if (value !== false) throw contradiction(name)
+    } else if (!Object.hasOwn(managed, name)) {
+      Object.defineProperty(body, name, { value: sorted(value), enumerable: true })
+    } else if (!isSameJson(value, managed[name])) throw contradiction(name)
+  }
+  if (declaredStop) body['stop'] = mergedStops(declaredStop, extras['stop'])
+  return JSON.stringify(Object.fromEntries(Object.entries(body).sort(([a], [b]) => (a < b ? -1 : 1))))
+}
+
+function contradiction(name: string) {
+  return invalid(`The extra field ${name} contradicts the request's own.`)
+}
+
+function managedFields(request: ProviderRequest, { model, stream, responseFormat }: BodyOptions): Fields {
+  const { messages, tools = [], toolChoice, config = {} } = request
+  return {
+    model,
+    messages: messages.map(wireMessage),
+    tools: tools.length > 0 ? tools.map(wireTool) : undefined,
+    tool_choice:
+      typeof toolChoice === 'object' && toolChoice !== null
+        ? { type: 'function', function: { name: toolChoice.name } }
+        : (toolChoice ?? undefined),
+    ...sampling(config),
+    response_format: responseFormat,
+    ...(stream ? { stream: true, stream_options: { include_usage: true } } : {}),
+  }
+}
+
+function sampling(config: RuntimeConfig): Fields {
+  return {
+    temperature: config.temperature ?? undefined,
+    max_tokens: config.maxTokens ?? undefined,
+    top_p: config.topP ?? undefined,
+    seed: config.seed ?? undefined,
+    frequency_penalty: config.frequencyPenalty ?? undefined,
+    presence_penalty: config.presencePenalty ?? undefined,
+  }
+}
+
+function wireTool({ name, description, parameters }: Tool): Fields {
+  return { type: 'function', function: { name, description, parameters: wireSchema(parameters) } }
+}
+
+/** Thoughts and signatures belong to the provider that made them and stay out. */
+function wireMessage(message: Message): Fields {
+  const { role } = message
+  switch (role) {
+    case 'system':
+      return { role, content: message.content }
+    case 'tool':
+      return { role, content: message.content, tool_call_id: message.toolCallId }
+    case 'user':
+      return { role, content: wireContent(message) }
+    case 'assistant': {
+      const calls = message.toolCalls ?? []
+      if (calls.length === 0) return { role, content: wireContent(message) }
+      return {
+        role,
+        content: textOf(message) === '' ? null : wireContent(message),
+        tool_calls: calls.map(({ id, name, arguments: given }) => ({
+          id,
+          type: 'function',
+          // Arguments that could not be parsed are sent back as none: a server refuses anything but an object.
+          function: { name, arguments: JSON.stringify(sorted(given ?? {})) },
+        })),
+      }
+    }
+    default:
+      return role satisfies never
+  }
+}
+
+function wireContent(message: Message): unknown {
+  const { content } = message
+  if (typeof content === 'string') return content
+  const texts = (content ?? []).flatMap((block) =>
+    block.type === 'text' ? [{ type: 'text', text: block.text }] : [],
+  )
+  return texts.length > 1 ? texts : textOf(message)
+}
+
+/** The declared ones first, each once. Extras that are no list of strings (or one string) count as absent, as a whole. */
+function mergedStops(declared: readonly string[], extra: unknown): readonly string[] {
+  const list = typeof extra === 'string' ? [extra] : extra
+  const valid = Array.isArray(list) && list.every((stop) => typeof stop === 'string')
+  return [...new Set([...declared, ...(valid ? (list as string[]) : [])])]
+}
+
+/** A copy as plain JSON, without what is undefined. */
+function jsonOf(fields: Fields): Fields {
+  try {
+    return JSON.parse(JSON.stringify(fields)) as Fields
+  } catch (cause) {
+    throw invalid('The request holds a value that is no JSON.', cause)
+  }
+}

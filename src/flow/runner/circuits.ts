@@ -1,0 +1,96 @@
+// Circuits remember what is away. While one is open, whoever needs it waits, and one at a time probes whether it is back.
+import { setTimeout as wait } from 'node:timers/promises'
+import type { GraphmillError } from '../../errors.ts'
+import { backoff } from './retry.ts'
+
+export interface Circuits {
+  /**
+   * Resolves when `key` may be tried: at once when closed, else as the probe or after the probe has succeeded. Who `leaves`
+   * does not wait: rejects with what opened the circuit.
+   */
+  enter(key: string, signal: AbortSignal, leaves?: AbortSignal): Promise<void>
+  /** `key` worked: the circuit closes. */
+  succeeded(key: string): void
+  /** `key` failed. The circuit opens after five failures without a success between them, or at once for at least `forMs`. */
+  failed(key: string, error: GraphmillError, forMs?: number): void
+  /** The keys of the open circuits. */
+  open(): string[]
+  /** The last failure of what is away. */
+  reason(key: string): GraphmillError | undefined
+}
+
+interface Circuit {
+  error: GraphmillError
+  failures: number
+  openUntil: number
+  probing: boolean
+  closed: AbortController
+}
+
+export interface CircuitsOptions {
+  /** Milliseconds from anywhere on, by a clock that nobody sets. Default `performance.now`. */
+  readonly now?: () => number
+  /** From 0 up to 1. Default `Math.random`. */
+  readonly random?: () => number
+}
+
+export function createCircuits({
+  now = () => performance.now(),
+  random = Math.random,
+}: CircuitsOptions = {}): Circuits {
+  const circuits = new Map<string, Circuit>()
+
+  return {
+    async enter(key, signal, leaves) {
+      for (;;) {
+        const circuit = circuits.get(key)
+        if (!circuit || circuit.openUntil === 0) return
+        const left = circuit.openUntil - now()
+        if (left <= 0 && !circuit.probing) {
+          circuit.probing = true
+          return
+        }
+        if (leaves?.aborted) throw circuit.error
+        // A probe that never reports (its handler was aborted) must not block the others for ever.
+        if (left <= -probeMs) circuit.probing = false
+        const ends = [signal, circuit.closed.signal, ...(leaves ? [leaves] : [])]
+        await wait(Math.max(1, Math.min(left > 0 ? left : 100, 1000)), undefined, {
+          signal: AbortSignal.any(ends),
+        }).catch((error) => {
+          if (signal.aborted) throw signal.reason ?? error
+        })
+      }
+    },
+    succeeded(key) {
+      const circuit = circuits.get(key)
+      if (!circuit) return
+      circuits.delete(key)
+      circuit.closed.abort()
+    },
+    failed(key, error, forMs = 0) {
+      const circuit = circuits.get(key) ?? {
+        error,
+        failures: 0,
+        openUntil: 0,
+        probing: false,
+        closed: new AbortController(),
+      }
+      circuits.set(key, circuit)
+      circuit.error = error
+      // Failures of calls that were under way when the circuit opened say nothing new.
+      if (circuit.openUntil > now() && forMs === 0) return
+      circuit.failures++
+      circuit.probing = false
+      if (circuit.failures >= failuresToOpen || forMs > 0)
+        circuit.openUntil =
+          now() + Math.max(forMs, backoff(Math.max(0, circuit.failures - failuresToOpen), random))
+    },
+    reason: (key) => circuits.get(key)?.error,
+    open: () => [...circuits].filter(([, circuit]) => circuit.openUntil > 0).map(([key]) => key),
+  }
+}
+
+const failuresToOpen = 5
+
+/** A probe that has not reported after this long is taken for lost, in milliseconds. */
+const probeMs = 150_000

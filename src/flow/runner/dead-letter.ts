@@ -1,0 +1,74 @@
+// Dead letters: the original key, bytes and headers, with `dead-*` headers added. Whatever could be delivered can be
+// dead-lettered, and replayed, but for what the dead-letter topic does not take: of that the beginning is kept.
+import { type Delivery, maxDeadLetterExtraBytes, type OutgoingBytes } from '../../broker/broker.ts'
+import { deadTopic } from '../../broker/topics.ts'
+import type { GraphmillError } from '../../errors.ts'
+
+// Headers are bounded so that a letter is never larger than its topic allows.
+const longest = maxDeadLetterExtraBytes / 16
+/** Of the bytes and of the headers of a message whose letter would be too large, so much each. */
+const keptBytes = 16 * 1024
+const cut = (text: string) => (text.length > longest ? `${text.slice(0, longest)}…` : text)
+
+/** On a message that was brought back: the id of the replay's entry on `progress`. */
+export const replayedHeader = 'replayed'
+/** On a letter that holds the beginning of its message only: how many bytes the message had. */
+export const cutHeader = 'dead-cut'
+
+/** The letter for a delivery that `processor` has given up at `time` (milliseconds since 1970). */
+export function deadLetter(
+  delivery: Delivery,
+  error: GraphmillError,
+  by: { readonly processor: string; readonly time: number },
+): OutgoingBytes {
+  const cause =
+    error.cause instanceof Error ? error.cause.message : error.cause === undefined ? '' : String(error.cause)
+  return {
+    topic: deadTopic(delivery.topic),
+    key: delivery.key,
+    value: delivery.value,
+    headers: {
+      ...delivery.headers,
+      'dead-code': error.code,
+      'dead-message': cut(error.message),
+      ...(cause && { 'dead-cause': cut(cause) }),
+      'dead-attempts': String(delivery.attempt),
+      'dead-processor': by.processor,
+      'dead-topic': delivery.topic,
+      'dead-position': `${delivery.partition}:${delivery.position}`,
+      'dead-time': new Date(by.time).toISOString(),
+    },
+  }
+}
+
+/** What is kept of a letter that its topic does not take: the `dead-*` headers, what fits of the others, the first bytes. */
+export function beginningOf(letter: OutgoingBytes): OutgoingBytes {
+  const { topic, key, value, headers } = letter
+  const kept: Record<string, string> = { [cutHeader]: String(value.byteLength) }
+  let room = keptBytes
+  for (const [name, text] of Object.entries(headers)) {
+    const size = name.startsWith('dead-') ? 0 : name.length + Buffer.byteLength(text)
+    if (size > room) continue
+    room -= size
+    kept[name] = text
+  }
+  return { topic, key: cut(key), value: value.subarray(0, keptBytes), headers: kept }
+}
+
+/**
+ * What a death names as its cause on `progress`, by the headers of the message or its letter: the message, or the replay
+ * that brought it back, so that taking back one death leaves a later one.
+ */
+export function deathOf(headers: Readonly<Record<string, string>>): string {
+  return headers[replayedHeader] ?? headers['id'] ?? originOf(headers)
+}
+
+/** Where the message of a letter lies, for those that have no id. */
+export function originOf(headers: Readonly<Record<string, string>>): string {
+  return `${headers['dead-topic']}:${headers['dead-position']}`
+}
+
+/** The headers of the message as they were before it died. */
+export function originalHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !name.startsWith('dead-')))
+}

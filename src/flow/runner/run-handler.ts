@@ -1,0 +1,79 @@
+// Runs a handler's generator: what it yields goes to the broker, and the promise that it is stored goes back into it.
+import type { Broker } from '../../broker/broker.ts'
+import type { Codec } from '../../messages/codec.ts'
+import type { Header } from '../../messages/envelope.ts'
+import type { FlowMetrics } from '../../observe/metrics.ts'
+import type { OutputPort } from '../ports.ts'
+import type { Clock, Deferral, Outputs } from '../processor.ts'
+import type { Circuits } from './circuits.ts'
+import type { Line } from './consumer-binding.ts'
+import type { Hands } from './in-flight.ts'
+import { measure } from './measure.ts'
+import { createOutbox } from './outbox.ts'
+
+export interface DriveOptions {
+  readonly broker: Broker
+  readonly codec: Codec
+  readonly circuits: Circuits
+  readonly clock: Clock
+  readonly space: string
+  readonly metrics: FlowMetrics | undefined
+  /** Told why a message could not be published. */
+  readonly noteMissing: (thrown: unknown, topic: string) => void
+}
+
+/** What `cause` leads to, in the hands that it was taken in. */
+export interface Driven {
+  readonly line: Line
+  readonly cause: Header
+  readonly hands: Hands
+}
+
+/** Resolves, with what the generator returned, when the broker has stored all that it yielded. */
+export type Drive = (outputs: Outputs<OutputPort>, driven: Driven) => Promise<Deferral | undefined>
+
+export function createDrive({
+  broker,
+  codec,
+  circuits,
+  clock,
+  space,
+  metrics,
+  noteMissing,
+}: DriveOptions): Drive {
+  return async (outputs, { line, cause, hands }) => {
+    const source = line.processor.name
+    const outbox = createOutbox(
+      cause,
+      { broker, codec, circuits, clock, space, source },
+      {
+        signal: hands.signal,
+        fail(error, topic) {
+          noteMissing(error, topic)
+          hands.abort(error)
+        },
+        stored(output, topic) {
+          if (!metrics) return
+          metrics.published(source, topic)
+          const { takenAt } = hands
+          measure(metrics.extraction, { processor: source, cause, output, takenAt, storedAt: clock.now() })
+        },
+      },
+    )
+    try {
+      let step = await outputs.next(undefined)
+      while (!step.done) {
+        const stored = outbox.put(step.value)
+        await outbox.room()
+        step = await outputs.next(stored)
+      }
+      await outbox.flush()
+      return step.value ?? undefined
+    } catch (thrown) {
+      hands.abort(thrown) // so that the handler can tell why it is ended
+      throw thrown
+    } finally {
+      await outputs.return(undefined)
+    }
+  }
+}

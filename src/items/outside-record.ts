@@ -1,0 +1,356 @@
+// What stands between records: prose, fences, list marks, comments, stop tokens and thinking are passed over and counted;
+// arrays and wrappers are seen through, so that their elements are records of their own.
+import {
+  asterisk,
+  backslash,
+  backtick,
+  closeBrace,
+  closeBracket,
+  closes,
+  colon,
+  comma,
+  doubleQuote,
+  hash,
+  isQuote,
+  isSpace,
+  less,
+  newline,
+  openBrace,
+  openBracket,
+  slash,
+  tilde,
+} from './characters.ts'
+import type { Cursor, Place } from './cursor.ts'
+import {
+  type Ahead,
+  closesComment,
+  longestTag,
+  lookAhead,
+  opensArray,
+  opensEncoded,
+  opensRecord,
+  opensRoot,
+  opensString,
+  tagAt,
+} from './lookahead.ts'
+import type { OpenRecord } from './record-reader.ts'
+import { wrapperDepth } from './record-scan.ts'
+import type { Records, ScannerOptions } from './records.ts'
+
+/** An open array or wrapper, whose elements are records of their own. */
+interface Container {
+  readonly kind: typeof openBrace | typeof openBracket
+  /** How deep in its wrapper, which is 1; 0 outside any wrapper. */
+  readonly level: number
+  /** In an object: a colon was read, and no value yet. */
+  valueDue: boolean
+}
+
+export class Between {
+  /** Lines with ignored text. */
+  ignored = 0
+  /** Some of what was ignored was neither a fence, a comment, a stop token nor thinking. */
+  prose = false
+  readonly #cursor: Cursor
+  readonly #records: Records
+  readonly #record: OpenRecord
+  readonly #options: ScannerOptions
+  /** `comment` ends with its line, `block` where it is closed. */
+  #mode: 'text' | 'comment' | 'block' | 'thinking' | 'encoded' = 'text'
+  #containers: Container[] = []
+  /** Where the last containers begin that opened in a row; -1 after an element. */
+  #rowStart = -1
+  /** The last line on which prose was met, with no record after it: there `#` and `//` begin no comment. */
+  #proseLine = 0
+  /** The last line with a fence: what else stands there is its info string. */
+  #fenceLine = 0
+  /** The quote of the string that is being passed over, or 0. */
+  #quote = 0
+  #escaped = false
+  #ignoredLine = 0
+  #encoded: Place = { position: 0, line: 0 }
+
+  constructor(cursor: Cursor, records: Records, record: OpenRecord, options: ScannerOptions) {
+    this.#cursor = cursor
+    this.#records = records
+    this.#record = record
+    this.#options = options
+  }
+
+  /** An array, a wrapper, thinking or an encoded object was not closed. */
+  get isOpen(): boolean {
+    return this.#containers.length > 0 || this.#mode === 'thinking' || this.#mode === 'encoded'
+  }
+
+  /** The position of the oldest character that is still needed. */
+  get oldest(): number {
+    const { position } = this.#cursor
+    if (this.#mode === 'encoded') return this.#encoded.position
+    const near = this.#rowStart >= 0 && position - this.#rowStart <= lookAhead
+    return near ? this.#rowStart : position
+  }
+
+  /** Reads on, up to a record or the end of a line at most; false to wait for more text. */
+  read(): boolean {
+    const cursor = this.#cursor
+    const { store } = cursor
+    const index = store.indexAt(cursor.position)
+    const base = store.start(index)
+    const chunk = store.chunk(index)
+    for (let at = cursor.position - base; at < chunk.length; at++) {
+      const code = chunk.charCodeAt(at)
+      cursor.position = base + at
+      if (code === newline) {
+        this.#endLine()
+        if (this.#containers.length === 0) return true
+      } else {
+        if (isSpace(code) && this.#mode !== 'encoded') {
+          if (this.#escaped) this.#escaped = false
+          cursor.position++
+          continue
+        }
+        const more = this.#step(code)
+        if (!more || this.#record.isOpen || cursor.position !== base + at + 1) return more
+      }
+    }
+    return true
+  }
+
+  #endLine(): void {
+    this.#cursor.position++
+    this.#cursor.line++
+    this.#quote = 0
+    this.#escaped = false
+    if (this.#mode === 'comment' || this.#mode === 'encoded') this.#mode = 'text'
+  }
+
+  /** One character that is not white space; false to wait for more text. */
+  #step(code: number): boolean {
+    switch (this.#mode) {
+      case 'text':
+        return this.#quote === 0 ? this.#stepText(code) : this.#stepString(code)
+      case 'comment':
+        return this.#pass(1, false)
+      case 'block':
+        return this.#stepBlock(code)
+      case 'thinking':
+        return code === less ? this.#stepTag() : this.#pass(1, false)
+      case 'encoded':
+        return this.#stepEncoded(code)
+    }
+  }
+
+  #stepText(code: number): boolean {
+    const top = this.#containers.at(-1)
+    switch (code) {
+      case openBrace:
+        return this.#stepBrace(top)
+      case openBracket:
+        return this.#stepBracket(top)
+      case closeBrace:
+        return this.#closeContainer(openBrace)
+      case closeBracket:
+        return this.#closeContainer(openBracket)
+      case comma:
+        if (top) top.valueDue = false
+        this.#rowStart = -1
+        this.#cursor.position++
+        return true
+      case colon:
+        if (top?.kind !== openBrace) return this.#passProse()
+        top.valueDue = true
+        this.#cursor.position++
+        return true
+      case less:
+        return this.#stepTag()
+      case slash:
+      case hash:
+        return this.#stepComment(code)
+      case backtick:
+      case tilde:
+        return this.#stepFence(code)
+      case doubleQuote: {
+        const encoded = this.#cursor.ahead(opensEncoded)
+        if (encoded === 'wait') return false
+        if (encoded === 'yes') {
+          this.#encoded = this.#cursor.place
+          this.#mode = 'encoded'
+          this.#cursor.position++
+          return true
+        }
+        if (top) break
+        const string = this.#cursor.ahead(opensString)
+        if (string === 'wait') return false
+        if (string === 'yes') this.#quote = code
+        break
+      }
+    }
+    if (top && (code === doubleQuote || (top.kind === openBrace && isQuote(code)))) this.#quote = code
+    return this.#passProse()
+  }
+
+  #stepBrace(top: Container | undefined): boolean {
+    if (this.#cursor.position === this.#record.wrapperAt) {
+      this.#record.wrapperAt = -1
+      return this.#openContainer(openBrace, 1)
+    }
+    const opens = this.#opensRecord()
+    if (opens !== 'yes') return opens === 'no' && this.#passProse()
+    const value = top?.kind === openBrace ? top.valueDue : (top?.level ?? 0) > wrapperDepth
+    if (top && value) return this.#openContainer(openBrace, top.level + 1)
+    // No value is due: the wrapper was never closed, and this is something new.
+    if (top?.kind === openBrace) this.#containers = []
+    if (this.#options.root !== undefined) {
+      const rooted = this.#cursor.ahead((after, complete) =>
+        opensRoot(this.#options.root ?? '', after, complete),
+      )
+      if (rooted === 'wait') return false
+      if (rooted === 'yes') return this.#openContainer(openBrace, 1)
+    }
+    this.#record.begin()
+    this.#rowStart = -1
+    // Once it is over, a comment may follow on its line.
+    this.#proseLine = 0
+    return true
+  }
+
+  #stepBracket(top: Container | undefined): boolean {
+    if (top === undefined) {
+      const opens = this.#cursor.ahead(opensArray)
+      if (opens !== 'yes') return opens === 'no' && this.#passProse()
+    }
+    return this.#openContainer(openBracket, top && top.level > 0 ? top.level + 1 : 0)
+  }
+
+  #openContainer(kind: Container['kind'], level: number): boolean {
+    const cursor = this.#cursor
+    if (this.#rowStart < 0) this.#rowStart = cursor.position
+    this.#containers.push({ kind, level, valueDue: false })
+    cursor.position++
+    if (this.#containers.length <= this.#options.maxDepth) return true
+    const near = cursor.position - this.#rowStart <= lookAhead
+    const start = near ? this.#rowStart : cursor.position - 1
+    this.#records.reject('too_deep', cursor.line, cursor.excerpt(start, cursor.position))
+    this.#record.skip(this.#containers.length)
+    this.#containers = []
+    this.#rowStart = -1
+    return true
+  }
+
+  #closeContainer(kind: Container['kind']): boolean {
+    const index = this.#containers.findLastIndex((container) => container.kind === kind)
+    if (index < 0) return this.#pass(1, true)
+    this.#containers.length = index
+    this.#rowStart = -1
+    const top = this.#containers.at(-1)
+    if (top) top.valueDue = false
+    this.#cursor.position++
+    return true
+  }
+
+  #stepTag(): boolean {
+    const { store, position, complete } = this.#cursor
+    const tag = tagAt(store.slice(position, position + 2), complete && position + 2 >= store.end)
+    const whole = tag.kind === 'wait' ? tagAt(store.slice(position, position + longestTag), complete) : tag
+    if (whole.kind === 'wait') return false
+    if (whole.kind === 'none') return this.#mode === 'thinking' ? this.#pass(1, false) : this.#passProse()
+    if (whole.kind === 'thinks') this.#mode = 'thinking'
+    if (whole.kind === 'thought') this.#mode = 'text'
+    return this.#pass(whole.length, false)
+  }
+
+  #stepComment(code: number): boolean {
+    if (this.#proseLine === this.#cursor.line) return this.#passProse()
+    const { store, position, complete } = this.#cursor
+    const next = store.code(position + 1)
+    if (next < 0 && !complete) return false
+    // `#1` is a list mark.
+    const block = code === slash && next === asterisk
+    const comment = code === slash ? next === slash || block : next < 0x30 || next > 0x39
+    if (!comment) return this.#passProse()
+    // One that is not closed soon hides no more than its line.
+    const closes = block ? this.#cursor.ahead(closesComment) : 'no'
+    if (closes === 'wait') return false
+    this.#mode = closes === 'yes' ? 'block' : 'comment'
+    return this.#pass(block ? 2 : 1, false)
+  }
+
+  #stepBlock(code: number): boolean {
+    if (code !== asterisk || this.#cursor.store.code(this.#cursor.position + 1) !== slash)
+      return this.#pass(1, false)
+    this.#mode = 'text'
+    return this.#pass(2, false)
+  }
+
+  #stepFence(code: number): boolean {
+    const mark = String.fromCharCode(code).repeat(3)
+    const { store, position, complete } = this.#cursor
+    const text = store.slice(position, position + 3)
+    if (text.length < 3 && mark.startsWith(text) && !complete) return false
+    if (text !== mark) return this.#passProse()
+    this.#fenceLine = this.#cursor.line
+    return this.#pass(3, false)
+  }
+
+  /** In a string, which ends with its line at the latest. */
+  #stepString(code: number): boolean {
+    if (this.#escaped) this.#escaped = false
+    else if (code === backslash) this.#escaped = true
+    else if (closes(this.#quote, code)) this.#quote = 0
+    return this.#passProse()
+  }
+
+  #stepEncoded(code: number): boolean {
+    const cursor = this.#cursor
+    cursor.position++
+    if (cursor.position - this.#encoded.position > this.#options.maxRecord) {
+      this.#records.reject('too_large', cursor.line, cursor.excerpt(this.#encoded.position, cursor.position))
+      this.#mode = 'comment'
+    } else if (this.#escaped) this.#escaped = false
+    else if (code === backslash) this.#escaped = true
+    else if (code === doubleQuote) {
+      this.#mode = 'text'
+      const text = cursor.store.slice(this.#encoded.position, cursor.position)
+      if (!this.#records.encoded(text, this.#encoded.line)) this.#ignore(true)
+    }
+    return true
+  }
+
+  #passProse(): boolean {
+    const top = this.#containers.at(-1)
+    // A wrapper's own keys and values are neither items nor prose; what stands in its arrays is.
+    if (top?.kind === openBrace) {
+      this.#cursor.position++
+      return true
+    }
+    return this.#pass(1, this.#fenceLine !== this.#cursor.line)
+  }
+
+  #pass(count: number, prose: boolean): boolean {
+    this.#ignore(prose)
+    this.#cursor.position += count
+    return true
+  }
+
+  #ignore(prose: boolean): void {
+    if (prose) {
+      this.prose = true
+      this.#proseLine = this.#cursor.line
+    }
+    if (this.#ignoredLine >= this.#cursor.line) return
+    this.#ignoredLine = this.#cursor.line
+    this.ignored++
+  }
+
+  #opensRecord(): Ahead {
+    const { store, position } = this.#cursor
+    // Nearly always a quote follows, at once or on the next line.
+    let next = position + 1
+    while (next < position + 16 && isPlainSpace(store.code(next))) next++
+    return store.code(next) === doubleQuote ? 'yes' : this.#cursor.ahead(opensRecord)
+  }
+}
+
+function isPlainSpace(code: number): boolean {
+  return code === 0x20 || code === newline || code === 0x0d || code === 0x09
+}

@@ -1,0 +1,131 @@
+// The cache of model replies, on disk: one entry a run, found by the run's first request. Processes of one machine share it.
+// It only ever saves calls: whatever is wrong with the disk makes it forget, and nothing fails by it.
+import { mkdir } from 'node:fs/promises'
+import cacache from 'cacache'
+import { parseEntry, type RunEntry } from './entry.ts'
+import { day, indexBytes, isTidyDue, tidyUp } from './tidy.ts'
+import { createTurns, type Turns } from './turns.ts'
+
+export interface CacheOptions {
+  /** The folder; made with the first entry, for its owner only. */
+  readonly dir: string
+  /** Default 1 GiB. Over it the oldest entries go. */
+  readonly maxBytes?: number
+  /** Default 30 days. */
+  readonly maxAgeMs?: number
+  /** Milliseconds since 1970 UTC. Default: the system's clock. */
+  readonly now?: () => number
+  /** Told of the first failure of the disk. Default: nobody is. */
+  readonly onFailure?: (error: unknown) => void
+}
+
+export interface CacheStats {
+  readonly entries: number
+  readonly bytes: number
+  /** Milliseconds since 1970 UTC; undefined where there is no entry. */
+  readonly oldest: number | undefined
+}
+
+/** Nothing of it throws, but `turn` when its signal aborts, and `stats` and `clear` what the disk says. */
+export interface ReplyCache extends Turns {
+  get(key: string): Promise<RunEntry | undefined>
+  put(key: string, entry: RunEntry): Promise<void>
+  stats(): Promise<CacheStats>
+  clear(): Promise<void>
+  /** Waits for what is being tidied up. */
+  close(): Promise<void>
+}
+
+const gibibyte = 1024 ** 3
+
+export function openCache(options: CacheOptions): ReplyCache {
+  const { dir, maxBytes = gibibyte, maxAgeMs = 30 * day, now = Date.now } = options
+  const folder = { dir, maxBytes, maxAgeMs, now }
+  let failed = false
+  let written = 0
+  let lastLook = 0
+  let tidying: Promise<void> | undefined
+
+  /** Whatever the disk does, the work goes on. */
+  async function tolerant<T>(work: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await work()
+    } catch (error) {
+      if (!failed && !isMiss(error)) options.onFailure?.(error)
+      failed ||= !isMiss(error)
+      return undefined
+    }
+  }
+
+  async function read(key: string): Promise<RunEntry | undefined> {
+    const info = await cacache.get.info(dir, key)
+    if (!info || now() - info.time > maxAgeMs) return undefined
+    const content = await cacache.get.byDigest(dir, info.integrity)
+    return parseEntry(content.toString('utf8'))
+  }
+
+  async function write(key: string, text: string): Promise<void> {
+    await mkdir(dir, { recursive: true, mode: 0o700 })
+    const before = await cacache.get.info(dir, key)
+    const integrity = String(await putEntry(dir, key, text, { time: now() }))
+    if (before && String(before.integrity) !== integrity)
+      await cacache.rm.content(dir, String(before.integrity))
+    written += text.length
+    if ((await isDue()) && tidying === undefined)
+      tidying = tolerant(tidy).then(() => {
+        tidying = undefined
+      })
+  }
+
+  /** After much was written here; else it is looked once a day. */
+  async function isDue(): Promise<boolean> {
+    if (written > maxBytes / 16) return true
+    if (lastLook > now() - day) return false
+    lastLook = now()
+    return isTidyDue(folder)
+  }
+
+  async function tidy(): Promise<void> {
+    written = 0
+    await tidyUp(folder)
+  }
+
+  return {
+    ...createTurns(),
+    get: (key) => tolerant(() => read(key)),
+    async put(key, entry) {
+      await tolerant(() => write(key, JSON.stringify(entry)))
+    },
+    async stats() {
+      const entries = Object.values(await cacache.ls(dir))
+      const bytes = entries.reduce((sum, { size }) => sum + size + indexBytes, 0)
+      const oldest = entries.reduce<number | undefined>(
+        (least, { time }) => Math.min(time, least ?? time),
+        undefined,
+      )
+      return { entries: entries.length, bytes, oldest }
+    },
+    async clear() {
+      await cacache.rm.all(dir)
+    },
+    async close() {
+      await tidying
+      // What was written while it ran counts as well.
+      if (written > maxBytes / 16) await tolerant(tidy)
+    },
+  }
+}
+
+/** Its types leave the time out. */
+const putEntry = cacache.put as (
+  dir: string,
+  key: string,
+  text: string,
+  options: { readonly time: number },
+) => Promise<unknown>
+
+/** Nothing is wrong with the disk: there is no such entry, or another process has removed it, or its content is spoiled. */
+function isMiss(error: unknown): boolean {
+  const { code = '' } = (error ?? {}) as NodeJS.ErrnoException
+  return ['ENOENT', 'EINTEGRITY', 'EBADSIZE'].includes(code)
+}

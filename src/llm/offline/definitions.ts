@@ -1,0 +1,69 @@
+// Definitions: what a text says that something is, by "X is a Y" and by "X, a Y,".
+import { articles, beginsClause, clausesOf, phraseEndingAt, relatives, subordinators } from './clauses.ts'
+import { isPronoun, joined, nounPhraseAt, type Sentence, type VerbGroup, type Word } from './phrases.ts'
+
+export interface DefinitionItem {
+  readonly entity: string
+  readonly definition: string
+}
+
+/** The definitions of a sentence, in order. */
+export function definitionsOf({ words }: Sentence): DefinitionItem[] {
+  const items = clausesOf(words).flatMap(({ subjects, verb }) => {
+    const complement = nounPhraseAt(words, verb.end)
+    if (!verb.isCopula || verb.isNegative || subjects.length !== 1 || !complement || complement.isValue)
+      return []
+    if (!articles.has(complement.determiner) && !(complement.determiner === '' && complement.isPlural))
+      return []
+    return [{ entity: subjects[0]!.name, definition: restOf(words, verb) }]
+  })
+  return [...items, ...appositions(words)]
+}
+
+/** Andrew Meikle, a Scottish engineer, ... */
+function appositions(words: readonly Word[]): DefinitionItem[] {
+  return words.flatMap(({ comma, tags }, at) => {
+    if (!comma || !tags.has('ProperNoun') || !articles.has(words[at + 1]?.lower ?? '')) return []
+    const entity = phraseEndingAt(words, at + 1)
+    const closing = words.findIndex(({ stop }, n) => n > at && stop)
+    const end = closing < 0 ? words.length : closing + 1
+    const closed = end === words.length || words[end - 1]!.comma
+    if (!entity?.speaks || entity.isValue || !/^\p{Lu}/u.test(entity.name)) return []
+    if (!closed || nextIsAnd(words, end) || isClause(words, at + 1, end)) return []
+    return [{ entity: entity.name, definition: joined(words.slice(at + 1, end)) }]
+  })
+}
+
+/** A noun phrase with a verb of its own, not only one that a relative pronoun leads in. */
+function isClause(words: readonly Word[], start: number, end: number): boolean {
+  const phrase = nounPhraseAt(words, start)
+  return !phrase || (phrase.end < end && beginsClause(words, phrase.end))
+}
+
+/** A comma before `and` makes a list of what looks like an aside. */
+function nextIsAnd(words: readonly Word[], at: number): boolean {
+  return words[at]?.lower === 'and' || words[at]?.lower === 'or'
+}
+
+/** The words to the end of the sentence, or of the clause that the verb stands in. */
+function restOf(words: readonly Word[], { start, end }: VerbGroup): string {
+  const isRelative = relatives.has(words[start - 1]?.lower ?? '')
+  const last = words.findIndex(
+    ({ stop, comma }, at) => at >= end && stop && (isRelative || !comma || beginsAnew(words, at + 1)),
+  )
+  return joined(words.slice(end, last < 0 ? undefined : last + 1))
+}
+
+const conjunctions = new Set(['and', 'but', 'or', 'so', 'yet', 'while', 'whereas', 'for'])
+
+/** `and when you …`, `but the stones are …`: another clause, not one more thing of a list. */
+function beginsAnew(words: readonly Word[], at: number): boolean {
+  const next = words[at + 1]
+  if (!next || !conjunctions.has(words[at]?.lower ?? '')) return false
+  const phrase = nounPhraseAt(words, at + 1)
+  return (
+    isPronoun(next) ||
+    subordinators.has(next.lower) ||
+    (phrase !== undefined && beginsClause(words, phrase.end))
+  )
+}

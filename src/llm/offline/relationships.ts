@@ -1,0 +1,70 @@
+// Relationships: who does what to whom, with the verb kept whole, as in `was built by`.
+import { beginsClause, clausesOf, isPreposition } from './clauses.ts'
+import {
+  isPronoun,
+  type NounPhrase,
+  nounPhraseAt,
+  type Sentence,
+  type VerbGroup,
+  type Word,
+} from './phrases.ts'
+
+export interface RelationshipItem {
+  readonly subject: string
+  readonly predicate: string
+  readonly object: string
+  readonly 'object-entity': boolean
+}
+
+/** The relationships of a sentence, in order. */
+export function relationshipsOf({ words }: Sentence): RelationshipItem[] {
+  return clausesOf(words).flatMap(({ subjects, verb }) => {
+    const found = objectsAfter(words, verb)
+    const facts = found.objects.map((object) => ({ predicate: found.predicate, object }))
+    const year = yearAfter(words, found.end)
+    const items = subjects.flatMap(({ name }) =>
+      facts.map((fact) => relationship(name, fact.predicate, fact.object)),
+    )
+    const dated = year ? subjects.map(({ name }) => relationship(name, `${verb.verb} in`, year)) : []
+    return [...items, ...dated]
+  })
+}
+
+function relationship(subject: string, predicate: string, object: NounPhrase): RelationshipItem {
+  return { subject, predicate, object: object.name, 'object-entity': !object.isValue }
+}
+
+/** What the verb is done to, or stands to, and how the verb reads with the words between. */
+function objectsAfter(words: readonly Word[], verb: VerbGroup) {
+  const none = { predicate: verb.verb, objects: [], end: verb.end }
+  if (words[verb.end - 1]!.stop) return none
+  // `is covered with`, `is identical to`: an adjective belongs to the verb if a preposition follows.
+  const adjective = verb.isCopula && words[verb.end]?.tags.has('Adjective') ? words[verb.end] : undefined
+  const at = adjective && !adjective.stop ? verb.end + 1 : verb.end
+  const preposition = words[at]
+  const linked = preposition && isPreposition(preposition) && !preposition.stop
+  const object = nounPhraseAt(words, linked ? at + 1 : verb.end)
+  if (!object?.speaks || isPronoun(words[object.start]!)) return none
+  if (linked && (object.isValue || preposition.lower === 'of')) return none
+  // `is a distributed event streaming platform`: the phrase goes on, in a way that is not understood.
+  if (words[object.end]?.tags.has('Gerund') && !words[object.end - 1]!.stop) return none
+  const article = verb.isCopula && !linked && /^an?$/.test(object.determiner) ? [object.determiner] : []
+  const link = linked ? words.slice(verb.end, at + 1).map(({ lower }) => lower) : article
+  const predicate = [verb.verb, ...link].join(' ')
+  const second = words[object.end]?.lower === 'and' ? nounPhraseAt(words, object.end + 1) : undefined
+  if (words[object.end - 1]!.stop || !second?.speaks || beginsClause(words, second.end))
+    return { predicate, objects: [object], end: object.end }
+  // `is a compound of a and b` is one thing.
+  const objects = verb.isCopula
+    ? [{ ...object, name: `${object.name} and ${second.name}` }]
+    : [object, second]
+  return { predicate, objects, end: second.end }
+}
+
+/** `in 1745`, just behind the object. */
+function yearAfter(words: readonly Word[], at: number): NounPhrase | undefined {
+  const stopped = words[at - 1]?.stop
+  if (stopped || words[at]?.lower !== 'in' || !/^1\d{3}$|^20\d{2}$/.test(words[at + 1]?.text ?? ''))
+    return undefined
+  return nounPhraseAt(words, at + 1)
+}

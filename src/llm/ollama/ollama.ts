@@ -1,0 +1,68 @@
+// A model behind Ollama's own API. Nothing is retried here, and every failure is one of our coded errors.
+import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
+import { type OllamaApi, type OllamaDefaults, ollamaBody } from './body.ts'
+import { checkModel } from './models.ts'
+import { readReply } from './reply.ts'
+import { type OllamaServerOptions, ollamaServer } from './server.ts'
+
+export { ollamaBaseUrl } from './host.ts'
+export { listOllamaModels, onlyOllamaModel } from './models.ts'
+
+export interface OllamaOptions extends OllamaServerOptions, OllamaDefaults {
+  readonly model: string
+  /** Default `chat`. */
+  readonly api?: OllamaApi
+  /** Largest line of a reply in bytes. Default 16 MiB. */
+  readonly maxLine?: number
+  /** Told of oddities in a reply that cost nothing, such as bytes that are no UTF-8. Default: nobody is. */
+  readonly onWarning?: (message: string) => void
+}
+
+/**
+ * A model of an Ollama server. Throws `configuration_invalid` for an address that is none.
+ * A reply whose prompt did not fit throws `context_overflow`, at the end where the server said nothing before.
+ */
+export function createOllama(options: OllamaOptions): Llm {
+  const { model, api = 'chat', numCtx = 8192, think, format } = options
+  const { maxLine = 16 * 1024 * 1024, onWarning: warn = () => {} } = options
+  const server = ollamaServer(options, model)
+  const { peer } = server
+  const defaults = { api, numCtx, ...(think !== undefined && { think }), ...(format && { format }) }
+
+  async function* stream(request: CompletionRequest, signal: AbortSignal): AsyncGenerator<CompletionEvent> {
+    signal.throwIfAborted()
+    const body = ollamaBody(request, model, defaults)
+    const upstream = new AbortController()
+    const forward = () => upstream.abort()
+    signal.addEventListener('abort', forward, { once: true })
+    let over = false
+    try {
+      const response = await server.ask(`/api/${api}`, body, upstream)
+      const asked = { model, numCtx: Number(body.options['num_ctx']) }
+      for await (const event of readReply({ response, ...asked, peer, maxLine, warn })) {
+        over = event.type === 'end'
+        yield event
+        // One packet may hold many records; none of them is given after an abort.
+        if (!over) signal.throwIfAborted()
+      }
+    } catch (thrown) {
+      signal.throwIfAborted()
+      throw thrown
+    } finally {
+      signal.removeEventListener('abort', forward)
+      if (!over) upstream.abort()
+    }
+  }
+
+  const ready = (signal: AbortSignal) => checkModel(server, model, signal)
+  return {
+    provider: 'ollama',
+    model,
+    destination: peer.destination,
+    circuit: peer.circuit,
+    defaults,
+    stream,
+    ready,
+    constrains: async () => true,
+  }
+}

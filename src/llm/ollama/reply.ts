@@ -1,0 +1,74 @@
+// Reads Ollama's NDJSON stream: deltas as they come, then the end. Only a record with `done` ends a reply; a stream that stops
+// without one broke off, whatever came before.
+import { isBlank } from '../../formats/json-lines.ts'
+import { createSplitter, lineFeed, type Segment } from '../../formats/split.ts'
+import { decode } from '../../formats/value.ts'
+import type { CompletionEvent } from '../llm.ts'
+import { providerError } from '../provider-error.ts'
+import { newWatch, type Peer, watched } from '../transport.ts'
+import { notOllama, type RecordContext, recordReader } from './record.ts'
+
+export interface OllamaReply extends RecordContext {
+  readonly response: Response
+  /** Largest line in bytes. */
+  readonly maxLine: number
+}
+
+/** Behind the last record only the end of the body is due, and it is not awaited for longer. */
+const patienceForEndMs = 1_000
+
+/** The events of a reply. Memory is bounded by its largest line. */
+export async function* readReply(reply: OllamaReply): AsyncGenerator<CompletionEvent> {
+  const { response, peer, maxLine, warn } = reply
+  const splitter = createSplitter(lineFeed, maxLine)
+  const watch = newWatch()
+  const read = recordReader(reply)
+  let end: { readonly at: number; trailed: boolean } | undefined
+
+  function* events(line: Segment): Generator<CompletionEvent> {
+    if (isBlank(line)) return
+    if (end) {
+      if (!end.trailed) warn(`${peer.destination} sent more after the end of its reply.`)
+      end.trailed = true
+      return
+    }
+    for (const event of read(recordOf(line, reply))) {
+      if (event.type === 'end') end = { at: performance.now(), trailed: false }
+      yield event
+    }
+  }
+
+  try {
+    for await (const bytes of watched(response, peer, watch)) {
+      for (const line of splitter.push(bytes)) yield* events(line)
+      if (end?.trailed) return
+      if (end) watch.patienceMs = Math.max(0, end.at + patienceForEndMs - performance.now())
+    }
+    const last = splitter.end()
+    if (last) yield* events(last)
+  } catch (thrown) {
+    // The answer is complete and paid for: what broke afterwards cost nothing.
+    if (!end) throw thrown
+  }
+  if (!end) throw brokenOff(peer)
+}
+
+function recordOf(line: Segment, { peer, maxLine, warn }: OllamaReply): unknown {
+  const { text, intact } = decode(line.bytes)
+  if (line.oversized) throw notOllama(peer, `a line of more than ${maxLine} bytes: ${text}`)
+  if (!intact) warn(`${peer.destination} sent bytes that are no UTF-8.`)
+  try {
+    const record: unknown = JSON.parse(text)
+    if (!line.terminated) warn(`${peer.destination} did not end its last line.`)
+    return record
+  } catch (cause) {
+    throw line.terminated ? notOllama(peer, text, cause) : brokenOff(peer, text)
+  }
+}
+
+function brokenOff({ destination, circuit }: Peer, text = '') {
+  return providerError('llm_unavailable', `${destination} broke off its reply.`, {
+    circuit,
+    details: { text: text.slice(0, 200) },
+  })
+}

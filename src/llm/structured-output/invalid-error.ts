@@ -1,0 +1,44 @@
+// The end of a structured call that gave no usable value: OpenArmature's `structured_output_invalid`, with all that a caller
+// needs to decide what to do (a reply that was cut off ends with `length`, a wrong one with `stop`).
+import type { FinishReason, JsonSchema } from '../llm.ts'
+import type { ProviderUsage } from '../provider.ts'
+import { ProviderError } from '../provider-error.ts'
+
+export interface InvalidOutput {
+  readonly code: 'reply_not_json' | 'reply_schema_failed'
+  readonly responseSchema: JsonSchema | undefined
+  /** What the model wrote, verbatim. */
+  readonly outputContent: string
+  /** What is wrong, beginning with its place where it has one. */
+  readonly errorMessage: string
+  readonly finishReason: FinishReason
+  readonly usage: ProviderUsage
+  readonly cause?: unknown
+}
+
+export class StructuredOutputInvalid extends ProviderError {
+  readonly responseSchema: JsonSchema | undefined
+  readonly outputContent: string
+  readonly errorMessage: string
+  readonly finishReason: FinishReason
+  readonly usage: ProviderUsage
+
+  constructor(invalid: InvalidOutput) {
+    const { code, cause, errorMessage, outputContent, finishReason, usage } = invalid
+    const what = code === 'reply_not_json' ? 'The reply is not JSON' : 'The reply fails its schema'
+    super(code, 'structured_output_invalid', `${what}: ${errorMessage}${cut[finishReason] ?? ''}`, {
+      cause,
+      details: { errorMessage, finishReason, usage, output: outputContent.slice(0, 2000) },
+    })
+    this.responseSchema = invalid.responseSchema
+    this.outputContent = outputContent
+    this.errorMessage = errorMessage
+    this.finishReason = finishReason
+    this.usage = usage
+  }
+}
+
+const cut: Partial<Record<FinishReason, string>> = {
+  length: ' (it was cut off at the token limit)',
+  content_filter: ' (it was stopped by a content filter)',
+}

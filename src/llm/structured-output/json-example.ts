@@ -1,0 +1,93 @@
+// An example value of a JSON Schema, to be shown to a model. Every property is in it, whether required or not, and something
+// is said of every schema; it need not be valid itself.
+import type { JsonSchema } from '../llm.ts'
+
+/** The example: `"..."`, 123, 123.45, true; the values of an enum as `a|b|c`; what `const` or `example` say. */
+export function exampleOf(schema: JsonSchema): unknown {
+  return example(schema, { root: schema, depth: 0 })
+}
+
+interface Place {
+  readonly root: JsonSchema
+  /** References and levels passed, against schemas that hold themselves. */
+  readonly depth: number
+}
+
+const deepest = 12
+
+function example(schema: unknown, { root, depth }: Place): unknown {
+  const inner = { root, depth: depth + 1 }
+  if (!isObject(schema) || depth > deepest) return '...'
+  if ('const' in schema) return schema['const']
+  if ('example' in schema) return schema['example']
+  if (typeof schema['$ref'] === 'string') return example(target(schema['$ref'], root), inner)
+  const { enum: values } = schema
+  if (Array.isArray(values) && values.length > 0) return ofEnum(values)
+  switch (typeOf(schema)) {
+    case 'object':
+      return ofObject(schema, inner)
+    case 'array': {
+      const { prefixItems, items } = schema
+      const listed = Array.isArray(prefixItems) ? prefixItems : [items]
+      return listed.map((item) => example(item, inner))
+    }
+    case 'number':
+      return 123.45
+    case 'integer':
+      return 123
+    case 'boolean':
+      return true
+    case 'null':
+      return null
+    case 'string':
+      return '...'
+    default:
+      return ofBranches(schema, inner)
+  }
+}
+
+function ofEnum(values: readonly unknown[]): unknown {
+  return values.length > 1 && values.every((value) => typeof value === 'string')
+    ? values.join('|')
+    : values[0]
+}
+
+function ofObject(schema: JsonSchema, place: Place): unknown {
+  const properties = isObject(schema['properties']) ? schema['properties'] : {}
+  return Object.fromEntries(Object.entries(properties).map(([name, child]) => [name, example(child, place)]))
+}
+
+/** The first branch that is more than null; all parts of an allOf together. */
+function ofBranches(schema: JsonSchema, place: Place): unknown {
+  const { anyOf, oneOf, allOf } = schema
+  const branches = Array.isArray(anyOf) ? anyOf : Array.isArray(oneOf) ? oneOf : []
+  if (branches.length > 0)
+    return example(
+      branches.find((branch) => isObject(branch) && branch['type'] !== 'null') ?? branches[0],
+      place,
+    )
+  if (!Array.isArray(allOf)) return '...'
+  const parts = allOf.map((part) => example(part, place))
+  return parts.every(isObject) ? Object.assign(Object.create(null), ...parts) : parts[0]
+}
+
+/** The type; of several the first that is more than null; what `properties` and `items` imply. */
+function typeOf(schema: JsonSchema): unknown {
+  const { type, properties, items } = schema
+  if (Array.isArray(type)) return type.find((each) => each !== 'null') ?? 'null'
+  return type ?? (isObject(properties) ? 'object' : items === undefined ? undefined : 'array')
+}
+
+function target(reference: string, root: JsonSchema): unknown {
+  let found: unknown = root
+  for (const part of reference.split('/').slice(1)) {
+    const key = decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~')
+    if (typeof found !== 'object' || found === null || !Object.hasOwn(found, key)) return undefined
+    found = (found as JsonSchema)[key]
+  }
+  return reference.startsWith('#') ? found : undefined
+}
+
+function isObject(value: unknown): value is JsonSchema {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,80 @@
+// Units that have ended badly, folded into bits: a document of which very much went wrong must still fit a message. What is
+// lost are the counts of such a unit, should a whole run come after all (both runs are counted then), and which dead message
+// it waits for (the replay of any of its chunk brings it back).
+import {
+  type ChunkPlace,
+  type ChunkSets,
+  chunkPlace,
+  clearBit,
+  countedBefore,
+  type Document,
+  emptyTotals,
+  emptyUnit,
+  hasBit,
+  type OpenUnit,
+  setBit,
+  stateOfUnit,
+  unitKey,
+} from './document-progress.ts'
+
+/** How a folded unit ended: cut off, hurt by a dead message (with a run counted, or none yet), or dead. */
+type Ending = 'cut' | 'hurt' | 'lost' | 'dead'
+
+/** Units that ended in the same way, for the same reason. */
+export interface Fold {
+  readonly ending: Ending
+  readonly reason: string
+  readonly units: ChunkSets
+  count: number
+}
+
+/** Stands for the id of a dead message that is not known any more. */
+export const anyDeath = ''
+
+/** Folds the oldest units that have ended, until `keep` of them are left as they are. */
+export function foldUnits(document: Document, keep: number): void {
+  const ended = [...document.open].filter(([, unit]) => stateOfUnit(unit) !== 'running')
+  for (const [key, unit] of ended.slice(0, Math.max(0, ended.length - keep))) {
+    const [name, chunkId] = key.split('\n') as [string, string]
+    const { part, index } = chunkPlace(chunkId)!
+    const fold = foldFor(document, endingOf(unit))
+    setBit(fold.units, unitKey(name, part), index)
+    fold.count++
+    document.open.delete(key)
+  }
+}
+
+/** The unit as it was folded, taken out of its fold; an empty one if it was in none. */
+export function unfoldUnit(document: Document, unit: string, { part, index }: ChunkPlace): OpenUnit {
+  const open = emptyUnit()
+  const fold = document.folds.find(({ units }) => hasBit(units, unitKey(unit, part), index))
+  if (!fold) return open
+  clearBit(fold.units, unitKey(unit, part), index)
+  fold.count--
+  const { ending, reason } = fold
+  if (ending === 'cut') {
+    open.counted = { seqs: new Set(), last: 0, incomplete: reason, totals: emptyTotals() }
+    open.runs.set('', open.counted)
+  }
+  if (ending === 'hurt') open.counted = countedBefore
+  if (ending === 'hurt' || ending === 'lost') open.partDead.set(anyDeath, reason)
+  if (ending === 'dead') open.wholeDead.set(anyDeath, reason)
+  return open
+}
+
+export const stateOfFold = ({ ending }: Fold) => (ending === 'dead' ? 'dead' : 'partial')
+
+function endingOf({ counted, wholeDead, partDead }: OpenUnit): Pick<Fold, 'ending' | 'reason'> {
+  const [death] = partDead.values()
+  if (death !== undefined) return { ending: counted ? 'hurt' : 'lost', reason: death }
+  if (counted) return { ending: 'cut', reason: counted.incomplete ?? '' }
+  return { ending: 'dead', reason: [...wholeDead.values()][0] ?? '' }
+}
+
+function foldFor(document: Document, { ending, reason }: Pick<Fold, 'ending' | 'reason'>): Fold {
+  const known = document.folds.find((fold) => fold.ending === ending && fold.reason === reason)
+  if (known) return known
+  const fresh = { ending, reason, units: new Map(), count: 0 }
+  document.folds.push(fresh)
+  return fresh
+}

@@ -1,0 +1,383 @@
+// The tally of progress: from `Progress` messages, in any order and however often repeated, to what is known of each document.
+// A chunk is done for a unit when every part of one run up to the last was seen; the first complete run counts, a later one
+// turns partial or dead into done, and everything else changes nothing.
+import { parseTopic } from '../broker/topics.ts'
+import type { Message } from '../messages/envelope.ts'
+import { anyDeath, foldUnits, stateOfFold, unfoldUnit } from './compaction.ts'
+import {
+  addProgress,
+  addTotals,
+  addUsage,
+  type ChunkPlace,
+  type Counts,
+  chunkPlace,
+  clearBit,
+  clearDone,
+  countedBefore,
+  type Document,
+  type Entry,
+  emptyDocument,
+  emptyTotals,
+  hasBit,
+  isDone,
+  keepDone,
+  type OpenUnit,
+  type PartSize,
+  type Reason,
+  setDone,
+  stateOfUnit,
+  type Totals,
+  unitKey,
+} from './document-progress.ts'
+import { readState, writeState } from './snapshot.ts'
+
+export type { Counts, Totals } from './document-progress.ts'
+
+export type DocumentState = 'queued' | 'running' | 'done' | 'partial' | 'failed'
+
+export interface DocumentStatus {
+  readonly documentId: string
+  readonly title: string
+  readonly state: DocumentState
+  /** Why it failed. */
+  readonly error: Reason | undefined
+  readonly chunks: number
+  /** Units of chunks: how many there are, and how many are done, partial and dead. */
+  readonly units: {
+    readonly expected: number
+    readonly done: number
+    readonly partial: number
+    readonly dead: number
+  }
+  /** Why units are partial, counted. */
+  readonly incomplete: Counts
+  readonly totals: Totals
+}
+
+export interface Tally {
+  /** Takes in one message of the progress topic; returns its document's id, or undefined when it is about none. */
+  add(message: Message<'Progress'>): string | undefined
+  status(documentId: string): DocumentStatus | undefined
+  documents(): DocumentStatus[]
+  /** All that is known of a document, to go on from later; nothing where it is not known. */
+  save(documentId: string): Uint8Array | undefined
+  /** Goes on from what `save` gave. Throws `bytes_undecodable`. */
+  restore(state: Uint8Array): void
+}
+
+/** Deaths that were taken back and are remembered. */
+const keptReplays = 1000
+/** How far the clocks of two processors may differ, in milliseconds. */
+const clockDifferenceMs = 5000
+
+/** Of a document that is saved, so many units that ended badly are kept in detail. */
+const keptUnits = 2000
+
+/** The code is that of the specification; `load` calls a file without text `document_empty`. */
+const empty: Reason = { type: 'empty_document', message: 'it has no text' }
+
+export function createTally(): Tally {
+  const documents = new Map<string, Document>()
+
+  function documentOf(id: string): Document {
+    const known = documents.get(id)
+    if (known) return known
+    const fresh = emptyDocument(id)
+    documents.set(id, fresh)
+    return fresh
+  }
+
+  return {
+    add(entry) {
+      const { documentId, payload } = entry
+      if (!documentId) return undefined
+      const document = documentOf(documentId)
+      switch (payload.kind) {
+        case 'loading':
+          document.title = payload.title ?? document.title
+          break
+        case 'document':
+          document.parts = payload.parts ?? 0
+          document.title = payload.title ?? document.title
+          break
+        case 'failed':
+          document.title = payload.title ?? document.title
+          document.failed = failure(payload.error)
+          break
+        case 'part':
+          addPart(document, entry)
+          break
+        case 'reply':
+          addReply(document, entry)
+          break
+        case 'spent':
+          addLost(document, entry)
+          break
+        case 'dead':
+          addDead(document, entry)
+          break
+        case 'replayed':
+          takeBackDead(document, entry)
+          break
+        default: // paused: nothing is done or lost by it
+      }
+      return documentId
+    },
+    status: (id) => (documents.has(id) ? statusOf(documents.get(id)!) : undefined),
+    documents: () => [...documents.values()].map(statusOf),
+    save(id) {
+      const document = documents.get(id)
+      if (!document) return undefined
+      foldUnits(document, keptUnits)
+      return writeState(document)
+    },
+    restore(state) {
+      const document = readState(state)
+      documents.set(document.id, document)
+    },
+  }
+}
+
+/** A part that was cut in another way, or of which other units are expected, begins anew. */
+function addPart(document: Document, { time, payload }: Entry): void {
+  const part = payload.part ?? 0
+  const size = { chunks: payload.chunks ?? 0, units: payload.units }
+  const before = document.chunksOfPart.get(part)
+  const isSame = before?.chunks === size.chunks && before.units.join('\n') === size.units.join('\n')
+  document.chunksOfPart.set(part, size)
+  const kept = before === undefined || isSame ? size : { chunks: 0, units: [] }
+  keepDone(document, part, kept)
+  forgetUnits(document, (unit, chunk) => chunk.part === part && !isExpected(kept, unit, chunk))
+  for (const [cause, dead] of document.deadParts)
+    if (dead.part === part && dead.time < time) document.deadParts.delete(cause)
+  const waiting = document.unplaced
+  document.unplaced = []
+  for (const dead of waiting) addDead(document, dead)
+}
+
+function forgetUnits(document: Document, is: (unit: string, chunk: ChunkPlace) => boolean): void {
+  for (const [key, open] of document.open) {
+    const [unit, chunkId] = key.split('\n') as [string, string]
+    if (!is(unit, chunkPlace(chunkId)!)) continue
+    if (open.counted) addTotals(document.totals, open.counted.totals, -1)
+    document.open.delete(key)
+  }
+  for (const fold of document.folds)
+    for (const [key, bits] of fold.units) {
+      const [unit, part] = key.split('\n') as [string, string]
+      for (let index = 0; index < bits.length * 8; index++)
+        if (hasBit(fold.units, key, index) && is(unit, { part: Number(part), index })) {
+          clearBit(fold.units, key, index)
+          fold.count--
+        }
+    }
+}
+
+const isExpected = ({ chunks, units }: PartSize, unit: string, { index }: ChunkPlace) =>
+  index < chunks && units.includes(unit)
+
+/** Whether nobody waits for this unit of this chunk: it is of an extractor that was switched on later, or of another cut. */
+function isExtra(document: Document, unit: string, chunk: ChunkPlace): boolean {
+  const size = document.chunksOfPart.get(chunk.part)
+  return size !== undefined && !isExpected(size, unit, chunk)
+}
+
+function addReply(document: Document, entry: Entry): void {
+  const { chunkId, causationId, payload } = entry
+  const chunk = chunkPlace(chunkId)
+  const { unit, run: from } = payload
+  if (!chunk || !unit || !from || isDone(document, unit, chunk) || isExtra(document, unit, chunk)) return
+  const open = openUnit(document, unit, chunkId)
+  if (isWholeAgain(open, entry)) {
+    open.partDead.clear()
+    close(document, unit, chunkId)
+  }
+  if (open.counted && !open.counted.incomplete) return
+  if (payload.error) {
+    open.wholeDead.set(causationId, payload.error.type)
+    return
+  }
+  const run = open.runs.get(from.id) ?? {
+    seqs: new Set(),
+    last: undefined,
+    incomplete: undefined,
+    totals: emptyTotals(),
+  }
+  open.runs.set(from.id, run)
+  if (run.seqs.has(payload.seq)) return
+  run.seqs.add(payload.seq)
+  addProgress(run.totals, payload)
+  if (payload.last) {
+    run.last = payload.seq
+    run.incomplete = payload.incomplete ?? undefined
+  }
+  if (run.last === undefined || run.seqs.size <= run.last) return
+  // The first run that ended counts; one that was cut off only until a whole one comes.
+  if (open.counted && run.incomplete) return
+  if (open.counted) addTotals(document.totals, open.counted.totals, -1)
+  addTotals(document.totals, run.totals, 1)
+  open.counted = run
+  close(document, unit, chunkId)
+}
+
+/** Whether this entry completes a run whose parts were all handled well after the unit's facts had died. */
+function isWholeAgain(open: OpenUnit, { time, payload }: Entry): boolean {
+  if (open.partDead.size === 0 || payload.error || time < open.partDeadAt + clockDifferenceMs) return false
+  const id = payload.run!.id
+  const seen = open.again.get(id) ?? { seqs: new Set(), last: undefined }
+  open.again.set(id, seen)
+  seen.seqs.add(payload.seq)
+  if (payload.last && payload.incomplete === null) seen.last = payload.seq
+  return seen.last !== undefined && seen.seqs.size > seen.last
+}
+
+/** What a run that failed has spent. It is told before whatever ends its unit, so a repetition after that says nothing new. */
+function addLost(document: Document, { chunkId, payload }: Entry): void {
+  const chunk = chunkPlace(chunkId)
+  const { unit, run } = payload
+  if (!chunk || !unit || !run || isDone(document, unit, chunk) || isExtra(document, unit, chunk)) return
+  const { lost } = openUnit(document, unit, chunkId)
+  if (lost.has(run.id)) return
+  lost.add(run.id)
+  addUsage(document.totals, payload)
+}
+
+/** A unit that has ended well needs no more than a bit. */
+function close(document: Document, unit: string, chunkId: string): void {
+  const open = document.open.get(unitKey(unit, chunkId))
+  const chunk = chunkPlace(chunkId)
+  if (!open || !chunk || stateOfUnit(open) !== 'done') return
+  document.open.delete(unitKey(unit, chunkId))
+  setDone(document, unit, chunk)
+}
+
+function addDead(document: Document, entry: Entry): void {
+  const { chunkId, causationId, time, payload } = entry
+  if (document.replayed.has(causationId)) return
+  const role = payload.topic ? parseTopic(payload.topic) : undefined
+  const chunk = chunkPlace(chunkId)
+  if (!chunk) {
+    const reason = payload.error ?? { type: 'dead', message: 'a part of it is dead' }
+    document.deadParts.set(causationId, { part: payload.part, time, reason })
+    return
+  }
+  const size = document.chunksOfPart.get(chunk.part)
+  if (!size) {
+    document.unplaced.push(entry)
+    return
+  }
+  if (chunk.index >= size.chunks) return
+  const whole = role?.class === 'request' || role?.role === 'chunk'
+  const reason = payload.error?.type ?? 'dead'
+  for (const unit of unitsHurt(size, payload.unit, role?.role)) {
+    const done = isDone(document, unit, chunk)
+    if (done && whole) continue
+    if (done) clearDone(document, unit, chunk)
+    const open = openUnit(document, unit, chunkId)
+    if (done) open.counted = countedBefore
+    ;(whole ? open.wholeDead : open.partDead).set(causationId, reason)
+    if (whole) continue
+    open.partDeadAt = Number.isFinite(open.partDeadAt) ? Math.max(open.partDeadAt, time) : time
+    open.again.clear()
+  }
+}
+
+/** Triples do not say which unit they are of: then every unit of the chunk may lack something. */
+function unitsHurt({ units }: PartSize, unit: string | null, role: string | undefined): readonly string[] {
+  const isAny = unit === null || role === 'triples' || role === 'entity-contexts'
+  return isAny ? units : units.filter((each) => each === unit)
+}
+
+/** A dead message was brought back: what it held is no longer lost, unless it dies again. */
+function takeBackDead(document: Document, { chunkId, causationId }: Entry): void {
+  document.replayed.add(causationId)
+  if (document.replayed.size > keptReplays)
+    for (const oldest of [...document.replayed].slice(0, -keptReplays)) document.replayed.delete(oldest)
+  document.deadParts.delete(causationId)
+  document.unplaced = document.unplaced.filter((dead) => dead.causationId !== causationId)
+  const chunk = chunkPlace(chunkId)
+  for (const unit of (chunk && document.chunksOfPart.get(chunk.part)?.units) ?? []) {
+    if (!chunk || isDone(document, unit, chunk)) continue
+    const open = openUnit(document, unit, chunkId)
+    for (const id of [causationId, anyDeath]) {
+      open.partDead.delete(id)
+      open.wholeDead.delete(id)
+    }
+    close(document, unit, chunkId)
+  }
+}
+
+function statusOf(document: Document): DocumentStatus {
+  let chunks = 0
+  let expected = 0
+  for (const [part, size] of document.chunksOfPart) {
+    // A document that was loaded again may have fewer.
+    if (part >= (document.parts ?? Number.POSITIVE_INFINITY)) continue
+    chunks += size.chunks
+    expected += size.chunks * size.units.length
+  }
+  const ended = { done: document.doneCount, partial: 0, dead: 0 }
+  const incomplete: Counts = {}
+  for (const unit of document.open.values()) {
+    const state = stateOfUnit(unit)
+    if (state === 'running') continue
+    ended[state]++
+    const [reason] = [unit.counted?.incomplete, ...unit.partDead.values(), ...unit.wholeDead.values()].filter(
+      Boolean,
+    )
+    if (reason) incomplete[reason] = (incomplete[reason] ?? 0) + 1
+  }
+  for (const fold of document.folds) {
+    ended[stateOfFold(fold)] += fold.count
+    if (fold.count > 0) incomplete[fold.reason] = (incomplete[fold.reason] ?? 0) + fold.count
+  }
+  const known = document.parts !== undefined && document.chunksOfPart.size >= document.parts
+  const over = known && ended.done + ended.partial + ended.dead >= expected
+  // One that was published whole once is there, whatever became of other attempts.
+  const unloaded = document.parts === undefined ? document.failed : undefined
+  const error =
+    unloaded ?? [...document.deadParts.values()][0]?.reason ?? (known && chunks === 0 ? empty : undefined)
+  return {
+    documentId: document.id,
+    title: document.title,
+    state: stateOf({
+      failed: error !== undefined,
+      over,
+      started: chunks > 0,
+      ended,
+      expected,
+    }),
+    error,
+    chunks,
+    units: { expected, ...ended },
+    incomplete,
+    totals: document.totals,
+  }
+}
+
+function stateOf(seen: {
+  failed: boolean
+  over: boolean
+  started: boolean
+  ended: Omit<DocumentStatus['units'], 'expected'>
+  expected: number
+}): DocumentState {
+  if (seen.failed) return 'failed'
+  if (!seen.over) return seen.started ? 'running' : 'queued'
+  if (seen.ended.dead === seen.expected) return 'failed'
+  return seen.ended.partial + seen.ended.dead > 0 ? 'partial' : 'done'
+}
+
+function openUnit(document: Document, unit: string, chunkId: string): OpenUnit {
+  const key = unitKey(unit, chunkId)
+  const known = document.open.get(key)
+  if (known) return known
+  const fresh = unfoldUnit(document, unit, chunkPlace(chunkId)!)
+  document.open.set(key, fresh)
+  return fresh
+}
+
+function failure(error: Entry['payload']['error']): Reason {
+  if (error === null) return { type: 'document_unreadable', message: 'it could not be read' }
+  return error.type === 'document_empty' ? empty : { type: error.type, message: error.message }
+}

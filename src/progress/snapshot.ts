@@ -1,0 +1,181 @@
+// What a tally knows of a document as bytes, and back: a header in JSON, then the done units as bits, deflated together.
+// 100,000 chunks of six units that are all done take a few kilobytes, and at most 75 KiB while they are being done.
+import { deflateRawSync, inflateRawSync } from 'node:zlib'
+import { GraphmillError } from '../errors.ts'
+import type { Fold } from './compaction.ts'
+import {
+  addTotals,
+  type ChunkSets,
+  countedBefore,
+  type DeadPart,
+  type Document,
+  type Entry,
+  emptyDocument,
+  emptyTotals,
+  type OpenUnit,
+  type Reason,
+  type SeenRun,
+  type Totals,
+} from './document-progress.ts'
+
+/** Raised when an older build could misread what this one writes. */
+const version = 1
+
+interface Header {
+  readonly version: number
+  readonly id: string
+  readonly title: string
+  readonly parts: number | null
+  readonly failed: Reason | null
+  readonly deadParts: readonly [string, DeadPart][]
+  readonly replayed: readonly string[]
+  /** The lists of units that parts have, each once. */
+  readonly unitLists: readonly (readonly string[])[]
+  /** Part, number of chunks, index of its list of units. */
+  readonly chunks: readonly [number, number, number][]
+  /** Key and length of each set of bits behind the header. */
+  readonly done: readonly [string, number][]
+  readonly open: readonly OpenEntry[]
+  /** Ending, reason and count of each fold, with key and length of its sets of bits behind those of `done`. */
+  readonly folds: readonly [Fold['ending'], string, number, readonly [string, number][]][]
+  readonly unplaced: readonly Entry[]
+  readonly totals: Totals
+}
+
+/** Key; runs; the counted one of them, or `before`; what is dead of it; runs that failed; when, and what began again since. */
+type OpenEntry = readonly [
+  key: string,
+  runs: readonly RunEntry[],
+  counted: number | 'before' | null,
+  wholeDead: readonly [string, string][],
+  partDead: readonly [string, string][],
+  lost: readonly string[],
+  partDeadAt: number | null,
+  again: readonly [id: string, seqs: readonly number[], last: number | null][],
+]
+
+type RunEntry = readonly [
+  id: string,
+  seqs: readonly number[],
+  last: number | null,
+  incomplete: string | null,
+  totals: Totals,
+]
+
+export function writeState(document: Document): Uint8Array {
+  const unitLists: string[][] = []
+  const listIndex = (units: readonly string[]) => {
+    const known = unitLists.findIndex((list) => list.join('\n') === units.join('\n'))
+    return known >= 0 ? known : unitLists.push([...units]) - 1
+  }
+  const bits: Uint8Array[] = []
+  const keep = (sets: ChunkSets) =>
+    [...sets].map(([key, set]): [string, number] => {
+      const kept = trimmed(set)
+      bits.push(kept)
+      return [key, kept.length]
+    })
+  const header: Header = {
+    version,
+    id: document.id,
+    title: document.title,
+    parts: document.parts ?? null,
+    failed: document.failed ?? null,
+    deadParts: [...document.deadParts],
+    replayed: [...document.replayed],
+    chunks: [...document.chunksOfPart].map(([part, { chunks, units }]) => [part, chunks, listIndex(units)]),
+    unitLists,
+    done: keep(document.done),
+    open: [...document.open].map(openEntry),
+    folds: document.folds.map(({ ending, reason, count, units }) => [ending, reason, count, keep(units)]),
+    unplaced: document.unplaced,
+    totals: document.totals,
+  }
+  const text = Buffer.from(JSON.stringify(header))
+  const length = Buffer.alloc(4)
+  length.writeUInt32LE(text.length)
+  return deflateRawSync(Buffer.concat([length, text, ...bits]), { level: 1 })
+}
+
+/** Throws `bytes_undecodable` for what `writeState` of this version did not write. */
+export function readState(state: Uint8Array): Document {
+  let bytes: Buffer
+  let header: Header
+  let at: number
+  try {
+    bytes = inflateRawSync(state)
+    at = 4 + bytes.readUInt32LE(0)
+    header = JSON.parse(bytes.toString('utf8', 4, at)) as Header
+  } catch (cause) {
+    throw new GraphmillError('bytes_undecodable', 'The state of a document can’t be read.', { cause })
+  }
+  if (header.version !== version)
+    throw new GraphmillError('bytes_undecodable', `The state of a document is of version ${header.version}.`)
+  const document = emptyDocument(header.id)
+  document.title = header.title
+  document.parts = header.parts ?? undefined
+  document.failed = header.failed ?? undefined
+  for (const [cause, dead] of header.deadParts) document.deadParts.set(cause, dead)
+  for (const cause of header.replayed) document.replayed.add(cause)
+  for (const [part, chunks, list] of header.chunks)
+    document.chunksOfPart.set(part, { chunks, units: header.unitLists[list]! })
+  const take = (sets: ChunkSets, places: Header['done']) => {
+    for (const [key, length] of places) {
+      sets.set(key, Uint8Array.from(bytes.subarray(at, at + length)))
+      at += length
+    }
+  }
+  take(document.done, header.done)
+  for (const bits of document.done.values()) for (const byte of bits) document.doneCount += ones(byte)
+  for (const entry of header.open) document.open.set(entry[0], openUnit(entry))
+  for (const [ending, reason, count, places] of header.folds) {
+    const units: ChunkSets = new Map()
+    take(units, places)
+    document.folds.push({ ending, reason, count, units })
+  }
+  document.unplaced = [...header.unplaced]
+  addTotals(document.totals, header.totals, 1)
+  return document
+}
+
+function openEntry([key, open]: [string, OpenUnit]): OpenEntry {
+  const { runs, counted, wholeDead, partDead, lost, partDeadAt, again } = open
+  const entries = [...runs].map(([id, run]): RunEntry => {
+    const { seqs, last = null, incomplete = null, totals } = run
+    return [id, [...seqs], last, incomplete, totals]
+  })
+  const place = counted === countedBefore ? 'before' : [...runs.values()].indexOf(counted!)
+  const since = [...again].map(([id, { seqs, last = null }]): OpenEntry[7][number] => [id, [...seqs], last])
+  const at = Number.isFinite(partDeadAt) ? partDeadAt : null
+  return [key, entries, place === -1 ? null : place, [...wholeDead], [...partDead], [...lost], at, since]
+}
+
+function openUnit([, entries, counted, wholeDead, partDead, lost, at, again]: OpenEntry): OpenUnit {
+  const runs = entries.map(([id, seqs, last, incomplete, said]): [string, SeenRun] => {
+    const totals = emptyTotals()
+    addTotals(totals, said, 1)
+    return [id, { seqs: new Set(seqs), last: last ?? undefined, incomplete: incomplete ?? undefined, totals }]
+  })
+  return {
+    runs: new Map(runs),
+    counted: counted === 'before' ? countedBefore : counted === null ? undefined : runs[counted]?.[1],
+    wholeDead: new Map(wholeDead),
+    partDead: new Map(partDead),
+    lost: new Set(lost),
+    partDeadAt: at ?? Number.POSITIVE_INFINITY,
+    again: new Map(
+      again.map(([id, seqs, last]) => [id, { seqs: new Set(seqs), last: last ?? undefined }] as const),
+    ),
+  }
+}
+
+/** Without the zeros at its end. */
+function trimmed(bits: Uint8Array): Uint8Array {
+  return bits.subarray(0, bits.findLastIndex((byte) => byte !== 0) + 1)
+}
+
+function ones(byte: number): number {
+  let count = 0
+  for (let rest = byte; rest > 0; rest >>= 1) count += rest & 1
+  return count
+}

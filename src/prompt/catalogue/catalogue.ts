@@ -1,0 +1,191 @@
+// The prompts in force: the built-in ones, and over them those of the user, later files first. Loading reads and compiles
+// everything before it gives a catalogue, or gives none, so that a reload can swap one for the other.
+
+import { fileURLToPath } from 'node:url'
+import { GraphmillError } from '../../errors.ts'
+import { compileSchema, type ItemSchema } from '../../items/validate.ts'
+import type { JsonSchema, Sampling } from '../../llm/llm.ts'
+import type { AnswerMode } from '../../llm/structured-output/modes.ts'
+import { compileTemplate, type Template } from '../template/template.ts'
+import { TemplateFault } from '../template/tree.ts'
+import type { PromptDefinition, PromptExample, ResponseType, SystemDefinition } from './definition.ts'
+import { checkExample, checkInPlaceOf } from './example.ts'
+import { type Entry, mergePrompts, readLayer } from './layer.ts'
+import { type Problem, problemsError, suggest } from './problem.ts'
+import { type Path, reporter, type Source } from './source.ts'
+import type { Terms } from './terms.ts'
+
+export interface RenderedPrompt {
+  /** Empty where there is no system template. */
+  readonly system: string
+  readonly user: string
+}
+
+export interface Prompt {
+  readonly id: string
+  readonly responseType: ResponseType
+  /** Compiled; of one item for jsonl, of the whole value for json. */
+  readonly schema?: ItemSchema
+  /** The same as it stands in the file. */
+  readonly jsonSchema?: JsonSchema
+  readonly description?: string
+  /** How JSON is asked for; before that of the model. */
+  readonly outputMode?: AnswerMode
+  /** What the prompt sets; mostly nothing. */
+  readonly sampling: Sampling
+  readonly maxContinuations?: number
+  readonly examples: readonly PromptExample[]
+  /** The file that it comes from. */
+  readonly file: string
+  /**
+   * The messages for decoded terms. A request's terms go before the prompt's, and these before the global ones;
+   * the system template sees the same.
+   *
+   * @throws GraphmillError `prompt_render_failed`
+   */
+  render(terms: Terms): RenderedPrompt
+}
+
+export interface Catalogue {
+  /** By id or alias. @throws GraphmillError `prompt_unknown`, with a suggestion for a near id. */
+  get(id: string): Prompt
+  /** Every id, sorted, without aliases. */
+  ids(): readonly string[]
+}
+
+/**
+ * The built-in prompts and, over them, those of `paths`: files or folders, a later one over an earlier one, id by id.
+ * A file holds one prompt (its name is the id), the system template (`system.yaml`), or TrustGraph's whole configuration.
+ *
+ * @throws GraphmillError with the first problem's code and place, all of them in `details.problems`
+ */
+export async function loadCatalogue(paths: readonly string[] = []): Promise<Catalogue> {
+  const { catalogue, problems } = await readCatalogue(paths)
+  const [first, ...others] = problems
+  if (first !== undefined) throw problemsError([first, ...others])
+  return catalogue
+}
+
+/** Everything that is wrong with the prompts, their worked examples included, and the ids that were found. */
+export async function checkCatalogue(
+  paths: readonly string[] = [],
+): Promise<{ readonly problems: readonly Problem[]; readonly ids: readonly string[] }> {
+  const { compiled, problems } = await readCatalogue(paths)
+  const own = paths.length === 0 ? undefined : (await readCatalogue([])).catalogue
+  for (const { prompt, source, at } of compiled) {
+    for (const [index, example] of prompt.examples.entries())
+      for (const problem of checkExample(prompt, example))
+        reporter(source, problems)([...at, 'examples', index], problem)
+    if (own?.ids().includes(prompt.id))
+      for (const problem of checkInPlaceOf(own.get(prompt.id), prompt))
+        reporter(source, problems)(at, problem)
+  }
+  return { problems, ids: compiled.map(({ prompt }) => prompt.id).sort() }
+}
+
+/** Beside `src`, and beside `dist/src`, where the build copies it. */
+const builtIn = new URL('../../../prompts/', import.meta.url)
+
+interface Compiled {
+  readonly prompt: Prompt
+  readonly aliases: readonly string[]
+  readonly source: Source
+  readonly at: Path
+}
+
+async function readCatalogue(paths: readonly string[]) {
+  const problems: Problem[] = []
+  const layers = [await readLayer(fileURLToPath(builtIn), 'prompts', problems)]
+  for (const path of paths) layers.push(await readLayer(path, path, problems))
+  const system = compileSystem(
+    layers.flatMap(({ systems }) => systems),
+    problems,
+  )
+  const compiled = [...mergePrompts(layers, problems).values()]
+    .map((entry) => compilePrompt(entry, system, problems))
+    .filter((prompt) => prompt !== undefined)
+  return { catalogue: catalogueOf(compiled), compiled, problems }
+}
+
+interface System {
+  readonly template: Template | undefined
+  /** Global terms. */
+  readonly terms: Terms
+}
+
+/** The last system template, and the global terms of all. */
+function compileSystem(entries: readonly Entry<SystemDefinition>[], problems: Problem[]): System {
+  const entry = entries.findLast(({ definition }) => definition.prompt !== undefined)
+  const terms = Object.fromEntries(entries.flatMap(({ definition }) => Object.entries(definition.terms)))
+  const template = entry && compileText(entry.definition.prompt!, 'system', { ...entry, problems })
+  return { template, terms }
+}
+
+/** The prompt, or undefined when its template or schema is at fault, which is added to `problems`. */
+function compilePrompt(
+  { definition, source, at }: Entry<PromptDefinition>,
+  system: System,
+  problems: Problem[],
+): Compiled | undefined {
+  const { prompt: text, schema: jsonSchema, terms: ownTerms, aliases, ...rest } = definition
+  const template = compileText(text, definition.id, { source, at: [...at, 'prompt'], problems })
+  const schema = jsonSchema && checkedSchema(jsonSchema, { source, at: [...at, 'schema'], problems })
+  if (template === undefined || (jsonSchema !== undefined && schema === undefined)) return undefined
+  const prompt: Prompt = {
+    ...rest,
+    ...(jsonSchema !== undefined && { jsonSchema }),
+    ...(schema !== undefined && { schema }),
+    file: source.file,
+    render(terms) {
+      const all = { ...system.terms, ...ownTerms, ...terms }
+      return { system: system.template?.render(all) ?? '', user: template.render(all) }
+    },
+  }
+  return { prompt, aliases, source, at }
+}
+
+interface Place {
+  readonly source: Source
+  readonly at: Path
+  readonly problems: Problem[]
+}
+
+function compileText(text: string, id: string, { source, at, problems }: Place): Template | undefined {
+  try {
+    return compileTemplate(text, id)
+  } catch (error) {
+    const fault = (error as Error).cause
+    const line =
+      fault instanceof TemplateFault && fault.line > 0 ? source.lineOfText(at, fault.line) : undefined
+    // where the file's lines are not known, the message says which line of the template it is
+    const message = line === undefined ? (error as Error).message : (fault as Error).message
+    reporter(source, problems)(at, message, line === undefined ? {} : { line })
+    return undefined
+  }
+}
+
+function checkedSchema(schema: JsonSchema, { source, at, problems }: Place): ItemSchema | undefined {
+  try {
+    return compileSchema(schema)
+  } catch (error) {
+    reporter(source, problems)(at, (error as Error).message, { code: 'schema_invalid' })
+    return undefined
+  }
+}
+
+function catalogueOf(compiled: readonly Compiled[]): Catalogue {
+  const prompts = new Map(compiled.map(({ prompt }) => [prompt.id, prompt]))
+  const byAlias = new Map(compiled.flatMap(({ prompt, aliases }) => aliases.map((alias) => [alias, prompt])))
+  const ids = [...prompts.keys()].sort()
+  return {
+    get(id) {
+      const prompt = prompts.get(id) ?? byAlias.get(id)
+      if (prompt !== undefined) return prompt
+      const hint = suggest(id, [...prompts.keys(), ...byAlias.keys()])
+      throw new GraphmillError('prompt_unknown', `there is no prompt "${id}"${hint}`, {
+        details: { prompt: id },
+      })
+    },
+    ids: () => ids,
+  }
+}

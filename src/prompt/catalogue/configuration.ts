@@ -1,0 +1,92 @@
+// TrustGraph's configuration of its prompts: a flat map of `system`, `template-index` and `template.<id>`, whose values are JSON text
+// or what such text would hold. Only the ids of the index are read.
+
+import { describeValue, isObject } from '../template/value.ts'
+import { type PromptDefinition, readPrompt, type SystemDefinition } from './definition.ts'
+import { suggest } from './problem.ts'
+import type { Path, Report } from './source.ts'
+
+const prefix = 'template.'
+
+/** The map itself, also where it stands under the configuration type `prompt`; undefined when the value has another form. */
+export function findConfiguration(value: unknown): { readonly value: object; readonly at: Path } | undefined {
+  if (!isObject(value)) return undefined
+  if (isConfiguration(value)) return { value, at: [] }
+  const inner = value['prompt']
+  return isObject(inner) && isConfiguration(inner) ? { value: inner, at: ['prompt'] } : undefined
+}
+
+function isConfiguration(value: Readonly<Record<string, unknown>>): boolean {
+  const keys = Object.keys(value)
+  if (keys.includes('template-index') || keys.some((key) => key.startsWith(prefix))) return true
+  return keys.includes('system') && typeof value['prompt'] !== 'string'
+}
+
+/** What the configuration holds; what cannot be read is reported. */
+export function readConfiguration(
+  value: object,
+  at: Path,
+  report: Report,
+): { system: SystemDefinition | undefined; prompts: PromptDefinition[] } {
+  const map = value as Readonly<Record<string, unknown>>
+  const prompts = readIndex(map, at, report).map((id) => readIndexed(id, map, { at, report }))
+  return {
+    system: readSystemText(map['system'], at, report),
+    prompts: prompts.filter((prompt) => prompt !== undefined),
+  }
+}
+
+/** JSON text that holds a string, or the text itself. */
+function readSystemText(value: unknown, at: Path, report: Report): SystemDefinition | undefined {
+  if (value === undefined || value === null) return undefined
+  if (typeof value !== 'string') {
+    report([...at, 'system'], `must be text, not ${describeValue(value)}`)
+    return undefined
+  }
+  const decoded = parse(value)
+  return { prompt: typeof decoded === 'string' ? decoded : value, terms: {} }
+}
+
+function readIndex(map: Readonly<Record<string, unknown>>, at: Path, report: Report): readonly string[] {
+  const value = map['template-index']
+  if (value === undefined) {
+    const templates = Object.keys(map).filter((key) => key.startsWith(prefix))
+    if (templates.length > 0) report(at, `there is no "template-index", which names the prompts to load`)
+    return []
+  }
+  const index = typeof value === 'string' ? parse(value) : value
+  if (Array.isArray(index) && index.every((id) => typeof id === 'string')) return [...new Set<string>(index)]
+  report([...at, 'template-index'], 'must be a list of ids, or one as JSON text')
+  return []
+}
+
+function readIndexed(
+  id: string,
+  map: Readonly<Record<string, unknown>>,
+  { at, report }: { at: Path; report: Report },
+): PromptDefinition | undefined {
+  const key = prefix + id
+  const value = Object.hasOwn(map, key) ? map[key] : undefined
+  if (value === undefined) {
+    const ids = Object.keys(map).flatMap((name) =>
+      name.startsWith(prefix) ? [name.slice(prefix.length)] : [],
+    )
+    report([...at, 'template-index'], `"${key}" is missing${suggest(id, ids)}`)
+    return undefined
+  }
+  if (typeof value !== 'string') return readPrompt(id, value, { at: [...at, key], report, lenient: true })
+  try {
+    return readPrompt(id, JSON.parse(value), { at: [...at, key], report, lenient: true })
+  } catch (error) {
+    report([...at, key], `not JSON: ${(error as Error).message}`)
+    return undefined
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

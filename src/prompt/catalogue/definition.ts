@@ -1,0 +1,188 @@
+// A prompt as it stands in a file, checked key by key. The keys are TrustGraph's (`prompt`, `response-type`, `schema`) and ours.
+
+import type { JsonSchema, Sampling } from '../../llm/llm.ts'
+import { type AnswerMode, answerModes } from '../../llm/structured-output/modes.ts'
+import { forbiddenNames } from '../template/tree.ts'
+import { isObject } from '../template/value.ts'
+import { suggest } from './problem.ts'
+import type { Path, Report } from './source.ts'
+
+export const responseTypes = ['text', 'json', 'jsonl'] as const
+export type ResponseType = (typeof responseTypes)[number]
+
+/** A request, and a reply that the prompt is after; a test renders and validates each. */
+export interface PromptExample {
+  readonly terms: Readonly<Record<string, unknown>>
+  /** What a model would write. */
+  readonly reply?: string
+  /** For jsonl: the items of the reply. */
+  readonly items?: readonly unknown[]
+  /** For json: the value of the reply. */
+  readonly value?: unknown
+}
+
+export interface PromptDefinition {
+  readonly id: string
+  /** The template. */
+  readonly prompt: string
+  readonly responseType: ResponseType
+  readonly schema?: JsonSchema
+  /** Defaults of terms; a request's own go first. */
+  readonly terms: Readonly<Record<string, unknown>>
+  readonly examples: readonly PromptExample[]
+  readonly description?: string
+  readonly outputMode?: AnswerMode
+  readonly sampling: Sampling
+  /** How often a reply that stopped at the token limit is continued. */
+  readonly maxContinuations?: number
+  /** Other ids of the same prompt. */
+  readonly aliases: readonly string[]
+}
+
+/** `prompts/system.yaml`: the template of the system message, and terms for every prompt. */
+export interface SystemDefinition {
+  readonly prompt?: string
+  readonly terms: Readonly<Record<string, unknown>>
+}
+
+interface Check {
+  readonly accepts: (value: unknown) => boolean
+  readonly what: string
+}
+
+const isText = (value: unknown): boolean => typeof value === 'string' && value.trim() !== ''
+const isWhole = (least: number) => (value: unknown) =>
+  Number.isSafeInteger(value) && (value as number) >= least
+const oneOf = (names: readonly string[]): Check => ({
+  accepts: (value) => names.includes(value as string),
+  what: `one of ${names.join(', ')}`,
+})
+const text: Check = { accepts: isText, what: 'text' }
+const object: Check = { accepts: isObject, what: 'an object' }
+
+const promptChecks: Readonly<Record<string, Check>> = {
+  prompt: text,
+  'response-type': oneOf(responseTypes),
+  schema: object,
+  'object-schema': object,
+  terms: object,
+  examples: { accepts: Array.isArray, what: 'a list' },
+  description: text,
+  'output-mode': oneOf(answerModes),
+  temperature: { accepts: (value) => typeof value === 'number' && value >= 0, what: 'a number from 0' },
+  'max-tokens': { accepts: isWhole(1), what: 'a whole number from 1' },
+  'max-continuations': { accepts: isWhole(0), what: 'a whole number from 0' },
+  aliases: { accepts: (value) => Array.isArray(value) && value.every(isText), what: 'a list of ids' },
+}
+
+const systemChecks: Readonly<Record<string, Check>> = { prompt: text, terms: object, description: text }
+
+const exampleChecks: Readonly<Record<string, Check>> = {
+  terms: object,
+  reply: { accepts: (value) => typeof value === 'string', what: 'text' },
+  items: { accepts: Array.isArray, what: 'a list' },
+  value: { accepts: () => true, what: 'a value' },
+}
+
+export interface ReadOptions {
+  readonly at: Path
+  readonly report: Report
+  /** Keys that are not known are left alone unless they look like a slip: TrustGraph reads three keys and ignores the rest. */
+  readonly lenient?: boolean
+}
+
+/** The prompt, or undefined when a problem was reported. */
+export function readPrompt(id: string, value: unknown, options: ReadOptions): PromptDefinition | undefined {
+  const { at, report } = options
+  const fields = readFields(value, promptChecks, options)
+  if (fields === undefined) return undefined
+  if (fields['prompt'] === undefined) {
+    report(at, 'the key "prompt" is missing')
+    return undefined
+  }
+  if (fields['schema'] !== undefined && fields['object-schema'] !== undefined) {
+    report([...at, 'object-schema'], 'another name for "schema", which is there too')
+    return undefined
+  }
+  const terms = readTerms(fields['terms'], options)
+  const examples = readExamples(fields['examples'], options)
+  if (terms === undefined || examples === undefined) return undefined
+  return {
+    id,
+    prompt: fields['prompt'] as string,
+    responseType: (fields['response-type'] ?? 'text') as ResponseType,
+    terms,
+    examples,
+    aliases: (fields['aliases'] ?? []) as string[],
+    sampling: present<Sampling>({ temperature: fields['temperature'], maxTokens: fields['max-tokens'] }),
+    ...present<Partial<PromptDefinition>>({
+      schema: fields['schema'] ?? fields['object-schema'],
+      description: fields['description'],
+      outputMode: fields['output-mode'],
+      maxContinuations: fields['max-continuations'],
+    }),
+  }
+}
+
+/** The system template and global terms, or undefined when a problem was reported. */
+export function readSystem(value: unknown, options: ReadOptions): SystemDefinition | undefined {
+  const fields = readFields(value, systemChecks, options)
+  const terms = fields && readTerms(fields['terms'], options)
+  return terms && { terms, ...present<Partial<SystemDefinition>>({ prompt: fields?.['prompt'] }) }
+}
+
+/** The values of the known keys; a key with null is as one that is not there. */
+function readFields(
+  value: unknown,
+  checks: Readonly<Record<string, Check>>,
+  { at, report, lenient = false }: ReadOptions,
+): Readonly<Record<string, unknown>> | undefined {
+  if (!isObject(value)) {
+    report(at, `must be an object with the keys ${Object.keys(checks).join(', ')}`)
+    return undefined
+  }
+  let sound = true
+  const fields: Record<string, unknown> = {}
+  for (const [key, field] of Object.entries(value)) {
+    const check = Object.hasOwn(checks, key) ? checks[key] : undefined
+    const slip = check === undefined ? suggest(key, Object.keys(checks)) : ''
+    if (check === undefined && lenient && slip === '') continue
+    if (check === undefined) report([...at, key], `unknown key${slip}`)
+    else if (field === null) continue
+    else if (!check.accepts(field)) report([...at, key], `must be ${check.what}`)
+    else {
+      fields[key] = field
+      continue
+    }
+    sound = false
+  }
+  return sound ? fields : undefined
+}
+
+/** Terms whose names a template can write. */
+function readTerms(
+  value: unknown,
+  { at, report }: ReadOptions,
+): Readonly<Record<string, unknown>> | undefined {
+  const terms = (value ?? {}) as Readonly<Record<string, unknown>>
+  const unwritable = Object.keys(terms).filter(
+    (name) => !/^[\p{L}_][\p{L}\p{N}_]*$/u.test(name) || forbiddenNames.has(name),
+  )
+  for (const name of unwritable)
+    report([...at, 'terms', name], 'a template cannot name this term: use letters, digits and _')
+  return unwritable.length > 0 ? undefined : terms
+}
+
+function readExamples(value: unknown, options: ReadOptions): readonly PromptExample[] | undefined {
+  const examples = ((value ?? []) as readonly unknown[]).map((example, index) => {
+    const at = [...options.at, 'examples', index]
+    const fields = readFields(example, exampleChecks, { ...options, at })
+    return fields && ({ ...fields, terms: fields['terms'] ?? {} } as PromptExample)
+  })
+  return examples.every((example) => example !== undefined) ? examples : undefined
+}
+
+/** The entries that have a value. */
+function present<T>(fields: Readonly<Record<string, unknown>>): T {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T
+}

@@ -1,0 +1,35 @@
+// Why a reply with items counts as partial, if it does. An empty reply is honest only where the model stopped by itself and
+// wrote nothing, or an empty list.
+import type { FinishReason } from '../../llm/llm.ts'
+import type { ReplyEnd } from './reply.ts'
+
+/** Why a call that came to its end did not end properly; undefined where it did. */
+export function brokenOff(finishReason: FinishReason): ReplyEnd['cause'] {
+  if (finishReason !== 'error') return undefined
+  return {
+    type: 'llm_response_invalid',
+    message: 'The server ended the reply for a reason that is an error, or that nobody knows.',
+  }
+}
+
+/** Characters at the beginning of a reply that are looked at. */
+export const refusalLength = 200
+
+const refusal =
+  /^\W*(i(['’]?m| am) sorry|sorry|i can(no|['’])t|i (am|['’]?m) (unable|not able)|i['’]?m (unable|not able)|as an ai\b)/i
+
+export function incompleteness(reply: {
+  readonly finishReason: FinishReason
+  readonly truncated: boolean
+  readonly empty: boolean
+  readonly opening: string
+  /** Items, accepted or rejected. */
+  readonly found: number
+  readonly cause: { readonly type: string } | undefined
+}): string | undefined {
+  if (reply.cause?.type === 'cost_limit_reached') return 'max_cost'
+  if (reply.finishReason === 'content_filter') return 'refused'
+  if (reply.truncated) return 'truncated'
+  if (reply.found > 0 || reply.empty) return undefined
+  return refusal.test(reply.opening) ? 'refused' : 'no_items'
+}

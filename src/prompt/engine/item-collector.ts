@@ -1,0 +1,96 @@
+// What a run has found so far: items, each handed on once over all calls of the run, and what was rejected, with counts.
+import type { ItemEvent } from '../../items/item.ts'
+import { fingerprint } from '../../items/value.ts'
+import type { Refused } from './reask.ts'
+import type { Heard } from './reply.ts'
+
+/** Items that are remembered, at most, to know them again. */
+const mostKnown = 100_000
+/** Rejections that are told one by one, at most; the others are only counted. */
+const mostTold = 10_000
+
+type ItemFound = Extract<ItemEvent, { type: 'item' }>
+type Rejected = Extract<ItemEvent, { type: 'rejected' }>
+
+export interface Findings {
+  accepted: number
+  repaired: number
+  /** Accepted items equal to an earlier one of the same call. */
+  duplicates: number
+  /** Accepted items that came back valid. */
+  reasked: number
+  /** How many were rejected. */
+  readonly rejected: number
+  readonly rejections: readonly Refused[]
+  /** All of them, by reason. */
+  counts(): Record<string, number>
+  /** A further call begins: from now on the items of those before are known ones. */
+  nextCall(): void
+  /** Whether an equal item is known; and from now on this one is. */
+  know(item: unknown): 'new' | 'repeated' | 'from an earlier call'
+  /** Counts an item in, and gives the piece of the reply that it is. */
+  accept(item: ItemFound): Extract<Heard, { type: 'item' }>
+  reject(event: Rejected): void
+  /** Takes a rejection back: its item came back valid. */
+  mended(rejection: Refused): void
+  /** Takes `count` rejections back, from the one at `first`: their lines were written anew. */
+  forgetRejections(first: number, count: number): void
+}
+
+export function createFindings(): Findings {
+  /** The call that gave an item first, by the item's print. */
+  const known = new Map<number, number>()
+  const rejections: Refused[] = []
+  const untold: Record<string, number> = {}
+  let untoldCount = 0
+  let call = 0
+
+  const findings: Findings = {
+    accepted: 0,
+    repaired: 0,
+    duplicates: 0,
+    reasked: 0,
+    rejections,
+    get rejected() {
+      return rejections.length + untoldCount
+    },
+    counts() {
+      const counts = { ...untold }
+      for (const { reason } of rejections) counts[reason] = (counts[reason] ?? 0) + 1
+      return counts
+    },
+    nextCall() {
+      call++
+    },
+    know(item) {
+      const print = fingerprint(item)
+      const before = known.get(print)
+      if (before === undefined) {
+        if (known.size < mostKnown) known.set(print, call)
+        return 'new'
+      }
+      return before === call ? 'repeated' : 'from an earlier call'
+    },
+    accept({ value, repairs }) {
+      findings.accepted++
+      if (repairs.length > 0) findings.repaired++
+      return { type: 'item', json: JSON.stringify(value), rejected: findings.rejected }
+    },
+    reject({ reason, line, text, message, record }) {
+      if (rejections.length < mostTold) {
+        rejections.push({ reason, line, text, message, record })
+        return
+      }
+      untold[reason] = (untold[reason] ?? 0) + 1
+      untoldCount++
+    },
+    mended(rejection) {
+      const at = rejections.indexOf(rejection)
+      if (at >= 0) rejections.splice(at, 1)
+    },
+    forgetRejections(first, count) {
+      rejections.splice(first, count)
+    },
+  }
+  return findings
+}

@@ -1,0 +1,172 @@
+// One call of a jsonl prompt: its items leave as they complete, and it is cancelled where the model has lost its way.
+import { GraphmillError } from '../../errors.ts'
+import type { ItemEvent } from '../../items/item.ts'
+import { createItemsParser } from '../../items/parser.ts'
+import type { CallReason } from '../../llm/cache/entry.ts'
+import type { CompletionRequest } from '../../llm/llm.ts'
+import { type CallEnd, noUsage } from './calls.ts'
+import { mostShown } from './continuation.ts'
+import { refusalLength } from './incompleteness.ts'
+import type { Findings } from './item-collector.ts'
+import { lineOf, type Refused } from './reask.ts'
+import { createRepetitionGuard } from './repetition.ts'
+import { type Asking, type Heard, maxPart } from './reply.ts'
+
+export interface ItemsCall {
+  readonly request: CompletionRequest
+  readonly reason: CallReason
+  /** The latest items of the text that is asked about, as JSON texts: those of this call are added. */
+  readonly shown: string[]
+  /** Only these lines were asked for: what has nothing in common with one of them is passed over. */
+  readonly lines?: Set<Refused>
+}
+
+/** How a call went. */
+export interface Outcome extends CallEnd {
+  /** Items of any kind, and those that no call before gave. */
+  readonly items: number
+  readonly fresh: number
+  readonly rejected: number
+  /** Nothing was written but white space or an empty list, and the model stopped by itself. */
+  readonly empty: boolean
+  /** The last record was cut off. */
+  readonly cut: boolean
+  /** The guard ended it. */
+  readonly looping: boolean
+  /** How the reply begins. */
+  readonly opening: string
+  /** It begins with a thought, and does not get to its end. */
+  readonly thinking: boolean
+}
+
+const thought = '<think>'
+const endOfThought = '</think>'
+
+function beginsWithThought(opening: string): boolean | undefined {
+  const beginning = opening.trimStart()
+  return beginning.length < thought.length ? undefined : beginning.startsWith(thought)
+}
+
+/** The longest record in characters: each must fit a message. */
+const maxRecord = maxPart
+
+/** Makes the call, and takes what it brings into `findings`. Throws what the model throws. */
+export async function* callForItems(
+  { calls, form }: Asking,
+  findings: Findings,
+  { request, reason, shown, lines }: ItemsCall,
+): AsyncGenerator<readonly Heard[], Outcome> {
+  const made = calls.open(request, reason)
+  const parser = createItemsParser(form.schema, { ...form.parser, maxRecord })
+  const guard = createRepetitionGuard()
+  const before = { accepted: findings.accepted, rejected: findings.rejected }
+  let items = 0
+  let looping = false
+  let opening = ''
+  let ending = ''
+  /** It began with a thought that has no end yet; undefined while its beginning is not known. */
+  let thinks: boolean | undefined
+  let reasoned = false
+  let end: CallEnd | undefined
+  findings.nextCall()
+
+  function sort(events: readonly ItemEvent[]): Heard[] {
+    const heard: Heard[] = []
+    for (const event of events) {
+      if (looping) break
+      if (event.type === 'rejected') {
+        if (!lines) findings.reject(event)
+      } else {
+        const item = take(event)
+        if (item) heard.push(item)
+      }
+    }
+    return heard
+  }
+
+  function take(event: Extract<ItemEvent, { type: 'item' }>): Heard | undefined {
+    items++
+    const line = lines && lineOf(event.value, [...lines])
+    if (lines && !line) return undefined
+    const knowledge = findings.know(event.value)
+    looping = guard.repeats(knowledge !== 'new')
+    // What the run has already takes no rejected line's place: the rejection stands.
+    if (knowledge === 'from an earlier call') return undefined
+    if (knowledge === 'repeated') findings.duplicates++
+    if (line) {
+      lines.delete(line)
+      findings.mended(line)
+      findings.reasked++
+    }
+    const heard = findings.accept(event)
+    shown.push(heard.json)
+    if (shown.length > mostShown) shown.shift()
+    return heard
+  }
+
+  try {
+    for await (const event of made.events) {
+      if (event.type === 'end') end = { ...event, reasoned }
+      else if (event.kind === 'reasoning') {
+        reasoned = true
+        made.hear(event.text, 'reasoning')
+      } else {
+        const blank = guard.blank(event.text)
+        const text = blank ?? event.text
+        made.hear(text)
+        if (opening.length < refusalLength) opening += text.slice(0, refusalLength)
+        thinks ??= beginsWithThought(opening)
+        if (thinks) {
+          ending += text
+          thinks = !ending.includes(endOfThought)
+          ending = ending.slice(1 - endOfThought.length)
+        }
+        const events = parser.push(text)
+        if (events.length > 0) {
+          const heard = sort(events)
+          if (heard.length > 0) yield heard
+        }
+        looping ||= blank !== undefined
+        // Whoever stops reading cancels the request.
+        if (looping) break
+      }
+    }
+  } catch (thrown) {
+    made.fail(thrown)
+    throw thrown
+  }
+  const last = parser.end()
+  const rest = sort(last.events)
+  if (rest.length > 0) yield rest
+  end ??= { finishReason: 'length', usage: noUsage, model: calls.llm.model, reasoned }
+  const empty = last.end.empty && end.finishReason === 'stop'
+  made.end(end)
+  const isOver = end.finishReason === 'stop' || end.finishReason === 'length'
+  if ((items > 0 && isOver) || empty) calls.keep()
+  return {
+    ...end,
+    items,
+    fresh: findings.accepted - before.accepted,
+    rejected: findings.rejected - before.rejected,
+    empty,
+    cut: last.end.truncated,
+    looping,
+    opening,
+    thinking: thinks === true,
+  }
+}
+
+/** The call, unless the limit cut it off before anything was complete: throws `item_too_long` or `reasoning_too_long` then. */
+export function notTooLong(call: Outcome, cause?: unknown): Outcome {
+  if (call.finishReason !== 'length' || call.items > 0 || call.rejected > 0 || call.looping) return call
+  const { reasoned, opening, thinking } = call
+  if ((reasoned && opening.trim() === '') || thinking)
+    throw new GraphmillError(
+      'reasoning_too_long',
+      'The model spent its whole output limit thinking, and wrote nothing.',
+      { cause },
+    )
+  throw new GraphmillError('item_too_long', 'The output limit cut the reply off inside its first item.', {
+    cause,
+  })
+}

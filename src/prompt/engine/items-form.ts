@@ -1,0 +1,145 @@
+// The form in which a model writes items: one JSON object a line, or, where the server keeps it to a schema, one object whose
+// only key holds them all. Either way they leave one by one, and survive a cut.
+import type { ItemsOptions } from '../../items/item.ts'
+import type { ItemSchema } from '../../items/validate.ts'
+import { wireSchema } from '../../llm/cache/canonical.ts'
+import type { CompletionRequest, JsonSchema, Llm } from '../../llm/llm.ts'
+import type { AnswerMode, ResolvedMode } from '../../llm/structured-output/modes.ts'
+import { responseFormat } from '../../llm/structured-output/response-format.ts'
+import { type StrictCopy, strictCopy } from '../../llm/structured-output/strict-schema.ts'
+import type { Prompt } from '../catalogue/catalogue.ts'
+
+export interface ItemsForm {
+  /** How the model is asked for items: lines are `text-based`. */
+  readonly outputMode: ResolvedMode
+  readonly parser: ItemsOptions
+  /** What an item must be. */
+  readonly schema: ItemSchema | undefined
+  /** Items as the model would write them. */
+  readonly write: (items: readonly string[]) => string
+  /** What the model writes where there is no item; empty for nothing at all. */
+  readonly none: string
+  /** The request, with what makes the model keep to this form. */
+  readonly constrain: (request: CompletionRequest) => CompletionRequest
+}
+
+export interface ChosenForm {
+  readonly form: ItemsForm
+  /** What to try where the server does not take the first. */
+  readonly otherwise?: ItemsForm
+  /** Why it is not what was wanted, for the operator. */
+  readonly note?: string
+}
+
+/**
+ * The form for a prompt: that of its output mode, or of the model's; for `auto`, and by default, the server's own constraint where the server is
+ * known to keep to a schema and the schema can be put to it, else lines.
+ */
+export async function chooseForm(prompt: Prompt, llm: Llm, signal: AbortSignal): Promise<ChosenForm> {
+  const lines = linesForm(prompt)
+  const { outputMode: mode = llm.outputMode ?? 'auto', jsonSchema } = prompt
+  const inWords = mode === 'text-based' || mode === 'fallback'
+  if (prompt.responseType !== 'jsonl' || inWords || llm.provider === 'offline') return { form: lines }
+  if (mode === 'openai_oo')
+    return { form: wrappedForm(prompt, mode, { response_format: { type: 'json_object' } }) }
+  if (mode === 'ollama_oo') return { form: wrappedForm(prompt, mode, { format: 'json' }) }
+  const copy = jsonSchema ? copyOf(jsonSchema) : { problem: 'there is no schema' }
+  if ('problem' in copy) {
+    const note = `The server cannot be told the schema of ${prompt.id}: ${copy.problem}. Its model is asked for lines.`
+    const isWanted = mode !== 'auto' || (jsonSchema && (await llm.constrains?.(signal)))
+    return { form: lines, ...(isWanted && { note }) }
+  }
+  const native = wrappedForm(
+    prompt,
+    mode === 'auto' ? 'native' : mode,
+    constraint(copy.schema, mode, llm),
+    copy,
+  )
+  if (mode !== 'auto') return { form: native }
+  return (await llm.constrains?.(signal)) ? { form: native, otherwise: lines } : { form: lines }
+}
+
+/** The same function, run once for each schema: a prompt's is put to the server for every chunk. */
+function oncePerSchema<T extends object>(make: (schema: JsonSchema) => T): (schema: JsonSchema) => T {
+  const made = new WeakMap<JsonSchema, T>()
+  return (schema) => {
+    const known = made.get(schema) ?? make(schema)
+    made.set(schema, known)
+    return known
+  }
+}
+
+const copyOf = oncePerSchema(strictCopy)
+const ollamaFormat = oncePerSchema((item) => ({ format: wireSchema(listOf(item)) }))
+const openaiFormat = oncePerSchema((item) => ({ response_format: responseFormat(listOf(item)) }))
+
+function listOf(item: JsonSchema): JsonSchema {
+  return {
+    type: 'object',
+    properties: { items: { type: 'array', items: item } },
+    required: ['items'],
+    additionalProperties: false,
+  }
+}
+
+function constraint(item: JsonSchema, mode: AnswerMode, llm: Llm): Readonly<Record<string, unknown>> {
+  const isOllama = mode === 'ollama' || (mode !== 'openai' && llm.provider === 'ollama')
+  return isOllama ? ollamaFormat(item) : openaiFormat(item)
+}
+
+function linesForm({ schema }: Prompt): ItemsForm {
+  return {
+    outputMode: 'text-based',
+    parser: {},
+    schema,
+    write: (items) => items.join('\n'),
+    none: '',
+    constrain: (request) => request,
+  }
+}
+
+const sentence =
+  'Where one JSON object a line is asked for, put these objects into the list "items" of one JSON object: {"items": [...]}.'
+
+function wrappedForm(
+  prompt: Prompt,
+  outputMode: ResolvedMode,
+  extras: CompletionRequest['extras'],
+  copy?: StrictCopy,
+): ItemsForm {
+  const asWritten = (item: string) => (copy ? JSON.stringify(copy.fill(JSON.parse(item))) : item)
+  return {
+    outputMode,
+    parser: { root: '/items' },
+    schema: prompt.schema && copy ? stripping(prompt.schema, copy) : prompt.schema,
+    write: (items) => `{"items": [${items.map(asWritten).join(', ')}]}`,
+    none: '{"items": []}',
+    constrain: (request) => ({
+      ...request,
+      messages: withSentence(request.messages),
+      extras: { ...request.extras, ...extras },
+    }),
+  }
+}
+
+function withSentence(messages: CompletionRequest['messages']): CompletionRequest['messages'] {
+  const [first, ...rest] = messages
+  if (first?.role !== 'system') return [{ role: 'system', content: sentence }, ...messages]
+  return [{ ...first, content: `${first.content}\n\n${sentence}` }, ...rest]
+}
+
+/** The schema, of which every value is first brought back from the server's strict one: it is changed in place. */
+function stripping(schema: ItemSchema, { strip }: StrictCopy): ItemSchema {
+  const brought = <A extends unknown[], R>(check: (value: unknown, ...more: A) => R) => {
+    return (value: unknown, ...more: A): R => {
+      strip(value)
+      return check(value, ...more)
+    }
+  }
+  return {
+    ...schema,
+    test: brought(schema.test),
+    check: brought(schema.check),
+    mend: brought(schema.mend),
+  }
+}

@@ -1,0 +1,51 @@
+// A text that does not fit the model's context is asked about in two halves, cut where it hurts least: the items of both are
+// one reply. A json or text prompt is not split, since nobody knows how to make one value, or one text, of two.
+import { GraphmillError } from '../../errors.ts'
+import type { Prompt } from '../catalogue/catalogue.ts'
+import type { Terms } from '../catalogue/terms.ts'
+import { overflows } from './calls.ts'
+
+/** How often in succession a text is cut in two, at most. */
+export const mostSplits = 2
+
+/** The terms for either half of the term `text`; undefined where there is no such text, or too little of it. */
+export function splitTerms(terms: Terms): readonly [Terms, Terms] | undefined {
+  const text = terms['text']
+  if (typeof text !== 'string') return undefined
+  const at = cutPlace(text)
+  const halves = [text.slice(0, at).trim(), text.slice(at).trim()] as const
+  if (halves.some((half) => half === '')) return undefined
+  return [
+    { ...terms, text: halves[0] },
+    { ...terms, text: halves[1] },
+  ]
+}
+
+/** What to throw for a prompt that is not split: with the reason, where it did not fit the context. */
+export function unsplit(thrown: unknown, { id, responseType }: Prompt): unknown {
+  if (!overflows(thrown)) return thrown
+  const why = `${id} is a ${responseType} prompt, and its text is not split.`
+  return new GraphmillError('context_overflow', `The prompt does not fit the model's context: ${why}`, {
+    cause: thrown,
+  })
+}
+
+/** Behind a paragraph, line, sentence or word near the middle, or in the middle between two characters. */
+function cutPlace(text: string): number {
+  const middle = text.length >> 1
+  const near = text.length >> 2
+  for (const end of ['\n\n', '\n', '. ', ' ']) {
+    const places = [text.lastIndexOf(end, middle - end.length), text.indexOf(end, middle)]
+      .filter((place) => place >= 0)
+      .map((place) => place + end.length)
+      .filter((place) => Math.abs(place - middle) <= near)
+      .sort((a, b) => Math.abs(a - middle) - Math.abs(b - middle))
+    if (places[0] !== undefined) return places[0]
+  }
+  return isSplitPair(text, middle) ? middle + 1 : middle
+}
+
+function isSplitPair(text: string, at: number): boolean {
+  const code = text.charCodeAt(at)
+  return code >= 0xdc00 && code < 0xe000
+}

@@ -1,0 +1,291 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { Parser } from 'n3'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { graphmill } from '../../support/command.ts'
+import { type LlmServer, startLlmServer } from '../../support/llm-server.ts'
+import { freePorts } from '../../support/ports.ts'
+import { startGraphmill } from '../../support/processes.ts'
+
+let server: LlmServer
+let folder: string
+beforeAll(async () => {
+  server = await startLlmServer()
+})
+afterAll(() => server.close())
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'graphmill-'))
+})
+afterEach(() => {
+  rmSync(folder, { recursive: true, force: true })
+  server.set({ rules: undefined })
+})
+
+const file = (
+  name: string,
+  content: string | Uint8Array = 'The mill stands by the river. The miller grinds grain.',
+) => {
+  const path = join(folder, name)
+  writeFileSync(path, content)
+  return path
+}
+const env = () => ({ OPENAI_BASE_URL: server.url, GRAPHMILL_MODEL: 'test-model' })
+const extract = (args: readonly string[], stdin?: string | Uint8Array) =>
+  graphmill(['extract', ...args], { env: env(), ...(stdin !== undefined && { stdin }) })
+const quads = (text: string) => new Parser({ format: 'N-Quads' }).parse(text)
+
+describe('extract', () => {
+  test('writes N-Quads that a parser reads, says where the text goes, and sums up', async () => {
+    const { code, stdout, stderr } = await extract([file('mill.txt')])
+    expect(stderr.split('\n')[0]).toBe(`graphmill: the text goes to openai test-model at ${server.url}`)
+    expect(stderr).toMatch(/^3\/3 units of 1 chunks 100%, \d+ facts$/m)
+    expect(stderr).toMatch(/chunks +1 \(3 units done\)/)
+    expect(stderr).toMatch(/facts +\d+ definitions/)
+    expect(stderr).toMatch(/^cut off +none$/m)
+    expect(quads(stdout).length).toBeGreaterThan(3)
+    expect(code).toBe(0)
+  })
+
+  test('reads standard input, folders and patterns, and writes a file', async () => {
+    file('a.txt')
+    file('b.md')
+    file('c.bin')
+    const out = join(folder, 'out.nq')
+    const [dir, pattern, input] = await Promise.all([
+      extract([folder, '--out', out]),
+      extract([join(folder, '*.md')]),
+      extract(['-'], 'The mill stands by the river.'),
+    ])
+    expect(dir).toMatchObject({ code: 0, stdout: '' })
+    expect(dir.stderr).toMatch(/documents +2 read/)
+    expect(pattern.stderr).toMatch(/documents +1 read/)
+    expect(quads(input.stdout).length).toBeGreaterThan(0)
+  })
+
+  test('says that Turtle does not keep provenance apart, where there is any', async () => {
+    server.set({ rules: [{ reply: '' }] })
+    const said = async (...args: string[]) =>
+      (await extract([file('mill.txt'), '--extractors', 'topics', ...args])).stderr.match(
+        /^graphmill: Turtle.*$/gm,
+      )
+    const [mixed, plain, apart] = await Promise.all([
+      said('--format', 'turtle', '--provenance', 'subgraph'),
+      said('--format', 'turtle'),
+      said('--format', 'trig', '--provenance', 'subgraph'),
+    ])
+    expect(mixed).toEqual([
+      'graphmill: Turtle holds no graphs: provenance stands among the facts; --format trig keeps it apart.',
+    ])
+    expect([plain, apart]).toEqual([null, null])
+  })
+
+  test('says what it is when no model is configured', async () => {
+    const { code, stdout, stderr } = await graphmill([
+      'extract',
+      file('mill.txt', 'A mill is a machine that grinds grain.'),
+    ])
+    expect(stderr.split('\n')[0]).toMatch(/offline/)
+    expect(stdout).toMatch(/a machine that grinds grain/)
+    expect(code).toBe(0)
+  })
+
+  test('exits 3 when a reply stayed cut off, with what it held', async () => {
+    const line = '{"entity":"mill","definition":"a machine"}\n'
+    server.set({
+      rules: [
+        {
+          match: 'definition',
+          in: 'all',
+          reply: { text: `${line}{"entity":"riv`, finishReason: 'length' } as never,
+        },
+      ],
+    })
+    const { code, stdout, stderr } = await extract([file('mill.txt'), '--extractors', 'definitions'])
+    expect(stderr).toMatch(/^cut off +1$/m)
+    expect(stderr).toMatch(/truncated/)
+    expect(stdout).toMatch(/a machine/)
+    expect(code).toBe(3)
+  })
+
+  test('counts rejected items and exits 0, or 3 when asked to be strict', async () => {
+    server.set({ rules: [{ reply: '{"entity":"mill","definition":"a machine"}\n{"entity":"river"}\n' }] })
+    const args = [file('mill.txt'), '--extractors', 'definitions']
+    const { code, stderr } = await extract(args)
+    expect(stderr).toMatch(/rejected +1 schema/)
+    expect(code).toBe(0)
+    expect((await extract([...args, '--strict-exit'])).code).toBe(3)
+  })
+
+  test('says that it writes no rows', async () => {
+    const schemas = join(folder, 'mills.json')
+    writeFileSync(schemas, JSON.stringify({ name: 'mills', fields: [{ name: 'name', type: 'string' }] }))
+    server.set({ rules: [{ reply: '{"name":"Old Mill"}' }] })
+    const { stderr } = await extract([file('mill.txt'), '--extractors', 'rows', '--schemas', schemas])
+    expect(stderr).toMatch(/rows are counted here and written nowhere: `graphmill run`/)
+    expect(stderr).toMatch(/^facts +1 rows/m)
+  })
+
+  test('shows the first rejected item of each reason with its place, and each when asked for it', async () => {
+    server.set({
+      rules: [{ reply: '{"entity":"river"}\n{"entity":"weir"}\n{"entity":"mill","definition":"m"}\n' }],
+    })
+    const args = [file('mill.txt'), '--extractors', 'definitions']
+    const { stderr } = await extract(args)
+    const shown = stderr.split('\n').filter((line) => line.includes('graphmill: rejected of'))
+    expect(shown).toEqual([
+      expect.stringMatching(
+        /^graphmill: rejected of mill\.txt, chunk urn:.*\/0\/0: .*definition.* \[schema\] \{"entity":"river"\} /,
+      ),
+    ])
+    const all = (await extract([...args, '--log-level', 'debug'])).stderr
+    for (const name of ['river', 'weir'])
+      expect(all).toMatch(new RegExp(`^\\{.*"document":"mill.txt".*entity.*${name}.*"msg":"rejected: `, 'm'))
+  })
+
+  test('exits 3 when a model has only prose to say, and names it', async () => {
+    server.set({ rules: [{ reply: 'There is nothing much to say about mills.' }] })
+    const { code, stderr } = await extract([file('mill.txt'), '--extractors', 'definitions'])
+    expect(stderr).toMatch(/incomplete +1 no_items/)
+    expect(code).toBe(3)
+  })
+
+  test('takes an honest empty for done', async () => {
+    server.set({ rules: [{ reply: '' }] })
+    expect((await extract([file('mill.txt'), '--extractors', 'definitions'])).code).toBe(0)
+  })
+})
+
+describe('bad documents are clear errors, and the others go on', () => {
+  test('an empty file, one that is not UTF-8, and one that is not there', async () => {
+    const args = [
+      file('empty.txt', ''),
+      file('latin1.txt', Buffer.from('caf\xe9 au lait', 'latin1')),
+      join(folder, 'missing.txt'),
+      file('good.txt'),
+    ]
+    const { code, stdout, stderr } = await extract(args)
+    expect(stderr).toMatch(/empty\.txt.*\[document_empty\]/)
+    expect(stderr).toMatch(/latin1\.txt: not UTF-8 near byte.*\[document_not_utf8\]/)
+    expect(stderr).toMatch(/missing\.txt: there is no such file.*\[document_unreadable\]/)
+    expect(stderr).toMatch(/documents +1 read, 3 failed/)
+    expect(quads(stdout).length).toBeGreaterThan(3)
+    expect(code).toBe(4)
+  })
+
+  test('files of one name in two folders are counted and named each, whether their texts differ or not', async () => {
+    server.set({ rules: [{ match: 'fails', reply: { refuse: 'invalid' } }, { reply: '' }] })
+    for (const inner of ['d1', 'd2']) mkdirSync(join(folder, inner))
+    const differing = ['d1', 'd2'].map((inner) => file(join(inner, 'x.txt'), `It fails in ${inner}.`))
+    const same = ['d1', 'd2'].map((inner) => file(join(inner, 'y.txt'), 'It fails.'))
+    const empty = ['d1', 'd2'].map((inner) => file(join(inner, 'z.txt'), ''))
+    const good = ['d1', 'd2'].map((inner) => file(join(inner, 'good.txt'), 'The mill stands.'))
+    const args = [...differing, ...same, ...empty, ...good, '--extractors', 'topics']
+    const { code, stderr } = await extract(args)
+    expect(stderr).toMatch(/^documents +2 read, 6 failed$/m)
+    for (const path of [...differing, ...same])
+      expect(stderr).toContain(`failed     ${path}: every chunk is dead`)
+    for (const path of empty) expect(stderr).toContain(`\nfailed     ${path}: it holds no text.`)
+    for (const path of empty)
+      expect(stderr).toContain(`graphmill: ${path}: it holds no text. [document_empty]`)
+    expect(stderr.match(/^failed /gm)).toHaveLength(6)
+    expect(code).toBe(4)
+  })
+
+  test('a folder with one file that cannot be read', async () => {
+    file('good.txt')
+    symlinkSync(join(folder, 'nowhere'), join(folder, 'dangling.txt'))
+    const { code, stderr } = await extract([folder])
+    expect(stderr).toMatch(/dangling\.txt.*\[document_unreadable\]/)
+    expect(stderr).toMatch(/documents +1 read, 1 failed/)
+    expect(code).toBe(4)
+  })
+
+  test('one line of 5 MB is cut into chunks like any other', async () => {
+    server.set({ rules: [{ reply: '' }] })
+    const { code, stderr } = await extract([
+      file('line.txt', 'mill river '.repeat(476_626)),
+      '--extractors',
+      'topics',
+      '--chunk-size',
+      '50000',
+    ])
+    expect(stderr).toMatch(/chunks +1\d\d \(1\d\d units done\)/)
+    expect(code).toBe(0)
+  })
+})
+
+describe('check and parse', () => {
+  test('check finds no problem in the prompts that ship', async () => {
+    const { code, stdout } = await graphmill(['check'])
+    expect(stdout).toMatch(/extract-definitions/)
+    expect(code).toBe(0)
+  })
+
+  test('check names the file and what is wrong, and exits 1', async () => {
+    const bad = file(
+      'bad.yaml',
+      'prompt: "{{ text.constructor }}"\nresponse-type: jsonl\nschema: {type: 7}\n',
+    )
+    const { code, stderr } = await graphmill(['check', '--prompts', bad])
+    expect(stderr).toMatch(/bad\.yaml.*constructor/s)
+    expect(code).toBe(1)
+  })
+
+  test('parse prints one JSON object with what it made of a reply', async () => {
+    const { code, stdout } = await graphmill(['parse'], { stdin: 'Sure!\n{"a":1}\n{"b":' })
+    expect(JSON.parse(stdout)).toEqual({
+      items: [{ a: 1 }],
+      rejected: [],
+      repaired: [],
+      ignored: 1,
+      truncated: true,
+    })
+    expect(code).toBe(0)
+  })
+})
+
+test('Ctrl-C in the middle prints what was done and ends soon', async () => {
+  server.set({ tokensPerSecond: 5 })
+  let waiting = false
+  const { code, stderr } = await graphmill(['extract', file('mill.txt')], {
+    env: env(),
+    onStderr: (text, kill) => {
+      // Once: the second one ends it at once.
+      if (text.includes('the text goes to') && !waiting) waiting = true
+      else return
+      void server.until(({ concurrent }) => concurrent > 0).then(() => kill('SIGINT'))
+    },
+  })
+  server.set({ tokensPerSecond: undefined })
+  expect(stderr).toMatch(/stopped before the end/)
+  expect(code).toBe(1)
+})
+
+test('a store that is away is named with the cause, and is waited for', async () => {
+  const [port] = await freePorts(1)
+  const started = startGraphmill(
+    ['extract', file('mill.txt'), '--store', `http://127.0.0.1:${port}/update`],
+    {
+      ...env(),
+      GRAPHMILL_NO_CACHE: 'true',
+    },
+  )
+  await started.says(', waiting for ')
+  expect(started.stderr()).toMatch(
+    new RegExp(
+      `^graphmill: waiting for 127\\.0\\.0\\.1:${port}: .* does not answer\\. \\(cause: .*ECONNREFUSED.*\\) \\[store_failed\\] Check .*--store`,
+      'm',
+    ),
+  )
+  const taken: string[] = []
+  const store = createServer(async (request, response) => {
+    taken.push(await text(request))
+    response.end()
+  }).listen(port, '127.0.0.1')
+  expect(await started.ended).toEqual({ code: 0, signal: null })
+  expect(taken.join('')).toContain('miller')
+  await store[Symbol.asyncDispose]()
+}, 90_000)

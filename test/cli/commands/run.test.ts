@@ -1,0 +1,408 @@
+// `graphmill run` and the commands beside it, as processes of their own on a real Kafka, watched from outside.
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import kafkajs from 'kafkajs'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startEmbeddingsServer } from '../../ontology/support/embeddings-server.ts'
+import { turtle } from '../../ontology/support/files.ts'
+import { brokerSource } from '../../support/brokers.ts'
+import { readGraph } from '../../support/graph.ts'
+import { type KafkaServer, startKafka } from '../../support/kafka-server.ts'
+import { startLlmServer } from '../../support/llm-server.ts'
+import { measureLoad } from '../../support/load-memory.ts'
+import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from '../../support/otlp-receiver.ts'
+import { freePorts } from '../../support/ports.ts'
+import { type GraphmillProcess, graphmill, startGraphmill } from '../../support/processes.ts'
+import { startRecordingServer } from '../../support/recording-server.ts'
+
+const present = (await brokerSource('graphmill run, on Kafka', ['jars'])) !== undefined
+
+describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
+  let kafka: KafkaServer
+  let receiver: OtlpReceiver
+  let folder: string
+  const started: GraphmillProcess[] = []
+
+  beforeAll(async () => {
+    kafka = await startKafka()
+    receiver = await startOtlpReceiver()
+    folder = await mkdtemp(join(tmpdir(), 'graphmill-run-'))
+  })
+  afterAll(async () => {
+    for (const child of started) await child.end('SIGKILL')
+    await receiver?.close()
+    await kafka?.stop()
+    await rm(folder, { recursive: true, force: true })
+  })
+
+  const place = (flow: string) => ['--broker', `kafka://${kafka.bootstrap.join(',')}`, '--flow', flow]
+  const start = async (args: readonly string[], environment: Record<string, string>) => {
+    const child = startGraphmill(args, environment)
+    started.push(child)
+    await child.says('"msg":"running"')
+    return child
+  }
+
+  test('one trace goes from load to the last triple, across processes', async () => {
+    await using llm = await startLlmServer()
+    const model = { OPENAI_BASE_URL: llm.url, GRAPHMILL_MODEL: 'test-model', GRAPHMILL_NO_CACHE: 'true' }
+    const flow = place('traced')
+    const out = join(folder, 'triples')
+    const shared = [...flow, '--http', 'off', '--extractors', 'definitions', '--provenance', 'none']
+    const asking = ['chunk-text', 'prompt', 'extract-definitions']
+    const mills = await Promise.all([
+      start(['run', ...asking, ...shared], { ...model, ...receiver.environment('asking') }),
+      start(
+        ['run', 'emit-triples', 'store-triples', ...shared, '--out', out],
+        receiver.environment('storing'),
+      ),
+    ])
+    const file = join(folder, 'mill.txt')
+    await writeFile(file, 'The mill stands by the river. The miller grinds the grain of the farmers.')
+    const load = startGraphmill(['load', file, ...flow], receiver.environment('loading'))
+    expect((await load.ended).code).toBe(0)
+    const { documentId } = JSON.parse(load.stdout()) as { documentId: string }
+
+    await expect.poll(async () => (await readGraph(out)).size, { timeout: 60_000 }).toBeGreaterThan(0)
+    await receiver.until((spans) => spans.some(({ name }) => name === 'store-triples triples'))
+    for (const mill of mills) expect((await mill.end('SIGTERM')).code).toBe(0)
+
+    const ofDocument = receiver.spans.filter(
+      ({ attributes }) => attributes['graphmill.document.id'] === documentId,
+    )
+    const first = receiver.spans.find(({ name }) => name === 'load document')!
+    expect(first).toMatchObject({ process: 'loading', parentSpanId: '', kind: 4, failed: false })
+    expect(ofDocument.map(({ traceId }) => traceId)).toEqual(ofDocument.map(() => first.traceId))
+    const way = wayOf(ofDocument.find(({ name }) => name === 'store-triples triples')!, receiver.spans)
+    expect(way.map(({ process, name }) => `${process}: ${name}`)).toEqual([
+      'loading: load document',
+      'asking: chunk-text document',
+      'asking: extract-definitions chunk',
+      'asking: prompt prompt',
+      'asking: extract-definitions prompt-reply',
+      'storing: emit-triples definitions',
+      'storing: store-triples triples',
+    ])
+    expect(way.at(-1)!.attributes).toMatchObject({
+      'messaging.operation.type': 'process',
+      'messaging.destination.name': 'gm.flow.triples.default.traced',
+      'messaging.consumer.group.name': 'gm.store-triples.triples.default.traced',
+      'graphmill.chunk.id': `${documentId}/0/0`,
+    })
+  })
+
+  test('says at /status.json and /metrics what it consumes, how far it is behind, and what it is', async () => {
+    const [port] = await freePorts(1)
+    const flow = place('told')
+    const address = `127.0.0.1:${port}`
+    const all = ['run', 'emit-triples', 'chunk-text', ...flow, '--http', address]
+    const mill = await start(all, {})
+    const file = join(folder, 'told.txt')
+    await writeFile(file, 'The mill stands by the river.')
+    await graphmill('load', file, ...flow)
+    interface Status {
+      readonly consumers: readonly { readonly processor: string; readonly lag: number | null }[]
+    }
+    const statusOf = async () => (await (await fetch(`http://${address}/status.json`)).json()) as Status
+    const lagOf = async (processor: string) =>
+      (await statusOf()).consumers.find((consumer) => consumer.processor === processor)?.lag
+    await expect.poll(() => lagOf('chunk-text'), { timeout: 30_000 }).toBe(0)
+    expect(await statusOf()).toMatchObject({
+      versions: { graphmill: expect.stringMatching(/^\d+\.\d+/), node: process.versions.node },
+      ready: true,
+      configurationCurrent: true,
+      flows: ['default/told'],
+      away: [],
+      consumers: expect.arrayContaining([
+        {
+          processor: 'chunk-text',
+          topic: 'gm.flow.document.default.told',
+          group: 'gm.chunk-text.document.default.told',
+          workspace: 'default',
+          flow: 'told',
+          inFlight: 0,
+          lag: 0,
+        },
+      ]),
+    })
+    const metrics = await (await fetch(`http://${address}/metrics`)).text()
+    const labels = 'processor="chunk-text",consumer="gm.flow.document.default.told"'
+    expect(metrics).toContain(`graphmill_lag{${labels}} 0`)
+    expect(metrics).toContain(`tg_consumer_state{${labels},tg_consumer_state="running"} 1`)
+    expect(metrics).toContain(`tg_consumer_processing_total{${labels},status="ok"} 1`)
+    expect(metrics).toContain('tg_chunk_size_count{processor="chunk-text"} 1')
+    expect((await mill.end('SIGTERM')).code).toBe(0)
+  })
+
+  test('a running flow shows every metric of TrustGraph that the page names, with its labels', async () => {
+    await using llm = await startLlmServer({
+      refuse: { kind: 'rate-limit', first: 1 },
+      rules: [
+        { match: '{"definition": ', reply: { text: '{"entity":"mill","definition":"a machine"}' } },
+        { match: 'ontology', reply: '' },
+      ],
+    })
+    const embeddings = await startEmbeddingsServer()
+    let writes = 0
+    await using store = await startRecordingServer([
+      { by: (response) => response.writeHead(++writes === 1 ? 503 : 204).end() },
+    ])
+    const ontology = join(folder, 'mills.ttl')
+    const classes = Array.from(
+      { length: 200 },
+      (_, n) => `e:Thing${n} a owl:Class ; rdfs:comment "A thing." .`,
+    )
+    await writeFile(ontology, turtle(classes.join('\n')))
+    const file = join(folder, 'counted.txt')
+    await writeFile(file, 'The mill stands by the river.')
+    const [port] = await freePorts(1)
+    const address = `127.0.0.1:${port}`
+    const flow = place('counted')
+    const options = {
+      ...{ http: address, extractors: 'definitions,ontology', ontologies: ontology, store: store.origin },
+      ...{ embeddings: embeddings.url, 'embeddings-model': 'vectors', 'ontology-budget': '60' },
+      ...{
+        model: 'test-model',
+        temperature: '0',
+        prices: 'test-model=2/8',
+        'cache-dir': join(folder, 'cache'),
+      },
+    }
+    const flags = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value])
+    const mill = await start(['run', '--all', ...flow, ...flags], { OPENAI_BASE_URL: llm.url })
+    await graphmill('load', file, ...flow)
+
+    const page = await readFile('docs/metrics.md', 'utf8')
+    const told = [...page.matchAll(/^\| `(tg_\w+)` \| (\w+) \| ([^|]*) \|/gm)].map(
+      ([, name = '', type = '', labels = '']) => ({ name, type, labels: labels.split(', ').sort() }),
+    )
+    expect(told.length).toBeGreaterThan(20)
+    const scrape = async () => (await fetch(`http://${address}/metrics`)).text()
+    /** The metrics that have counted something, as the scrape tells them. */
+    const shownIn = (text: string) =>
+      told.flatMap(({ name }) => {
+        const [, type = ''] = new RegExp(`^# TYPE ${name} (\\w+)$`, 'm').exec(text) ?? []
+        const sample = new RegExp(`^${name}${type === 'histogram' ? '_count' : ''}\\{(.*)\\} (?!0$).+$`, 'm')
+        const [, labels] = sample.exec(text) ?? []
+        if (labels === undefined) return []
+        return [{ name, type, labels: [...labels.matchAll(/(\w+)="/g)].map(([, label]) => label).sort() }]
+      })
+    await expect.poll(async () => shownIn(await scrape()), { timeout: 30_000 }).toEqual(told)
+
+    let text = ''
+    const ofModel = (direction: string) => `{model="test-model",direction="${direction}"}`
+    const sampleOf = (series: string) =>
+      Number(
+        text
+          .split('\n')
+          .find((line) => line.startsWith(`${series} `))
+          ?.split(' ')
+          .at(-1),
+      )
+    // The first items of a reply are counted before its tokens are, and one of the two replies is empty.
+    const written = async () => {
+      text = await scrape()
+      return sampleOf(`tg_metering_tokens_total${ofModel('output')}`)
+    }
+    await expect.poll(written, { timeout: 30_000 }).toBeGreaterThan(0)
+    for (const [direction, price] of [
+      ['input', 2],
+      ['output', 8],
+    ] as const)
+      expect(sampleOf(`tg_metering_cost_usd_total${ofModel(direction)}`)).toBeCloseTo(
+        (sampleOf(`tg_metering_tokens_total${ofModel(direction)}`) * price) / 1e6,
+      )
+    const asked = 'processor="prompt",model="test-model",temperature="0"'
+    expect(sampleOf(`tg_text_completion_model_info{${asked}}`)).toBe(1)
+    const ofOntology = 'processor="extract-ontology"'
+    expect(sampleOf(`tg_ontology_loaded_count{${ofOntology},workspace="default"}`)).toBe(1)
+    expect(sampleOf(`tg_ontology_element_count{${ofOntology}}`)).toBe(200)
+    const texts = embeddings.requests.map((request) => request.length)
+    const ofVectors = `${ofOntology},model="vectors"`
+    expect(sampleOf(`tg_embeddings_request_total{${ofVectors}}`)).toBe(texts.length)
+    expect(sampleOf(`tg_embeddings_batch_size_sum{${ofVectors}}`)).toBe(
+      texts.reduce((sum, each) => sum + each, 0),
+    )
+    expect(sampleOf('tg_triples_store_write_error_total{processor="store-triples"}')).toBe(1)
+    // Its last bound is no less than eight calls of 120 s.
+    const bounds = [...text.matchAll(/^tg_extraction_duration_seconds_bucket\{le="([\d.]+)"/gm)].map(
+      ([, le]) => Number(le),
+    )
+    expect(Math.max(...bounds)).toBeGreaterThanOrEqual(8 * 120)
+    expect((await mill.end('SIGTERM')).code).toBe(0)
+    await embeddings.close()
+  })
+
+  async function retentionOf(name: string): Promise<string | undefined> {
+    const client = new kafkajs.Kafka({ brokers: [...kafka.bootstrap], logLevel: kafkajs.logLevel.NOTHING })
+    const admin = client.admin()
+    await admin.connect()
+    const wanted = { type: kafkajs.ConfigResourceTypes.TOPIC, name, configNames: ['retention.ms'] }
+    const { resources } = await admin.describeConfigs({ includeSynonyms: false, resources: [wanted] })
+    await admin.disconnect()
+    return resources[0]?.configEntries[0]?.configValue
+  }
+
+  test('topics are made as docs/operations.md counts them, and as the flows file says', async () => {
+    interface Row {
+      readonly topic: string
+      readonly partitions: number
+      readonly created: 'yes' | 'no'
+    }
+    const rowsOf = (text: string) =>
+      text
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => JSON.parse(line) as Row)
+    const at = (space: string) => [
+      '--broker',
+      `kafka://${kafka.bootstrap.join()}`,
+      '--space',
+      space,
+      '--json',
+    ]
+    const sumOf = (rows: readonly Row[]) => rows.reduce((sum, { partitions }) => sum + partitions, 0)
+    const page = await readFile('docs/operations.md', 'utf8')
+    const [, topics, partitions] = /has (\d+) topics with (\d+) partitions/.exec(page)!.map(Number)
+
+    await graphmill('topics', 'create', ...at('plain'))
+    const made = rowsOf(await graphmill('topics', 'describe', ...at('plain')))
+    const ofFlow = made.filter(({ topic }) => topic !== 'plain.notify.schemas')
+    expect([ofFlow.length, sumOf(ofFlow), made.length]).toEqual([topics, partitions, topics! + 1])
+
+    const flows = join(folder, 'flows.yaml')
+    const chunks = '{chunk: {partitions: 2}, prompt-reply: {partitions: 1}, document: {retention-days: 3}}'
+    await writeFile(
+      flows,
+      `flows:\n  - {flow: small, extractors: [topics], topics: ${chunks}}\n  - {flow: rows, extractors: [rows], schemas: [none.json]}\n`,
+    )
+    const ofFile = [...at('filed'), '--flows', flows]
+    const created = rowsOf(await graphmill('topics', 'create', ...ofFile))
+    expect(created.every((row) => row.created === 'yes')).toBe(true)
+    expect(rowsOf(await graphmill('topics', 'describe', ...at('filed')))).toEqual(
+      created
+        .map(({ topic, partitions }) => ({ topic, partitions }))
+        .sort((a, b) => (a.topic < b.topic ? -1 : 1)),
+    )
+    const [small, rows] = ['small', 'rows'].map((flow) =>
+      created.filter(({ topic }) => topic.endsWith(`.default.${flow}`)),
+    )
+    // As the page says: 16 topics with 75 partitions, for each extractor 1 with 12, for rows 1 with 3 more.
+    expect([small!.length, sumOf(small!)]).toEqual([16 + 1, 75 + 12 - 10 - 11])
+    expect([rows!.length, sumOf(rows!)]).toEqual([16 + 1 + 1, 75 + 12 + 3])
+
+    expect(await retentionOf('filed.flow.document.default.small')).toBe(String(3 * 24 * 3600 * 1000))
+    expect(await retentionOf('filed.flow.document.default.rows')).toBe('-1')
+
+    await writeFile(flows, 'flows: [{flow: small, extractors: [topics], topics: {chunk: {partitions: 9}}}]')
+    const again = rowsOf(await graphmill('topics', 'create', ...ofFile))
+    expect(again.find(({ topic }) => topic === 'filed.flow.chunk.default.small')).toEqual({
+      topic: 'filed.flow.chunk.default.small',
+      partitions: 2,
+      created: 'no',
+    })
+    const offline = ['--llm', 'offline', '--http', 'off', '--out', join(folder, 'filed')]
+    const mill = await start(['run', '--all', ...ofFile.filter((flag) => flag !== '--json'), ...offline], {})
+    expect(mill.stderr()).toMatch(
+      /"topic":"filed\.flow\.chunk\.default\.small","partitions":2,"wanted":9,"msg":"a topic keeps the partitions/,
+    )
+    expect((await mill.end('SIGTERM')).code).toBe(0)
+  })
+
+  test('a document gets the collection of its flow in the flows file, unless load is told another', async () => {
+    const flows = join(folder, 'collections.yaml')
+    await writeFile(flows, 'flows: [{flow: kept, collection: letters}]')
+    const file = join(folder, 'letter.txt')
+    await writeFile(file, 'The mill stands by the river.')
+    const load = ['load', file, '--flows', flows, ...place('kept')]
+    await graphmill(...load)
+    await graphmill(...load, '--collection', 'other')
+    const tail = startGraphmill(['tail', 'document', '--from', 'earliest', ...place('kept')])
+    started.push(tail)
+    const collections = () =>
+      tail
+        .stdout()
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => (JSON.parse(line) as { collection: string }).collection)
+    await expect.poll(() => collections().sort(), { timeout: 30_000 }).toEqual(['letters', 'other'])
+    await tail.end('SIGTERM')
+  })
+
+  test('a text of 100 MB is loaded in no more memory than one of 20 MB, but for what the collector leaves for later', async () => {
+    const measure = (megabytes: number) =>
+      measureLoad(megabytes, { folder, place: place(`long-${megabytes}`) })
+    const [short, long] = [await measure(20), await measure(100)]
+    // Parts are of 512 KiB at most.
+    expect(long.parts).toBeGreaterThanOrEqual(100e6 / (512 * 1024))
+    expect(long.parts).toBeGreaterThan(4 * short.parts)
+    expect(long.peak - short.peak).toBeLessThan(50e6)
+  })
+
+  test('a typo in a prompt gets a suggestion', async () => {
+    const flow = place('asked')
+    const mill = await start(['run', 'prompt', ...flow, '--http', 'off', '--llm', 'offline'], {})
+    const child = startGraphmill(['prompt', 'extract-definitons', '--term', 'text="x"', ...flow])
+    expect((await child.ended).code).toBe(1)
+    expect(child.stderr()).toMatch(
+      /extract-definitons.*did you mean "extract-definitions".*\[prompt_unknown\]/,
+    )
+    expect((await mill.end('SIGTERM')).code).toBe(0)
+  })
+
+  test('waits for a model that is away when it starts, and whose name it has to ask for', async () => {
+    const [port] = await freePorts(1)
+    const url = `http://127.0.0.1:${port}/v1`
+    const mill = startGraphmill(['run', 'prompt', ...place('early'), '--http', 'off'], {
+      OPENAI_BASE_URL: url,
+      OPENAI_API_KEY: 'k',
+    })
+    started.push(mill)
+    await mill.says('"msg":"waiting for the model"')
+    await using _llm = await startLlmServer({}, port)
+    await mill.says('"msg":"running"')
+    expect((await mill.end('SIGTERM')).code).toBe(0)
+  })
+
+  test('says in its log, at /readyz and in /metrics that the broker is away, and that it is back', async () => {
+    const [port] = await freePorts(1)
+    const address = `127.0.0.1:${port}`
+    const mill = await start(
+      ['run', 'chunk-text', 'emit-triples', ...place('cut-off'), '--http', address],
+      {},
+    )
+    const get = async (path: string) => {
+      const response = await fetch(`http://${address}/${path}`)
+      return { code: response.status, text: await response.text() }
+    }
+    const patience = { timeout: 30_000, interval: 200 }
+    await expect.poll(async () => (await get('readyz')).code, patience).toBe(200)
+    await kafka.shutDown(0)
+    await expect.poll(async () => (await get('readyz')).code, patience).toBe(503)
+    expect(JSON.parse((await get('readyz')).text)).toMatchObject({ status: 'away', away: ['broker'] })
+    expect(JSON.parse((await get('status.json')).text)).toMatchObject({ ready: false, away: ['broker'] })
+    expect((await get('metrics')).text).toContain('graphmill_circuit_open{circuit="broker"} 1\n')
+    await kafka.restart(0)
+    await expect.poll(async () => (await get('readyz')).code, patience).toBe(200)
+    expect(JSON.parse((await get('readyz')).text)).toMatchObject({ status: 'ready', away: [] })
+    const lines = mill
+      .stderr()
+      .split('\n')
+      .filter((line) => line.includes('"the broker is '))
+    expect(lines.map((line) => JSON.parse(line))).toEqual([
+      expect.objectContaining({
+        msg: 'the broker is away',
+        err: expect.objectContaining({ code: 'broker_unavailable', remedy: expect.any(String) }),
+      }),
+      expect.objectContaining({ msg: 'the broker is back' }),
+    ])
+    expect((await mill.end('SIGTERM')).code).toBe(0)
+  })
+})
+
+/** From the first span of the trace to this one. */
+function wayOf(last: ReceivedSpan, spans: readonly ReceivedSpan[]): ReceivedSpan[] {
+  const above = spans.find(({ spanId }) => spanId === last.parentSpanId)
+  return above ? [...wayOf(above, spans), last] : [last]
+}

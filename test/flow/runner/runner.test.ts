@@ -1,0 +1,289 @@
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { createMemoryCluster } from '../../../src/broker/memory/memory.ts'
+import { deadTopic, topicName, topicSpec } from '../../../src/broker/topics.ts'
+import { GraphmillError } from '../../../src/errors.ts'
+import { type AnyProcessor, defineProcessor } from '../../../src/flow/processor.ts'
+import { scope, startFlow, type TestFlow, worker } from '../../support/flow.ts'
+
+let flow: TestFlow | undefined
+afterEach(async () => {
+  await flow?.stop()
+  flow = undefined
+})
+
+const start = async (processors: readonly AnyProcessor[], more = {}) =>
+  (flow = await startFlow(processors, more))
+
+describe('a message that can be handled', () => {
+  test('becomes messages that inherit its envelope and name its id as their cause', async () => {
+    const { send, first, topic } = await start([worker(() => undefined)])
+    const id = await send(
+      'chunk',
+      { text: 'mills' },
+      { documentId: 'urn:x', chunkId: 'urn:x/0/3', collection: 'books' },
+    )
+    const [message] = await first(topic('topics'), 1)
+    expect(message).toMatchObject({
+      ...scope,
+      source: 'worker',
+      causationId: id,
+      documentId: 'urn:x',
+      chunkId: 'urn:x/0/3',
+      collection: 'books',
+    })
+  })
+
+  test('is acked only when the broker has stored what it led to', async () => {
+    let handled = 0
+    const started = await start([worker(() => void handled++)])
+    const { cluster, broker, send, topic } = started
+    const heal = cluster.faults.failPublish((name) => name === topic('topics'))
+    await send('chunk', { text: 'mills' })
+    const group = 'gm.worker.chunk.default.default'
+    await expect.poll(() => handled).toBe(1)
+    expect((await broker.lag(group, topic('chunk'))).total).toBe(1)
+    heal()
+    await started.first(topic('topics'), 1)
+    await expect.poll(async () => (await broker.lag(group, topic('chunk'))).total).toBe(0)
+  })
+
+  test('is settled only when what its handler defers to resolves, and handled again when that rejects', async () => {
+    const waits: PromiseWithResolvers<void>[] = []
+    const waiter = defineProcessor({
+      name: 'worker',
+      inputs: ['chunk'],
+      outputs: [],
+      // biome-ignore lint/correctness/useYield: it only waits
+      async *handle() {
+        waits.push(Promise.withResolvers())
+        return { after: waits.at(-1)!.promise }
+      },
+    })
+    const { send, broker, topic } = await start([waiter])
+    await send('chunk', { text: 'mills' })
+    const lag = async () => (await broker.lag('gm.worker.chunk.default.default', topic('chunk'))).total
+    await vi.waitFor(() => expect(waits).toHaveLength(1))
+    waits[0]!.reject(new GraphmillError('broker_unavailable', 'away'))
+    await vi.waitFor(() => expect(waits).toHaveLength(2), 10_000)
+    expect(await lag()).toBe(1)
+    waits[1]!.resolve()
+    await vi.waitFor(async () => expect(await lag()).toBe(0))
+  })
+
+  test('gives the same ids when it is handled again', async () => {
+    const cluster = createMemoryCluster()
+    const { send, first, topic } = await start([worker(() => undefined)], { cluster })
+    await send('chunk', { text: 'mills' }, { id: 'one' })
+    await first(topic('topics'), 1)
+    await send('chunk', { text: 'mills' }, { id: 'one' })
+    await send('chunk', { text: 'mills' }, { id: 'two' })
+    const ids = (await first(topic('topics'), 3)).map(({ id, causationId }) => ({ id, causationId }))
+    const ofOne = ids.filter(({ causationId }) => causationId === 'one')
+    expect(ofOne[0]!.id).toBe(ofOne[1]!.id)
+    expect(new Set(ids.map(({ id }) => id)).size).toBe(2)
+  })
+
+  test('gives equal outputs of its own different ids', async () => {
+    const twice = defineProcessor({
+      name: 'twice',
+      inputs: ['chunk'],
+      outputs: ['topics'],
+      async *handle() {
+        for (let n = 0; n < 2; n++)
+          yield { to: 'topics', payload: { run: { id: 'r', startedAt: 1 }, facts: [] } }
+      },
+    })
+    const { send, first, topic } = await start([twice])
+    await send('chunk', { text: 'x' })
+    const [one, other] = await first(topic('topics'), 2)
+    expect(one!.id).not.toBe(other!.id)
+  })
+})
+
+describe('replies', () => {
+  const echo = defineProcessor({
+    name: 'echo',
+    inputs: ['prompt'],
+    outputs: ['reply'],
+    async *handle(message) {
+      handled++
+      yield { to: 'reply', payload: { run: { id: 'r', startedAt: 1 }, text: message.payload.promptId } }
+    },
+    async *onDead(_, error) {
+      yield {
+        to: 'reply',
+        payload: { run: { id: 'r', startedAt: 1 }, error: { type: error.code, message: error.message } },
+      }
+    },
+  })
+  let handled = 0
+  const replyTo = topicName({ space: 'gm', class: 'response', role: 'prompt', receiver: 'client', ...scope })
+
+  test('go to the response topic that the request names, under its correlation id', async () => {
+    const { broker, send, first } = await start([echo])
+    await broker.ensureTopics([topicSpec(replyTo)])
+    const id = await send('prompt', { promptId: 'p', terms: {} }, { replyTo })
+    expect((await first(replyTo, 1))[0]).toMatchObject({ correlationId: id, payload: { text: 'p' } })
+  })
+
+  test('to a topic that is gone, of another flow or of no flow are refused, and the request is dead, at once', async () => {
+    handled = 0
+    const started = await start([echo])
+    const { send, topic } = started
+    const foreign = topicName({
+      space: 'gm',
+      class: 'response',
+      role: 'prompt',
+      receiver: 'client',
+      workspace: 'other',
+      flow: 'default',
+    })
+    for (const address of [replyTo, foreign, topic('chunk'), 'nonsense', null])
+      await send('prompt', { promptId: 'p', terms: {} }, { replyTo: address })
+    const letters = await started.letters('prompt', 5)
+    const codes = letters.map(({ headers }) => headers['dead-code']).sort()
+    expect(codes).toEqual([
+      'reply_topic_refused',
+      'reply_topic_refused',
+      'reply_topic_refused',
+      'reply_topic_refused',
+      'topic_missing',
+    ])
+    expect(handled).toBe(1)
+  })
+})
+
+describe('stopping', () => {
+  test('finishes what is in hand and takes nothing more', async () => {
+    let release = () => {}
+    const entered = new Promise<void>((resolve) => (release = resolve))
+    let finish = () => {}
+    const gate = new Promise<void>((resolve) => (finish = resolve))
+    const slow = {
+      ...worker(async () => {
+        release()
+        await gate
+      }),
+      maxInFlight: 1,
+    }
+    const started = await start([slow])
+    const { send, mill, all, topic, broker } = started
+    await send('chunk', { text: 'in hand' })
+    await send('chunk', { text: 'left' })
+    await entered
+    const stopped = mill.stop(20_000)
+    finish()
+    await stopped
+    expect((await all(topic('topics'))).map(({ payload }) => payload)).toMatchObject([
+      { facts: [{ topic: 'in hand' }] },
+    ])
+    expect((await broker.lag('gm.worker.chunk.default.default', topic('chunk'))).total).toBe(1)
+  })
+
+  test('hands back what does not finish within the grace period', async () => {
+    let release = () => {}
+    const entered = new Promise<void>((resolve) => (release = resolve))
+    const stuck = defineProcessor({
+      name: 'worker',
+      inputs: ['chunk'],
+      outputs: ['topics'],
+      async *handle(_, context) {
+        release()
+        await new Promise((_, reject) =>
+          context.signal.addEventListener('abort', () => reject(context.signal.reason)),
+        )
+      },
+    })
+    const { send, mill, topic, broker } = await start([stuck])
+    await send('chunk', { text: 'x' })
+    await entered
+    await mill.stop(10)
+    expect((await broker.lag('gm.worker.chunk.default.default', topic('chunk'))).total).toBe(1)
+  })
+})
+
+describe('a topic of the flow that is gone', () => {
+  const gone = expect.objectContaining({ code: 'topic_missing' })
+
+  test('ends the loops, and a message that leads there is handled again when it is back, and never given up', async () => {
+    const cluster = createMemoryCluster()
+    const entered = Promise.withResolvers<void>()
+    const gate = Promise.withResolvers<void>()
+    const slow = worker(async () => {
+      entered.resolve()
+      await gate.promise
+    })
+    const { send, topic, broker, mill } = await start([slow], { cluster })
+    const id = await send('chunk', { text: 'mills' })
+    await entered.promise
+    await broker.deleteTopics([topic('topics')])
+    gate.resolve()
+    await expect(mill.done).rejects.toEqual(gone)
+    await mill.stop(10_000)
+    expect(await broker.listTopics(deadTopic(topic('chunk')))).toEqual([])
+    const again = await start([worker(() => undefined)], { cluster })
+    expect(await again.first(topic('topics'), 1)).toMatchObject([{ causationId: id }])
+  })
+
+  test('is told at once, and what is in hand of others is finished before the end', async () => {
+    const entered = Promise.withResolvers<void>()
+    const gate = Promise.withResolvers<void>()
+    const slow = worker(async () => {
+      entered.resolve()
+      await gate.promise
+    })
+    const idle = defineProcessor({ name: 'idle', inputs: ['document'], outputs: [], async *handle() {} })
+    const { send, topic, broker, mill, all } = await start([slow, idle])
+    await send('chunk', { text: 'mills' })
+    await entered.promise
+    await broker.deleteTopics([topic('document')])
+    await expect(mill.done).rejects.toEqual(gone)
+    let ended = false
+    const stopped = mill.stop(60_000).then(() => (ended = true))
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    expect(ended).toBe(false)
+    gate.resolve()
+    await stopped
+    expect(await all(topic('topics'))).toHaveLength(1)
+    expect((await broker.lag('gm.worker.chunk.default.default', topic('chunk'))).total).toBe(0)
+  })
+
+  test('leaves what is in hand of it to be finished, and what fails of that to its dead-letter topic', async () => {
+    const entered: string[] = []
+    const gate = Promise.withResolvers<void>()
+    const slow = worker(async (text) => {
+      entered.push(text)
+      await gate.promise
+      if (text === 'bad') throw new GraphmillError('llm_unavailable', 'away')
+    })
+    const started = await start([slow])
+    const { send, topic, broker, mill, all } = started
+    await send('chunk', { text: 'good' })
+    await send('chunk', { text: 'bad' })
+    await expect.poll(() => entered.length).toBe(2)
+    await broker.deleteTopics([topic('chunk')])
+    await expect(mill.done).rejects.toEqual(gone)
+    gate.resolve()
+    await mill.stop(60_000)
+    expect(await all(topic('topics'))).toHaveLength(1)
+    const [letter] = await started.letters('chunk', 1)
+    expect(letter!.headers['dead-code']).toBe('llm_unavailable')
+  })
+
+  test('keeps a message from dying unsaid', async () => {
+    const cluster = createMemoryCluster()
+    const refusing = worker(() => {
+      throw new GraphmillError('message_invalid', 'no')
+    })
+    const { send, topic, broker, mill } = await start([refusing], { cluster })
+    await broker.deleteTopics([topic('progress')])
+    await send('chunk', { text: 'x' })
+    await expect(mill.done).rejects.toEqual(gone)
+    await mill.stop(10_000)
+    expect((await broker.lag('gm.worker.chunk.default.default', topic('chunk'))).total).toBe(1)
+    const again = await start([refusing], { cluster })
+    const [entry] = await again.first(topic('progress'), 1)
+    expect(entry!.payload).toMatchObject({ kind: 'dead', error: { type: 'message_invalid' } })
+    expect(await again.letters('chunk', 1)).toHaveLength(1)
+  })
+})

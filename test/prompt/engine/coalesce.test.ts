@@ -1,0 +1,50 @@
+import { describe, expect, test } from 'vitest'
+import { collect, gather } from '../../../src/prompt/engine/coalesce.ts'
+
+async function* source(pieces: readonly string[]) {
+  for (const piece of pieces) yield [piece]
+}
+const size = (piece: string) => piece.length
+
+describe('gather', () => {
+  test('gives the first piece at once, and what came meanwhile together', async () => {
+    const batches = gather(source(['a', 'b', 'c']), size, 10)
+    expect((await batches.next()).value).toEqual(['a'])
+    // The reader is busy; the source has long ended.
+    await new Promise(setImmediate)
+    expect((await batches.next()).value).toEqual(['b', 'c'])
+    expect((await batches.next()).done).toBe(true)
+  })
+
+  test('gives at once what came together', async () => {
+    const together = (async function* () {
+      yield ['a', 'b']
+      yield ['c']
+    })()
+    const seen: string[][] = []
+    for await (const batch of gather(together, size, 10)) seen.push(batch)
+    expect(seen).toEqual([['a', 'b'], ['c']])
+  })
+
+  test('holds a batch to its size, unless one piece alone is larger', async () => {
+    const batches = gather(source(['a', 'bb', 'bb', 'cccccc', 'd']), size, 4)
+    const seen = [(await batches.next()).value]
+    await new Promise(setImmediate)
+    for await (const batch of batches) seen.push(batch)
+    expect(seen).toEqual([['a'], ['bb', 'bb'], ['cccccc'], ['d']])
+  })
+})
+
+describe('collect', () => {
+  test('gives everything in one batch', async () => {
+    const seen: string[][] = []
+    for await (const batch of collect(source(['a', 'b', 'c']), size, 10)) seen.push(batch)
+    expect(seen).toEqual([['a', 'b', 'c']])
+  })
+
+  test('gives as few batches as their size allows', async () => {
+    const seen: string[][] = []
+    for await (const batch of collect(source(['aaaaa', 'b', 'cc', 'dd', '']), size, 4)) seen.push(batch)
+    expect(seen).toEqual([['aaaaa'], ['b', 'cc'], ['dd', '']])
+  })
+})

@@ -1,0 +1,50 @@
+import { describe, expect, test } from 'vitest'
+import { createFindings } from '../../../src/prompt/engine/item-collector.ts'
+
+const knowAll = (items: readonly unknown[]) => {
+  const findings = createFindings()
+  findings.nextCall()
+  return { findings, known: items.map((item) => findings.know(item)) }
+}
+
+describe('an item is known again', () => {
+  test('whatever the order of its keys, however deep', () => {
+    const items = [
+      { e: 'a', d: { x: [1, { y: 2, z: 3 }], w: null } },
+      { d: { w: null, x: [1, { z: 3, y: 2 }] }, e: 'a' },
+    ]
+    expect(knowAll(items).known).toStrictEqual(['new', 'repeated'])
+  })
+
+  test('but not one that differs in a key, a type, a place or a character', () => {
+    const items = [
+      { e: 'a', d: 'b' },
+      { e: 'b', d: 'a' },
+      { e: '1', d: 1 },
+      { e: 1, d: '1' },
+      { e: [1, 2], d: null },
+      { e: [2, 1], d: null },
+      { e: 'null', d: '' },
+      { e: { d: 1 } },
+      { e: [{ d: 1 }] },
+      { e: `${'x'.repeat(500)}y${'x'.repeat(500)}` },
+      { e: `${'x'.repeat(500)}z${'x'.repeat(500)}` },
+    ]
+    expect(new Set(knowAll(items).known)).toStrictEqual(new Set(['new']))
+  })
+
+  test('over calls, so that a call does not repeat what another gave', () => {
+    const { findings } = knowAll([{ e: 'a' }])
+    findings.nextCall()
+    expect(findings.know({ e: 'a' })).toBe('from an earlier call')
+    expect(findings.know({ e: 'b' })).toBe('new')
+    expect(findings.know({ e: 'b' })).toBe('repeated')
+  })
+
+  test('among the first hundred thousand of a run, so that memory is bounded', () => {
+    const { findings } = knowAll(Array.from({ length: 100_000 }, (_, n) => ({ n })))
+    expect(findings.know({ n: 99_999 })).toBe('repeated')
+    expect(findings.know({ n: 100_000 })).toBe('new')
+    expect(findings.know({ n: 100_000 })).toBe('new')
+  })
+})
