@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // Starts graphmill. Plain JavaScript that any Node from 18 on can parse: on a Node that is too old it runs itself again with
-// the `node` package of node_modules, if that is there, or says which Node it needs.
+// the `node` package of node_modules, if that is there, or says which Node it needs. What it runs ends with it, also when it
+// is killed: then the channel between the two closes.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -12,6 +13,7 @@ const [major, minor] = process.versions.node.split('.').map(Number)
 const program = fileURLToPath(new URL('../dist/src/cli/main.js', import.meta.url))
 
 if (major > needed[0] || (major === needed[0] && minor >= needed[1])) {
+  if (process.env.GRAPHMILL_NODE_TRIED) endWithParent()
   if (existsSync(program)) await import('../dist/src/cli/main.js')
   else fail('graphmill is not built yet: run `npm run build` first.')
 } else {
@@ -20,7 +22,10 @@ if (major > needed[0] || (major === needed[0] && minor >= needed[1])) {
     fail(`graphmill needs Node ${needed.join('.')} or newer; this is ${process.versions.node}.`)
   } else {
     const env = { ...process.env, GRAPHMILL_NODE_TRIED: '1' }
-    const child = spawn(newer, process.argv.slice(1), { stdio: 'inherit', env })
+    const child = spawn(newer, process.argv.slice(1), {
+      stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+      env,
+    })
     // Ctrl-C in a terminal reaches the child by itself as well; it takes two at once for one.
     const pass = (signal) => child.kill(signal)
     const passed = ['SIGINT', 'SIGTERM', 'SIGHUP']
@@ -33,6 +38,17 @@ if (major > needed[0] || (major === needed[0] && minor >= needed[1])) {
       process.kill(process.pid, signal)
     })
   }
+}
+
+/** Only a parent that was killed leaves before its child: the child ends the same way. */
+function endWithParent() {
+  const end = () => process.kill(process.pid, 'SIGKILL')
+  // A child of another program may have the variable without the channel.
+  if (process.connected === undefined) return
+  if (!process.connected) return end()
+  process.once('disconnect', end)
+  // A listener alone would keep the process running.
+  process.channel.unref()
 }
 
 function findNode() {

@@ -1,15 +1,33 @@
 // bin/graphmill.js on a Node that is too old: here this one, that says it were.
-import { spawn } from 'node:child_process'
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 
 const program = fileURLToPath(new URL('../../bin/graphmill.js', import.meta.url))
 const pretence = 'Object.defineProperty(process,"versions",{value:{...process.versions,node:"20.1.0"}})'
 
-function onOldNode(args: readonly string[]) {
+function onOldNode(args: readonly string[], stdin: 'pipe' | Readable = 'pipe') {
   const { GRAPHMILL_NODE_TRIED: _, ...env } = process.env
-  return spawn(process.execPath, ['--import', `data:text/javascript,${pretence}`, program, ...args], { env })
+  return spawn(process.execPath, ['--import', `data:text/javascript,${pretence}`, program, ...args], {
+    env,
+    stdio: [stdin, 'pipe', 'pipe'],
+  }) as ChildProcessWithoutNullStreams
+}
+
+/** A pipe that nothing is written to, open until it is disposed of. */
+async function heldOpen() {
+  const holder = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  return {
+    stdin: holder.stdout,
+    async [Symbol.asyncDispose]() {
+      holder.kill('SIGKILL')
+      await once(holder, 'exit')
+    },
+  }
 }
 
 test('starts the Node of node_modules, with what was given', async () => {
@@ -40,4 +58,22 @@ test('Ctrl-C reaches what it started, where standard input is still open', async
   })
   expect(await once(child, 'close')).toEqual([1, null])
   expect(stderr).toContain('stopped before the end')
+})
+
+test('what it started ends with it when it is killed, and has no chance to pass a signal on', async () => {
+  // Standard input stays open: its end would end the command, too.
+  await using holder = await heldOpen()
+  const child = onOldNode(['extract', '-'], holder.stdin)
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    if (text.includes('units of')) child.kill('SIGKILL')
+  })
+  const [, signal] = await once(child, 'exit')
+  expect(signal).toBe('SIGKILL')
+  // What it started has the same standard output: that closes when both are gone.
+  await once(child.stdout.resume(), 'close')
+})
+
+test('the exit code of what it started is its own', async () => {
+  const child = onOldNode(['no-such-command'])
+  expect(await once(child, 'close')).toEqual([2, null])
 })
