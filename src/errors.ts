@@ -147,7 +147,8 @@ const table = {
   llm_not_configured: {
     retry: 'operator',
     ends: 'command',
-    remedy: 'Name a model: --llm openai with OPENAI_BASE_URL and OPENAI_API_KEY, or --llm offline.',
+    remedy:
+      'Set OPENAI_BASE_URL (and OPENAI_API_KEY) or OLLAMA_HOST, and name a model with --model; or choose --llm offline.',
   },
   // ontologies
   ontology_invalid: {

@@ -13,7 +13,8 @@ const offline = createOffline()
 const openAiAddress = 'https://api.openai.com/v1'
 
 /**
- * The model that the configuration names: by `--llm`, else by the one server that is configured, else `fallback`.
+ * The model that the configuration names: by `--llm`, else by the one server that is configured, else `fallback`, which
+ * is never taken in place of a model that is named.
  * Throws `llm_not_configured`, `configuration_invalid` when two servers are configured, and what naming the model throws.
  */
 export async function openLlm(
@@ -31,7 +32,14 @@ export async function openLlm(
 }
 
 async function openModel(config: Config, fallback: 'offline' | undefined, signal: AbortSignal): Promise<Llm> {
-  const provider = config.options.llm ?? guessProvider(config) ?? fallback
+  const chosen = config.options.llm ?? guessProvider(config)
+  const { model } = config.options
+  if (chosen === undefined && model !== undefined)
+    throw new GraphmillError(
+      'llm_not_configured',
+      `The model ${model} is named, but no server is configured that could have it.`,
+    )
+  const provider = chosen ?? fallback
   switch (provider) {
     case undefined:
       throw new GraphmillError('llm_not_configured', 'No model is configured.')
@@ -45,14 +53,14 @@ async function openModel(config: Config, fallback: 'offline' | undefined, signal
           'llm_not_configured',
           'OPENAI_API_KEY is not set, nor OPENAI_BASE_URL for a server of your own.',
         )
-      const options = { ...server, model: config.options.model ?? (await onlyModel(server, signal)) }
+      const options = { ...server, model: model ?? (await onlyModel(server, signal)) }
       return threaded(createOpenAi(options), { provider, ...options })
     }
     case 'ollama': {
       const { ollamaHost: host = '' } = config.servers
       const options = {
         host,
-        model: config.options.model ?? (await onlyOllamaModel(host, signal)),
+        model: model ?? (await onlyOllamaModel(host, signal)),
         timeoutMs: config.options['llm-timeout'] * 1000,
         numCtx: config.options['num-ctx'],
       }

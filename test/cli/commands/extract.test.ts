@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -90,6 +90,17 @@ describe('extract', () => {
     expect(stderr.split('\n')[0]).toMatch(/offline/)
     expect(stdout).toMatch(/a machine that grinds grain/)
     expect(code).toBe(0)
+  })
+
+  test('takes no rules for a model that is named and has no server: it says what to set, and writes nothing', async () => {
+    const out = join(folder, 'out.nq')
+    const args = ['extract', '--model', 'llama3.2', '--out', out, file('mill.txt', 'A mill is a machine.')]
+    const { code, stdout, stderr } = await graphmill(args)
+    expect(stderr).toMatch(/llama3\.2.*\[llm_not_configured\]/)
+    for (const setting of ['OPENAI_BASE_URL', 'OPENAI_API_KEY', 'OLLAMA_HOST', '--llm offline'])
+      expect(stderr).toContain(setting)
+    expect([code, stdout, existsSync(out)]).toEqual([1, '', false])
+    expect((await graphmill([...args, '--llm', 'offline'])).code).toBe(0)
   })
 
   test('exits 3 when a reply stayed cut off, with what it held', async () => {
