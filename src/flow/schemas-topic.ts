@@ -9,7 +9,7 @@ import type { Codec } from '../messages/codec.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { PayloadName } from '../messages/registry.ts'
 import type { SchemaRegistry } from '../messages/schema-registry.ts'
-import type { ComposedSchema, WirePrefix } from '../messages/wire.ts'
+import type { WirePrefix } from '../messages/wire.ts'
 
 export interface SchemasTopic {
   /** Publishes the schemas that this build writes and that the topic does not hold yet. */
@@ -62,8 +62,8 @@ export function createSchemasTopic(
     for await (const { key, value } of broker.read({ topic, from: 'earliest', until: 'end' }, signal)) {
       if (learned.has(key)) continue
       try {
-        codec.learn(JSON.parse(Buffer.from(value).toString('utf8')) as ComposedSchema)
-        learned.add(key)
+        // Not by the key, which may name another.
+        learned.add(codec.learn(JSON.parse(Buffer.from(value).toString('utf8'))))
       } catch {
         // A schema that this build can't read leaves its messages unknown: they are dead-lettered with that reason.
       }

@@ -12,6 +12,7 @@ import {
   type ComposedSchema,
   confluentPrefix,
   fingerprintOf,
+  foreignType,
   readPrefix,
   singleObjectPrefix,
   type WirePrefix,
@@ -33,10 +34,16 @@ export interface Sealing {
 export interface Codec {
   /** A whole message, ready to publish. Throws `message_invalid`, and `message_too_large` above 700 KiB. */
   encode(header: Omit<Header, 'id'>, payload: TypedPayload, sealing: Sealing): OutgoingBytes
-  /** Throws `bytes_undecodable`, or `schema_unknown` with `details.prefix` when `learn` may help. */
+  /**
+   * Throws `bytes_undecodable`, `message_too_large` above 700 KiB, or `schema_unknown` with `details.prefix` when `learn` may
+   * help.
+   */
   decode(bytes: Uint8Array, headers: Readonly<Record<string, string>>): Message
-  /** Makes a writer's schema known: by the fingerprint of single-object encoding, or by its id in a registry. */
-  learn(schema: ComposedSchema, registryId?: number): void
+  /**
+   * Makes a writer's schema known: by the fingerprint of single-object encoding, which it returns, or by its id in a registry.
+   * What is known already stays as it is. Throws `bytes_undecodable` for what is no schema of a message of ours.
+   */
+  learn(schema: unknown, registryId?: number): string
   /** Messages of `type` are from now on written in Confluent's format under this id of the registry. */
   writeWithRegistry(type: PayloadName, registryId: number): void
   /** What this build writes: for the schemas topic and for a registry. */
@@ -48,6 +55,8 @@ export interface Codec {
 }
 
 const headerRoom = 64 * 1024
+/** Writers' schemas that are remembered, at most. */
+const maxWriters = 1000
 
 interface Writer {
   readonly name: PayloadName
@@ -73,15 +82,11 @@ export function createCodec(schemas: SchemaSet): Codec {
   // The envelope's fields are written at its start; behind them salt and payload, perhaps twice.
   const scratch = Buffer.allocUnsafeSlow(headerRoom + 2 * (maxMessageBytes + headerRoom))
 
-  function writerOf(schema: ComposedSchema): Writer {
-    const type = avroType(schema)
-    const name = schema.name.replace(/Envelope$/, '') as PayloadName
+  function writerOf(type: avro.Type): Writer {
+    const name = (type.name ?? '').replace(/^graphmill\.(.*)Envelope$/, '$1') as PayloadName
     const reader = readers.get(name)
-    if (!reader || schema.namespace !== 'graphmill')
-      throw new GraphmillError(
-        'bytes_undecodable',
-        `No message of this build is called ${schema.namespace}.${schema.name}.`,
-      )
+    if (!reader)
+      throw new GraphmillError('bytes_undecodable', `No message of this build is called ${type.name}.`)
     try {
       return {
         name,
@@ -89,7 +94,7 @@ export function createCodec(schemas: SchemaSet): Codec {
         resolver: fingerprintOf(type) === fingerprintOf(reader) ? undefined : reader.createResolver(type),
       }
     } catch (cause) {
-      throw new GraphmillError('bytes_undecodable', `The writer's ${schema.name} can't be read as ours.`, {
+      throw new GraphmillError('bytes_undecodable', `The writer's ${type.name} can't be read as ours.`, {
         cause,
       })
     }
@@ -106,7 +111,7 @@ export function createCodec(schemas: SchemaSet): Codec {
       throw new GraphmillError('schema_unknown', `No schema is known for ${prefix.format} ${key}.`, {
         details: { prefix },
       })
-    const writer = writerOf(schema)
+    const writer = writerOf(avroType(schema))
     writers.set(key, writer)
     return writer
   }
@@ -162,6 +167,11 @@ export function createCodec(schemas: SchemaSet): Codec {
       return { topic: sealing.topic, key: sealing.key ?? header.id, value, headers }
     },
     decode(value, headers) {
+      if (value.byteLength > maxMessageBytes)
+        throw new GraphmillError(
+          'message_too_large',
+          `A message of ${value.byteLength} bytes is over ${maxMessageBytes}.`,
+        )
       const bytes = Buffer.isBuffer(value)
         ? value
         : Buffer.from(value.buffer, value.byteOffset, value.byteLength)
@@ -199,8 +209,20 @@ export function createCodec(schemas: SchemaSet): Codec {
       return message
     },
     learn(schema, registryId) {
-      const writer = writerOf(schema)
-      writers.set(registryId === undefined ? fingerprintOf(avroType(schema)) : `id ${registryId}`, writer)
+      let type: avro.Type
+      try {
+        type = foreignType(schema)
+      } catch (cause) {
+        throw new GraphmillError('bytes_undecodable', "The writer's schema can't be read.", { cause })
+      }
+      const fingerprint = fingerprintOf(type)
+      const key = registryId === undefined ? fingerprint : `id ${registryId}`
+      // A fingerprint of 64 bits is easily forged: another schema with one of ours must not take its place.
+      if (writers.has(key) || schemas.byFingerprint.has(key)) return fingerprint
+      if (writers.size >= maxWriters)
+        throw new GraphmillError('bytes_undecodable', `More than ${maxWriters} schemas of writers.`)
+      writers.set(key, writerOf(type))
+      return fingerprint
     },
     writeWithRegistry(type, registryId) {
       prefixes.set(type, confluentPrefix(registryId))

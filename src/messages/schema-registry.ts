@@ -6,12 +6,14 @@ import type { ComposedSchema } from './wire.ts'
 export interface SchemaRegistry {
   /** The id of a schema, which is registered where it is new. Throws `registry_unavailable`, `registry_refused`. */
   register(schema: ComposedSchema, signal: AbortSignal): Promise<number>
-  /** The schema behind an id; undefined when the registry has none. */
-  find(id: number, signal: AbortSignal): Promise<ComposedSchema | undefined>
+  /** The JSON behind an id, whatever it is; undefined when the registry has none. Throws `bytes_undecodable` for what is no JSON. */
+  find(id: number, signal: AbortSignal): Promise<unknown>
 }
 
 const mediaType = 'application/vnd.schemaregistry.v1+json'
 const timeoutMs = 10_000
+/** The most that is read of an answer. */
+const maxAnswerBytes = 1024 * 1024
 
 /** `url` may hold a user and password. Throws `configuration_invalid` for one that is none. */
 export function createSchemaRegistry(url: string): SchemaRegistry {
@@ -50,7 +52,7 @@ export function createSchemaRegistry(url: string): SchemaRegistry {
       const subject = encodeURIComponent(`${schema.namespace}.${schema.name}`)
       const body = JSON.stringify({ schemaType: 'AVRO', schema: JSON.stringify(schema) })
       const response = await call(`/subjects/${subject}/versions`, { method: 'POST', body }, signal)
-      const answer = await response.text()
+      const answer = await textOf(response)
       if (!response.ok)
         throw new GraphmillError(
           'registry_refused',
@@ -66,7 +68,25 @@ export function createSchemaRegistry(url: string): SchemaRegistry {
           'registry_refused',
           `The registry answers ${response.status} for schema ${id}.`,
         )
-      return JSON.parse(((await response.json()) as { schema: string }).schema) as ComposedSchema
+      const answer = await textOf(response)
+      try {
+        return JSON.parse((JSON.parse(answer) as { schema: string }).schema)
+      } catch (cause) {
+        throw new GraphmillError('bytes_undecodable', `The registry's schema ${id} is no JSON.`, { cause })
+      }
     },
   }
+}
+
+/** The body, up to its bound: what is longer, also unpacked, is refused. */
+async function textOf({ body }: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of body ?? []) {
+    size += chunk.byteLength
+    if (size > maxAnswerBytes)
+      throw new GraphmillError('registry_refused', `The registry's answer is over ${maxAnswerBytes} bytes.`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
 }

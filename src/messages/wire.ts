@@ -20,44 +20,100 @@ export interface ComposedSchema {
 interface Tap {
   readonly buf: Buffer
   pos: number
+  /** Ours: records, items and entries so far, and how many records are open. */
+  values?: number
+  depth?: number
   readLong(): number
+  readInt(): number
+  readString(): string
+  skipString(): void
 }
-interface Internals {
+interface Reads {
   _read(tap: Tap): unknown
+}
+interface Internals extends Reads {
+  readonly itemsType: Internals
+  readonly valuesType: Internals
   _write(tap: Tap, value: unknown): void
   _skip(tap: Tap): void
+  _update(resolver: Reads, type: unknown, options: unknown): void
+  _createReader(): Reads['_read']
+  _createSkipper(): (tap: Tap) => void
 }
 type InternalClass = new (schema: unknown, options: unknown) => avro.Type & Internals
 
-// No item of our schemas is smaller than a byte, so a count beyond the bytes that are left is corrupt. avsc would believe it.
-function checkedTap(tap: Tap): void {
-  const start = tap.pos
-  const count = tap.readLong()
-  if (count < 0 && tap.readLong() < 0) throw new Error('a block of negative size')
-  if (Math.abs(count) > tap.buf.length - tap.pos) throw new Error('a count beyond the end of the message')
-  tap.pos = start
+/** Records, items and entries that a message may hold: beyond what fits into 700 KiB of anything but attacks. */
+export const maxValues = 200_000
+/** Records that may stand in each other: a quoted triple is two. */
+export const maxRecordDepth = 64
+
+function charge(tap: Tap, values: number): void {
+  tap.values = (tap.values ?? 0) + values
+  if (tap.values > maxValues) throw new Error(`more than ${maxValues} values`)
+}
+
+/** The reader or skipper of a record, bounded. A tap that failed is not used again, so nothing is undone then. */
+function bounded<T>(read: (tap: Tap) => T): (tap: Tap) => T {
+  return (tap) => {
+    charge(tap, 1)
+    tap.depth = (tap.depth ?? 0) + 1
+    if (tap.depth > maxRecordDepth) throw new Error(`records more than ${maxRecordDepth} deep`)
+    const value = read(tap)
+    tap.depth--
+    return value
+  }
+}
+
+/**
+ * The blocks of an array or a map. Each count is checked against the bytes that are left, since no item of our schemas is
+ * smaller than a byte, and each size against what the block took. avsc believes them all.
+ */
+function readBlocks(tap: Tap, readItem: () => void): void {
+  const { buf } = tap
+  for (let count = tap.readLong(); count !== 0; count = tap.readLong()) {
+    const size = count < 0 ? tap.readLong() : undefined
+    const items = Math.abs(count)
+    const left = buf.length - tap.pos
+    // Not `>`: what a broken number was read as may be NaN.
+    if (!(items <= left)) throw new Error('a count beyond the end of the message')
+    if (size !== undefined && !(size >= 0 && size <= left)) throw new Error('a block of an impossible size')
+    charge(tap, items)
+    const start = tap.pos
+    for (let item = 0; item < items; item++) {
+      readItem()
+      if (!(tap.pos <= buf.length)) throw new Error('cut off within a block')
+    }
+    if (size !== undefined && tap.pos !== start + size) throw new Error('a block of another size')
+  }
 }
 
 class BoundedArray extends (avro.types.ArrayType as unknown as InternalClass) {
+  // Called on resolvers too, which have `itemsType` in common with types.
   override _read(tap: Tap): unknown {
-    checkedTap(tap)
-    return super._read(tap)
+    const { itemsType } = this
+    const items: unknown[] = []
+    readBlocks(tap, () => items.push(itemsType._read(tap)))
+    return items
   }
   override _skip(tap: Tap): void {
-    checkedTap(tap)
-    super._skip(tap)
+    readBlocks(tap, () => this.itemsType._skip(tap))
   }
 }
 
 // Maps are written in the order of their keys, so that equal payloads are equal bytes and ids can be made of them.
 class BoundedMap extends (avro.types.MapType as unknown as InternalClass) {
   override _read(tap: Tap): unknown {
-    checkedTap(tap)
-    return super._read(tap)
+    const { valuesType } = this
+    const entries: [string, unknown][] = []
+    readBlocks(tap, () => entries.push([tap.readString(), valuesType._read(tap)]))
+    // Not by assignment, which takes `__proto__` for something else than a key.
+    return Object.fromEntries(entries)
   }
   override _skip(tap: Tap): void {
-    checkedTap(tap)
-    super._skip(tap)
+    readBlocks(tap, () => {
+      tap.skipString()
+      this.valuesType._skip(tap)
+    })
   }
   override _write(tap: Tap, value: unknown): void {
     const map = value as Record<string, unknown>
@@ -67,19 +123,70 @@ class BoundedMap extends (avro.types.MapType as unknown as InternalClass) {
   }
 }
 
-/** An avsc type with bounded counts and ordered maps. */
+class BoundedRecord extends (avro.types.RecordType as unknown as InternalClass) {
+  override _createReader(): Reads['_read'] {
+    return bounded(super._createReader())
+  }
+  override _createSkipper(): (tap: Tap) => void {
+    return bounded(super._createSkipper())
+  }
+  override _update(resolver: Reads, type: unknown, options: unknown): void {
+    super._update(resolver, type, options)
+    resolver._read = bounded(resolver._read)
+  }
+}
+
+class CheckedInt extends (avro.types.IntType as unknown as InternalClass) {
+  override _read(tap: Tap): unknown {
+    const value = tap.readInt()
+    if (value !== (value | 0)) throw new Error('an int of more than 32 bits')
+    return value
+  }
+}
+
+const boundedTypes: Readonly<Record<string, InternalClass>> = {
+  array: BoundedArray,
+  map: BoundedMap,
+  record: BoundedRecord,
+  error: BoundedRecord,
+  int: CheckedInt,
+}
+
+/** An avsc type whose reading is bounded, with ordered maps. */
 export function avroType(schema: unknown): avro.Type {
   return avro.Type.forSchema(
     schema as avro.Schema,
     {
       typeHook(inner: avro.Schema, options: unknown) {
         const kind = (inner as { type?: unknown } | null)?.type
-        if (kind === 'array') return new BoundedArray(inner, options)
-        if (kind === 'map') return new BoundedMap(inner, options)
-        return undefined as unknown as avro.Type
+        const own =
+          typeof kind === 'string' && Object.hasOwn(boundedTypes, kind) ? boundedTypes[kind] : undefined
+        return (own ? new own(inner, options) : undefined) as avro.Type
       },
     } as avro.ForSchemaOptions,
   )
+}
+
+/** JSON values in a writer's schema, its characters, and how deep it may be: many times those of ours. */
+const maxSchemaValues = 5000
+const maxSchemaLength = 128 * 1024
+const maxSchemaDepth = 64
+
+/** A schema that came from elsewhere, as a type. Throws for one that is larger than schemas are, before avsc compiles it. */
+export function foreignType(schema: unknown): avro.Type {
+  let values = 0
+  let level: unknown[] = [schema]
+  for (let depth = 0; level.length > 0; depth++) {
+    values += level.length
+    if (depth > maxSchemaDepth || values > maxSchemaValues) throw new Error('the schema is too large')
+    level = level.flatMap((value) =>
+      typeof value === 'object' && value !== null ? Object.values(value) : [],
+    )
+  }
+  if (JSON.stringify(schema).length > maxSchemaLength) throw new Error('the schema is too large')
+  const type = avroType(schema)
+  if (!avro.Type.isType(type, 'record')) throw new Error('the schema is no record')
+  return type
 }
 
 // CRC-64-AVRO (Rabin), as in the Avro specification, "Schema Fingerprints".

@@ -163,6 +163,135 @@ describe('bad bytes', () => {
     expect(codeOf(() => codec.decode(huge, foreign))).toBe('bytes_undecodable')
   })
 
+  describe('bounds', () => {
+    const varint = (value: bigint): Buffer => {
+      const bytes: number[] = []
+      let rest = BigInt.asUintN(64, (value << 1n) ^ (value >> 63n))
+      for (; rest > 127n; rest >>= 7n) bytes.push(Number(rest & 127n) | 128)
+      return Buffer.from([...bytes, Number(rest)])
+    }
+    const numbers = (...values: (bigint | number)[]) =>
+      Buffer.concat(values.map((value) => varint(BigInt(value))))
+    /** A message with `blocks` in the place of the array or map that `typed` ends with, which is empty. */
+    const withBlocks = (typed: TypedPayload, ...blocks: Buffer[]) =>
+      Buffer.concat([encode(typed).value.subarray(0, -1), ...blocks])
+    const noTriples: TypedPayload = { type: 'Triples', payload: { triples: [] } }
+    const term = Buffer.from([2, 0x69, 0, 0, 0, 0, 0, 0])
+    const triple = Buffer.concat([term, term, term, Buffer.from([0])])
+    const refused = (bytes: Buffer, because: RegExp, reader = codec) => {
+      const started = process.cpuUsage()
+      expect(codeOf(() => reader.decode(bytes, {}))).toBe('bytes_undecodable')
+      expect(() => reader.decode(bytes, {})).toThrow(because)
+      expect(process.cpuUsage(started).user / 1000).toBeLessThan(1000)
+    }
+
+    test('every block of an array is checked, not only the first', () => {
+      refused(withBlocks(noTriples, numbers(1), triple, numbers(2n ** 50n)), /beyond the end/)
+      refused(withBlocks(noTriples, numbers(1), triple, numbers(2 ** 22), Buffer.alloc(50)), /beyond the end/)
+      refused(withBlocks(noTriples, numbers(-(2n ** 50n), 4)), /beyond the end/)
+      refused(withBlocks(noTriples, Buffer.alloc(300, 0xff)), /beyond the end/)
+    })
+
+    test('the size of a block must be what the block takes', () => {
+      const sized = (size: number) => withBlocks(noTriples, numbers(-1, size), triple, numbers(0))
+      expect(codec.decode(sized(triple.length), {}).payload).toMatchObject({
+        triples: [{ s: { type: 'i' } }],
+      })
+      refused(sized(triple.length - 1), /another size/)
+      refused(sized(-5), /impossible size/)
+    })
+
+    test('items that end beyond the message are not read on', () => {
+      refused(withBlocks(noTriples, numbers(triple.length), triple), /cut off within a block/)
+    })
+
+    test('a message has a budget of values, whatever its bytes claim', () => {
+      const spoken = structuredClone(schemas.current.get('Triples')) as ComposedSchema
+      // A later writer's field, which this reader skips: each inner array may be as long as there are bytes left.
+      const grid = { type: 'array', items: { type: 'array', items: 'null' } }
+      const writer = { ...spoken, fields: [{ name: 'grid', type: grid }, ...spoken.fields] }
+      const reader = createCodec(schemas)
+      const fingerprint = reader.learn(writer)
+      const inner = Buffer.concat([numbers(300_000, 0)])
+      const rows = Buffer.concat(Array.from({ length: 100_000 }, () => inner))
+      const bytes = Buffer.concat([Buffer.from(`c301${fingerprint}`, 'hex'), numbers(100_000), rows])
+      refused(bytes, /more than 200000 values/, reader)
+    })
+
+    test('what is skipped can not lead back', () => {
+      const spoken = schemas.current.get('Triples')!
+      const writer = {
+        ...spoken,
+        fields: [{ name: 'extra', type: { type: 'array', items: 'string' } }, ...spoken.fields],
+      }
+      const reader = createCodec(schemas)
+      const prefix = Buffer.from(`c301${reader.learn(writer)}`, 'hex')
+      // A block of -4 bytes leads back to its own count.
+      refused(Buffer.concat([prefix, numbers(-1, -2), Buffer.alloc(50)]), /impossible size/, reader)
+    })
+
+    test('an int is of 32 bits', () => {
+      const { value } = encode({
+        type: 'Chunk',
+        payload: { text: 'x', part: 0, index: 1, offset: 7, length: 1, page: 3 },
+      })
+      refused(Buffer.concat([value.subarray(0, -1), numbers(2 ** 40)]), /32 bits/)
+    })
+
+    test('quoted triples may stand in each other 31 deep, and not without end', () => {
+      const nested = (depth: number): object => {
+        const o = depth === 0 ? { type: 'i', iri: 'urn:c' } : { type: 't', triple: nested(depth - 1) }
+        return { s: { type: 'i', iri: 'urn:a' }, p: { type: 'i', iri: 'urn:b' }, o }
+      }
+      const of = (depth: number) =>
+        Buffer.from(encode({ type: 'Triples', payload: { triples: [nested(depth)] } } as never).value)
+      expect(codec.decode(of(30), {}).type).toBe('Triples')
+      refused(of(1000), /records more than 64 deep/)
+    })
+
+    test('a key that JavaScript takes for something else is an entry as any', () => {
+      const terms = JSON.parse('{"__proto__": "1", "constructor": "2"}')
+      const { value, headers } = encode({ type: 'PromptRequest', payload: { promptId: 'p', terms } })
+      const { payload } = codec.decode(value, headers) as { payload: { terms: object } }
+      expect(Object.entries(payload.terms)).toEqual(Object.entries(terms))
+    })
+
+    test('a message over 700 KiB is not decoded', () => {
+      const bytes = Buffer.alloc(maxMessageBytes + 1)
+      expect(codeOf(() => codec.decode(bytes, {}))).toBe('message_too_large')
+    })
+  })
+
+  describe('schemas from elsewhere', () => {
+    const current = schemas.current.get('Chunk')!
+    const refused = (schema: unknown) => {
+      const started = process.cpuUsage()
+      expect(codeOf(() => createCodec(schemas).learn(schema))).toBe('bytes_undecodable')
+      expect(process.cpuUsage(started).user / 1000).toBeLessThan(1000)
+    }
+    const withField = (type: unknown) => ({ ...current, fields: [{ name: 'x', type }, ...current.fields] })
+
+    test('that are huge, deep or none are refused before they are compiled', () => {
+      const empty = (_: unknown, index: number) => ({ type: 'record', name: `R${index}`, fields: [] })
+      refused(withField(Array.from({ length: 20_000 }, empty)))
+      let deep: unknown = 'string'
+      for (let depth = 0; depth < 20_000; depth++) deep = { type: 'array', items: deep }
+      refused(withField(deep))
+      refused({ ...current, fields: [{ name: 'f'.repeat(900_000), type: 'string' }] })
+      for (const none of [null, 7, 'string', [], {}, { type: 'constructor' }, { ...current, fields: 7 }])
+        refused(none)
+    })
+
+    test('do not take the place of those that are known', () => {
+      const reader = createCodec(schemas)
+      const { value } = encode(chunk)
+      const framed = Buffer.concat([confluentPrefix(42), value.subarray(10)])
+      expect(reader.learn(current, 42)).toBe(Buffer.from(value).toString('hex', 2, 10))
+      reader.learn(schemas.current.get('Triples'), 42)
+      expect(reader.decode(framed, {}).payload).toMatchObject(chunk.payload)
+    })
+  })
+
   test('foreign bytes are undecodable and an unknown fingerprint is named', () => {
     for (const bytes of ['', 'hello', '{"json":true}', '\u0000'])
       expect(codeOf(() => codec.decode(Buffer.from(bytes), {}))).toBe('bytes_undecodable')

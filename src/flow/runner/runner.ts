@@ -2,7 +2,7 @@
 // what fails.
 import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { type Broker, type Delivery, maxMessageBytes } from '../../broker/broker.ts'
+import type { Broker, Delivery } from '../../broker/broker.ts'
 import { parseTopic } from '../../broker/topics.ts'
 import { coded, GraphmillError } from '../../errors.ts'
 import type { Codec } from '../../messages/codec.ts'
@@ -143,7 +143,7 @@ export function startRunner(options: RunnerOptions): Runner {
   async function work(line: Line, delivery: Delivery): Promise<Deferral | undefined> {
     const hands = inHand.take(delivery)
     try {
-      return await handle(line, await read(delivery, hands.signal), hands)
+      return await handle(line, await schemas.decode(delivery, hands.signal), hands)
     } catch (thrown) {
       throw hands.signal.aborted ? (hands.signal.reason ?? thrown) : thrown
     } finally {
@@ -151,21 +151,10 @@ export function startRunner(options: RunnerOptions): Runner {
     }
   }
 
-  // Foreign producers know no limit; nothing that came of a larger message would fit one either.
-  function read(delivery: Delivery, signal: AbortSignal): Promise<Message> {
-    const { byteLength } = delivery.value
-    if (byteLength > maxMessageBytes)
-      throw new GraphmillError(
-        'message_too_large',
-        `A message of ${byteLength} bytes is over ${maxMessageBytes}.`,
-      )
-    return schemas.decode(delivery, signal)
-  }
-
   // Decoded again, so that whoever waits for others holds no more than its delivery.
   function readAgain({ value, headers }: Delivery): Message | undefined {
     try {
-      return value.byteLength > maxMessageBytes ? undefined : codec.decode(value, headers)
+      return codec.decode(value, headers)
     } catch {
       return undefined
     }
