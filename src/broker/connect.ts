@@ -1,4 +1,5 @@
 // A broker by its URL: the one place that knows which implementations there are. Each is loaded when it is asked for.
+import type { Secret } from '../config/secret.ts'
 import { GraphmillError } from '../errors.ts'
 import type { OnAvailability } from './availability.ts'
 import type { Broker } from './broker.ts'
@@ -13,7 +14,7 @@ export interface ConnectOptions {
   /** Kafka only. */
   readonly sasl?: NonNullable<KafkaOptions['sasl']>
   /** Pulsar only. */
-  readonly token?: string
+  readonly token?: string | Secret
   readonly log?: NonNullable<KafkaOptions['log']> & NonNullable<PulsarOptions['log']>
   /** Told when those who consume lose the broker, with the reason, and when it is back. */
   readonly onAvailability?: OnAvailability

@@ -1,12 +1,13 @@
 // How the options of the table become flags of a command, and a command's flags the configuration.
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Config, readConfig, readConfigFile, suggest, variableOf } from '../config/config.ts'
-import { type OptionEntry, type OptionName, optionTable } from '../config/options.ts'
+import { fileOption, isSecret, type OptionEntry, type OptionName, optionTable } from '../config/options.ts'
 import { GraphmillError } from '../errors.ts'
 
-/** Adds options of the table to a command; `config` is on every one. */
+/** Adds options of the table to a command, with each secret the one of its file; `config` is on every one. */
 export function addOptions(command: Command, names: readonly OptionName[]): Command {
-  for (const name of [...names, 'config'] as const) {
+  const withFiles = names.flatMap((name) => (isSecret(name) ? [name, fileOption(name)] : [name]))
+  for (const name of new Set([...withFiles, 'config' as const])) {
     const entry: OptionEntry = optionTable[name]
     const flag = entry.type === 'flag' ? `--${name}` : `--${name} <${entry.value ?? 'VALUE'}>`
     const list = Array.isArray(entry.default) ? entry.default.join(',') : entry.default

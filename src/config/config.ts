@@ -4,7 +4,16 @@ import { closest, distance } from 'fastest-levenshtein'
 import { parse } from 'yaml'
 import { GraphmillError } from '../errors.ts'
 import { cacheFolder } from './cache-folder.ts'
-import { type OptionEntry, type OptionName, type Options, optionTable } from './options.ts'
+import {
+  fileOption,
+  type OptionEntry,
+  type OptionName,
+  type Options,
+  optionTable,
+  type SecretName,
+  secretNames,
+} from './options.ts'
+import { checkSecret, type Secret } from './secret.ts'
 
 /** Where a value came from. */
 export type Origin = 'flag' | 'environment' | 'file' | 'default'
@@ -19,7 +28,7 @@ export interface Config {
   /** The servers' own variables. */
   readonly servers: {
     readonly openaiBaseUrl: string | undefined
-    readonly openaiApiKey: string | undefined
+    readonly openaiApiKey: Secret | undefined
     readonly ollamaHost: string | undefined
   }
 }
@@ -59,6 +68,9 @@ export function readConfig(sources: ConfigSources): Config {
     origins[name] = found ? found[0] : 'default'
     if (entry.type === 'flag') options[name] ??= false
   }
+  const placeOf = (name: OptionName, origin: Origin) =>
+    origin === 'flag' ? `--${name}` : origin === 'environment' ? variableOf(name) : `${path}: ${name}`
+  for (const name of secretNames) options[name] = readSecret(name, { options, origins, placeOf })
   return {
     options: options as Options,
     origins: origins as Record<OptionName, Origin>,
@@ -66,10 +78,53 @@ export function readConfig(sources: ConfigSources): Config {
     cacheDir: (options['cache-dir'] as string | undefined) ?? cacheFolder(environment),
     servers: {
       openaiBaseUrl: environment['OPENAI_BASE_URL'] || undefined,
-      openaiApiKey: environment['OPENAI_API_KEY'] || undefined,
+      openaiApiKey: secretOfServer('OPENAI_API_KEY', environment),
       ollamaHost: environment['OLLAMA_HOST'] || undefined,
     },
   }
+}
+
+const originOrder: readonly Origin[] = ['flag', 'environment', 'file', 'default']
+
+interface FoundOptions {
+  readonly options: Readonly<Record<string, unknown>>
+  readonly origins: Record<string, Origin>
+  /** As errors name it. */
+  readonly placeOf: (name: OptionName, origin: Origin) => string
+}
+
+/** A secret or the file that holds it, whichever goes before; `origins` then says the same of both. */
+function readSecret(name: SecretName, { options, origins, placeOf }: FoundOptions): Secret | undefined {
+  const named = fileOption(name)
+  const [text, file] = [options[name], options[named]] as (string | undefined)[]
+  const [ofText, ofFile] = [origins[name]!, origins[named]!]
+  const anyText = (optionTable[name] as OptionEntry).anyText === true
+  if (text !== undefined && file !== undefined && ofText === ofFile)
+    throw invalid(`Give ${placeOf(name, ofText)} or ${placeOf(named, ofFile)}, not both.`)
+  if (file !== undefined && originOrder.indexOf(ofFile) < originOrder.indexOf(ofText)) {
+    origins[name] = ofFile
+    return checked({ place: placeOf(named, ofFile), anyText, file })
+  }
+  return text === undefined ? undefined : checked({ place: placeOf(name, ofText), anyText, text })
+}
+
+/** A secret that has no option, by its own variable or the one that names its file. */
+function secretOfServer(variable: string, environment: ConfigSources['environment']): Secret | undefined {
+  const [text, file] = [environment[variable], environment[`${variable}_FILE`]]
+  if (text && file) throw invalid(`Give ${variable} or ${variable}_FILE, not both.`)
+  if (file) return checked({ place: `${variable}_FILE`, anyText: false, file })
+  return text ? checked({ place: variable, anyText: false, text }) : undefined
+}
+
+function checked(secret: Secret): Secret {
+  checkSecret(secret)
+  return secret
+}
+
+/** The secrets of a configuration that are files. */
+export function secretFiles({ options, servers }: Config): (Secret & { readonly file: string })[] {
+  const secrets = [...secretNames.map((name) => options[name]), servers.openaiApiKey]
+  return secrets.filter((secret) => secret !== undefined && 'file' in secret)
 }
 
 /** A configuration in which `values`, from a place that errors name, go before all else. Throws `configuration_invalid`. */

@@ -1,5 +1,7 @@
 // Every option of graphmill in one table. An option is a flag, an environment variable (GRAPHMILL_ and its name in capitals)
 // and a key of the configuration file; flag goes before environment, then file, then default.
+import type { Secret } from './secret.ts'
+
 interface Entry {
   readonly type: 'text' | 'count' | 'number' | 'flag' | 'list'
   /** What stands behind the flag in the help. */
@@ -9,13 +11,18 @@ interface Entry {
   /** Where commands differ: what each of them takes, by its name. The value is then undefined unless somebody gave one. */
   readonly defaults?: Readonly<Record<string, string>>
   readonly choices?: readonly string[]
-  /** It is never shown: not by `graphmill config`, not in logs. */
+  /**
+   * It is never shown: not by `graphmill config`, not in logs. The option `<name>-file`, which every secret has without an
+   * entry of its own, names a file that holds it.
+   */
   readonly secret?: true
+  /** Of a secret: it may hold what no HTTP header takes. */
+  readonly anyText?: true
   /** The least count. Default 1. */
   readonly least?: number
 }
 
-export const optionTable = {
+const ownTable = {
   config: {
     type: 'text',
     value: 'FILE',
@@ -48,6 +55,7 @@ export const optionTable = {
     value: 'TEXT',
     help: 'password for SASL; better in GRAPHMILL_SASL_PASSWORD',
     secret: true,
+    anyText: true,
   },
   'schema-registry': {
     type: 'text',
@@ -235,18 +243,53 @@ export const optionTable = {
   },
 } as const satisfies Record<string, Entry>
 
+type OwnTable = typeof ownTable
+
+/** The options that are secrets. */
+export type SecretName = {
+  [N in keyof OwnTable]: OwnTable[N] extends { readonly secret: true } ? N : never
+}[keyof OwnTable]
+
+type FileName<N extends SecretName> = `${N}-file`
+type FileEntry = Entry & { readonly type: 'text' }
+
+/** The option that names the file of a secret. */
+export const fileOption = <N extends SecretName>(name: N): FileName<N> => `${name}-file`
+
+export const secretNames = Object.keys(ownTable).filter(isSecret)
+
+/** Whether an option is a secret. */
+export function isSecret(name: string): name is SecretName {
+  const entry: Entry | undefined = ownTable[name as keyof OwnTable]
+  return entry?.secret === true
+}
+
+/** Every option; behind a secret the one that names its file. */
+export const optionTable = Object.fromEntries(
+  Object.entries<Entry>(ownTable).flatMap(([name, entry]): [string, Entry][] =>
+    isSecret(name) ? [[name, entry], fileEntry(name)] : [[name, entry]],
+  ),
+) as OwnTable & Readonly<Record<FileName<SecretName>, FileEntry>>
+
+function fileEntry(name: SecretName): [string, Entry] {
+  const help = `file that holds what --${name} would say; read again when it changes`
+  return [fileOption(name), { type: 'text', value: 'FILE', help }]
+}
+
 export type OptionName = keyof typeof optionTable
 export type OptionEntry = Entry
 
-type ValueOf<E> = E extends { readonly type: 'count' | 'number' }
-  ? number
-  : E extends { readonly type: 'flag' }
-    ? boolean
-    : E extends { readonly type: 'list' }
-      ? readonly string[]
-      : E extends { readonly choices: readonly (infer Choice)[] }
-        ? Choice
-        : string
+type ValueOf<E> = E extends { readonly secret: true }
+  ? Secret
+  : E extends { readonly type: 'count' | 'number' }
+    ? number
+    : E extends { readonly type: 'flag' }
+      ? boolean
+      : E extends { readonly type: 'list' }
+        ? readonly string[]
+        : E extends { readonly choices: readonly (infer Choice)[] }
+          ? Choice
+          : string
 
 /** `none for extract, subgraph for run`; nothing where commands do not differ. */
 export function defaultsText({ defaults = {} }: OptionEntry): string {

@@ -1,4 +1,5 @@
 // What stands between a client of a model server and the network: refusals become our errors here, and a silent server is noticed.
+import { type Secret, secretText } from '../config/secret.ts'
 import { GraphmillError } from '../errors.ts'
 import { providerError, refusalError } from './provider-error.ts'
 
@@ -8,7 +9,7 @@ export type Fetch = typeof globalThis.fetch
 export interface Peer {
   readonly destination: string
   readonly circuit: string
-  readonly apiKey: string | undefined
+  readonly apiKey: string | Secret | undefined
   /** The longest silence of the server, in milliseconds. */
   readonly timeoutMs: number
 }
@@ -28,7 +29,8 @@ export function refusing(fetch: Fetch, peer: Peer): Fetch {
 }
 
 /** `text` without the key. */
-export function hidden(text: string, apiKey: string | undefined): string {
+export function hidden(text: string, secret: string | Secret | undefined): string {
+  const apiKey = secret && secretText(secret)
   return apiKey && apiKey.length > 3 ? text.replaceAll(apiKey, '[key]') : text
 }
 

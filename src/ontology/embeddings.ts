@@ -1,11 +1,13 @@
 // Texts as vectors, by a server that speaks OpenAI's `/v1/embeddings` or Ollama's `/api/embed`. Vectors have the length 1.
+import { type Secret, secretText } from '../config/secret.ts'
 import { GraphmillError } from '../errors.ts'
 
 export interface EmbeddingsServer {
   /** The endpoint, or an OpenAI-style base such as `http://127.0.0.1:8080/v1`. */
   readonly url: string
   readonly model: string
-  readonly apiKey: string | undefined
+  /** As it is at each request. */
+  readonly apiKey: string | Secret | undefined
   readonly timeoutMs: number
 }
 
@@ -53,8 +55,9 @@ export function endpointOf(url: string): URL {
 async function post(
   endpoint: URL,
   body: object,
-  { apiKey, timeoutMs, shown }: EmbeddingsServer & { shown: string },
+  { apiKey: secret, timeoutMs, shown }: EmbeddingsServer & { shown: string },
 ): Promise<unknown> {
+  const apiKey = secret && secretText(secret)
   const unavailable = (message: string, cause: unknown, retryAfterMs?: number) =>
     new GraphmillError('embeddings_unavailable', message, {
       cause,

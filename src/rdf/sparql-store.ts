@@ -1,5 +1,6 @@
 // Where triples end: a store that speaks SPARQL 1.1 Update or the Graph Store Protocol over HTTP. Triples are a set there, so a
 // batch that is sent again adds nothing. Quoted triples are reified; a blank node is a new one in every batch.
+import { type Secret, secretText } from '../config/secret.ts'
 import { GraphmillError } from '../errors.ts'
 import { absoluteIri, bracketed, type IriNotation, tripleText } from './notation.ts'
 import { reify } from './reify.ts'
@@ -16,8 +17,8 @@ export interface SparqlStoreOptions {
   readonly url: string
   /** Default `update`. */
   readonly protocol?: StoreProtocol
-  /** Sent as a bearer token. */
-  readonly token?: string | undefined
+  /** Sent as a bearer token, as it is at each request. */
+  readonly token?: string | Secret | undefined
   /** For one request. Default 60,000. */
   readonly timeoutMs?: number
 }
@@ -47,7 +48,7 @@ export function openSparqlStore(options: SparqlStoreOptions): TripleStore {
     try {
       response = await fetch(target, {
         method: 'POST',
-        headers: { 'content-type': contentTypes[protocol], ...(authorization && { authorization }) },
+        headers: { 'content-type': contentTypes[protocol], ...authorization() },
         body,
         redirect: 'manual',
         signal: AbortSignal.any(limits),
@@ -74,7 +75,13 @@ export function openSparqlStore(options: SparqlStoreOptions): TripleStore {
   }
 }
 
-function readAddress({ url, token }: SparqlStoreOptions): { url: URL; authorization: string | undefined } {
+interface StoreAddress {
+  readonly url: URL
+  /** The header of the moment, if there is one. */
+  readonly authorization: () => { readonly authorization?: string }
+}
+
+function readAddress({ url, token }: SparqlStoreOptions): StoreAddress {
   const address = URL.parse(url)
   if (address === null || !/^https?:$/.test(address.protocol))
     throw new GraphmillError(
@@ -85,7 +92,11 @@ function readAddress({ url, token }: SparqlStoreOptions): { url: URL; authorizat
   address.username = ''
   address.password = ''
   const basic = `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
-  return { url: address, authorization: token ? `Bearer ${token}` : user || password ? basic : undefined }
+  const authorization = () => {
+    if (token) return { authorization: `Bearer ${secretText(token)}` }
+    return user || password ? { authorization: basic } : {}
+  }
+  return { url: address, authorization }
 }
 
 function unquote(text: string): string {

@@ -5,7 +5,8 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { type Origin, readConfig, strangeVariables, variableOf } from '../../src/config/config.ts'
-import { type OptionEntry, type OptionName, optionTable } from '../../src/config/options.ts'
+import { isSecret, type OptionEntry, type OptionName, optionTable } from '../../src/config/options.ts'
+import { secretText } from '../../src/config/secret.ts'
 import { GraphmillError } from '../../src/errors.ts'
 
 let folder: string
@@ -16,7 +17,11 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-const names = (Object.keys(optionTable) as OptionName[]).filter((name) => name !== 'config')
+const isFileOfSecret = (name: string) => name.endsWith('-file') && isSecret(name.slice(0, -'-file'.length))
+/** The files of secrets have a test of their own: secret.test.ts. */
+const names = (Object.keys(optionTable) as OptionName[]).filter(
+  (name) => name !== 'config' && !isFileOfSecret(name),
+)
 const entryOf = (name: OptionName): OptionEntry => optionTable[name]
 
 /** A value that the option takes, as a person would write it. */
@@ -78,7 +83,10 @@ describe('every option', () => {
         expect(origins[name]).toBe(origin ?? 'default')
         const value = origin && given[origin as keyof typeof given]
         const fallback = entryOf(name).default
-        expect(options[name]).toEqual(value === undefined ? fallback : expected(entryOf(name), value))
+        const secret = isSecret(name) ? options[name] : undefined
+        expect(secret ? secretText(secret) : options[name]).toEqual(
+          value === undefined ? fallback : expected(entryOf(name), value),
+        )
       }),
       { numRuns: 200 },
     )

@@ -10,6 +10,7 @@ import {
   type RetryOptions,
   type SASLOptions,
 } from 'kafkajs'
+import { type Secret, secretText } from '../../config/secret.ts'
 import { type ErrorCode, GraphmillError } from '../../errors.ts'
 import { type Availability, createAvailability, type OnAvailability } from '../availability.ts'
 import { patchKafkajs } from './quirks.ts'
@@ -28,7 +29,7 @@ export interface KafkaTls {
 export interface KafkaSasl {
   readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512'
   readonly username: string
-  readonly password: string
+  readonly password: string | Secret
 }
 
 /** A pino logger fits. */
@@ -134,7 +135,7 @@ export function createClient(settings: KafkaSettings, retry: RetryOptions): Kafk
       return socket
     },
     ...(settings.tls && { ssl: settings.tls }),
-    ...(settings.sasl && { sasl: settings.sasl as SASLOptions }),
+    ...(settings.sasl && { sasl: saslOf(settings.sasl) }),
   })
   return {
     kafka,
@@ -147,6 +148,17 @@ export function createClient(settings: KafkaSettings, retry: RetryOptions): Kafk
       for (const socket of sockets) socket.destroy(new Error('abandoned'))
     },
   }
+}
+
+/** kafkajs asks for the password at every connection. */
+function saslOf({ mechanism, username, password }: KafkaSasl): SASLOptions {
+  return {
+    mechanism,
+    username,
+    get password() {
+      return secretText(password)
+    },
+  } as SASLOptions
 }
 
 /** The cluster as kafkajs shows it to partition assigners: the only way to fetch without a group. Not connected yet. */

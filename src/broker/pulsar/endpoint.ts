@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { text } from 'node:stream/consumers'
+import { type Secret, secretText } from '../../config/secret.ts'
 import { type ErrorCode, GraphmillError } from '../../errors.ts'
 import { type Availability, createAvailability, type OnAvailability } from '../availability.ts'
 
@@ -30,8 +31,8 @@ export interface PulsarOptions {
   readonly tenant?: string
   /** Default `default`. */
   readonly namespace?: string
-  /** A token that the server accepts; sent as bearer authorization. */
-  readonly token?: string
+  /** A token that the server accepts; sent as bearer authorization, as it is at each request and each opening of a socket. */
+  readonly token?: string | Secret
   readonly tls?: TlsOptions
   readonly log?: BrokerLog
   /** Told when those who consume lose the server, with the reason, and when it is back. */
@@ -50,6 +51,7 @@ export interface Endpoint {
   readonly adminBase: string
   /** `tenant/namespace`, encoded for a URL. */
   readonly namespace: string
+  /** With the credentials of the moment: ask at each use. */
   readonly headers: Readonly<Record<string, string>>
   readonly tls: TlsOptions
   readonly log: BrokerLog
@@ -63,11 +65,14 @@ export function endpointOf(options: PulsarOptions): Endpoint {
   const url = new URL(options.url)
   const secure = url.protocol === 'wss:'
   const log = options.log ?? { warn() {} }
+  const { token } = options
   return {
     socketBase: `${url.protocol}//${url.host}/ws/v2`,
     adminBase: `${secure ? 'https:' : 'http:'}//${url.host}/admin/v2`,
     namespace: `${encodeURIComponent(options.tenant ?? 'public')}/${encodeURIComponent(options.namespace ?? 'default')}`,
-    headers: options.token === undefined ? {} : { authorization: `Bearer ${options.token}` },
+    get headers() {
+      return token === undefined ? {} : { authorization: `Bearer ${secretText(token)}` }
+    },
     tls: options.tls ?? {},
     log,
     availability: createAvailability(log, options.onAvailability),

@@ -1,7 +1,15 @@
 // `graphmill config`: the value of every option, and where it came from. What is secret is not shown.
 import type { Command } from 'commander'
 import { type Config, strangeVariables, variableOf } from '../../config/config.ts'
-import { defaultsText, type OptionEntry, type OptionName, optionTable } from '../../config/options.ts'
+import {
+  defaultsText,
+  fileOption,
+  isSecret,
+  type OptionEntry,
+  type OptionName,
+  optionTable,
+} from '../../config/options.ts'
+import type { Secret } from '../../config/secret.ts'
 import { addOptions, configOf, ownNames } from '../options.ts'
 import { printTable } from '../table.ts'
 
@@ -30,27 +38,30 @@ export function addConfig(program: Command): void {
 type Setting = {
   readonly option: string
   /** Null where there is none; by command where commands differ. */
-  readonly value: Config['options'][OptionName] | Readonly<Record<string, string>> | null
+  readonly value: Exclude<Config['options'][OptionName], Secret> | Readonly<Record<string, string>> | null
   /** `default`, or the flag, variable or file. */
   readonly from: string
 }
 
 function settingsOf({ options, origins, file, servers, cacheDir }: Config): Setting[] {
   const ofOptions = (Object.entries(optionTable) as [OptionName, OptionEntry][]).map(
-    ([option, { secret, defaults }]): Setting => {
-      const places = {
-        flag: `--${option}`,
-        environment: variableOf(option),
-        file: file ?? '',
-        default: 'default',
+    ([option, { defaults }]): Setting => {
+      const from = (name: string) =>
+        ({ flag: `--${name}`, environment: variableOf(name), file: file ?? '', default: 'default' })[
+          origins[option]
+        ]
+      if (isSecret(option)) {
+        const secret = options[option]
+        const name = secret && 'file' in secret ? fileOption(option) : option
+        return { option, value: secret ? '***' : null, from: from(name) }
       }
       const value = (option === 'cache-dir' ? cacheDir : options[option]) ?? defaults ?? null
-      return { option, value: secret ? hidden(value) : shown(value), from: places[origins[option]] }
+      return { option, value: shown(value), from: from(option) }
     },
   )
   const ofServers = [
     ['OPENAI_BASE_URL', shown(servers.openaiBaseUrl ?? null)],
-    ['OPENAI_API_KEY', hidden(servers.openaiApiKey ?? null)],
+    ['OPENAI_API_KEY', servers.openaiApiKey ? '***' : null],
     ['OLLAMA_HOST', shown(servers.ollamaHost ?? null)],
   ] as const
   return [
@@ -62,8 +73,6 @@ function settingsOf({ options, origins, file, servers, cacheDir }: Config): Sett
     })),
   ]
 }
-
-const hidden = (value: Setting['value']) => (value === null ? null : '***')
 
 /** Addresses may hold a user and a password. */
 function shown(value: Setting['value']): Setting['value'] {

@@ -3,9 +3,10 @@ import { type Command, Option } from 'commander'
 import { processors as allProcessors } from '../../../processors/index.ts'
 import type { Broker } from '../../broker/broker.ts'
 import { parseTopic } from '../../broker/topics.ts'
-import type { Config } from '../../config/config.ts'
+import { type Config, secretFiles } from '../../config/config.ts'
 import type { FlowConfig } from '../../config/flows.ts'
 import { optionTable } from '../../config/options.ts'
+import { checkSecret } from '../../config/secret.ts'
 import { changes, contentOf } from '../../config/watch.ts'
 import { coded, GraphmillError } from '../../errors.ts'
 import { systemClock } from '../../flow/clock.ts'
@@ -169,6 +170,7 @@ async function runUntilStopped(
 
   /** Every flow with its model and prompts, before anything is started. */
   async function prepare(): Promise<PreparedFlow[]> {
+    for (const secret of secretFiles(config)) checkSecret(secret)
     return Promise.all(
       flowsOf(config).map((flow) => {
         const fail = (thrown: unknown): never => {
@@ -268,6 +270,10 @@ async function runUntilStopped(
 
   /** What is watched; a file that is broken is so itself. */
   function paths(): string[] {
+    return [...secretFiles(config).map(({ file }) => file), ...flowPaths()]
+  }
+
+  function flowPaths(): string[] {
     const { flows: file } = options
     if (file === undefined) return watched(config)
     try {

@@ -1,6 +1,7 @@
 // A model behind any OpenAI-compatible server. Nothing is retried here, and every failure is one of our coded errors;
 // a parameter that the server does not take is left out from then on, for as long as this value lives.
 import { APIConnectionTimeoutError, APIError, OpenAI } from 'openai'
+import { type Secret, secretText } from '../../config/secret.ts'
 import { GraphmillError } from '../../errors.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
 import { providerError } from '../provider-error.ts'
@@ -12,8 +13,8 @@ import { readBatches, readWhole } from './reply.ts'
 export interface OpenAiServer {
   /** With its path, as in `http://127.0.0.1:8080/v1`. */
   readonly baseUrl: string
-  /** Default: no key is sent. */
-  readonly apiKey?: string | undefined
+  /** As it is at each call. Default: no key is sent. */
+  readonly apiKey?: string | Secret | undefined
   /** The longest silence of the server, before the first byte and between any two. Default 120,000. */
   readonly timeoutMs?: number
   /** Default: the global `fetch`. */
@@ -148,7 +149,7 @@ export function connect(server: OpenAiServer, model: string): { client: OpenAI; 
   }
   const client = new OpenAI({
     baseURL: server.baseUrl.replace(/\/+$/, ''),
-    apiKey: server.apiKey ?? 'none',
+    apiKey: async () => (server.apiKey ? secretText(server.apiKey) : 'none'),
     adminAPIKey: null,
     organization: null,
     project: null,

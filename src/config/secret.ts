@@ -1,0 +1,93 @@
+// A secret as a configuration holds it: plain data, so that it can be handed to another thread, and read at each use, since a
+// file may hold another one by now. Errors name the option and the file, never the value.
+import { type BigIntStats, readFileSync, statSync } from 'node:fs'
+import { GraphmillError } from '../errors.ts'
+
+/** What an option gave: the secret itself, or the file that holds it. */
+export type Secret = {
+  /** Where it was given, for errors: `--store-token`, `GRAPHMILL_STORE_TOKEN_FILE`. */
+  readonly place: string
+  /** Whether it may hold what no HTTP header takes, such as letters beyond ASCII. */
+  readonly anyText: boolean
+} & ({ readonly text: string } | { readonly file: string })
+
+interface SeenFile {
+  readonly identity: string
+  readonly text: string
+}
+
+/** The last value of every file that could be used, by its path. */
+const seen = new Map<string, SeenFile>()
+
+/**
+ * The secret as it is now. A file that has changed is read again; while it cannot be read, or holds nothing usable, the value
+ * that it held before counts. Throws `configuration_invalid` when it never held one.
+ *
+ * @example headers.authorization = `Bearer ${secretText(token)}`
+ */
+export function secretText(secret: string | Secret): string {
+  if (typeof secret === 'string') return secret
+  if ('text' in secret) return secret.text
+  try {
+    return checkSecret(secret)
+  } catch (thrown) {
+    const before = seen.get(secret.file)
+    if (before) return before.text
+    throw thrown
+  }
+}
+
+/** The secret as it is now. Throws `configuration_invalid` for a file that cannot be read, and for a text that is no secret. */
+export function checkSecret(secret: Secret): string {
+  if ('text' in secret) return checkText(secret, secret.text)
+  const stats = statOf(secret.place, secret.file)
+  const identity = [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs].join()
+  const known = seen.get(secret.file)
+  if (known?.identity === identity) return known.text
+  const text = checkText(secret, readFile(secret.place, secret.file).replace(/[\r\n]+$/, ''))
+  // Written again within the resolution of its times, a young file would look the same: it is read again next time.
+  const isSettled = Date.now() - Number(stats.mtimeMs > stats.ctimeMs ? stats.mtimeMs : stats.ctimeMs) > 3000
+  seen.set(secret.file, { identity: isSettled ? identity : '', text })
+  return text
+}
+
+function statOf(place: string, file: string): BigIntStats {
+  try {
+    return statSync(file, { bigint: true })
+  } catch (cause) {
+    throw unreadable(place, file, cause)
+  }
+}
+
+function readFile(place: string, file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (cause) {
+    throw unreadable(place, file, cause)
+  }
+}
+
+function unreadable(place: string, file: string, cause: unknown): GraphmillError {
+  const { code } = cause as NodeJS.ErrnoException
+  return invalid(`${place}: the file ${file} cannot be read (${code}).`, cause)
+}
+
+const inHeaders = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/
+const anywhere = /^[^\p{Cc}\u2028\u2029]+$/u
+
+function checkText(secret: Secret, text: string): string {
+  const where = 'file' in secret ? `${secret.place}: the file ${secret.file}` : secret.place
+  if (text === '') throw invalid(`${where} holds nothing.`)
+  if (secret.anyText ? anywhere.test(text) : inHeaders.test(text)) return text
+  const what = /[\r\n\u2028\u2029]/.test(text)
+    ? 'a line break'
+    : /\p{Cc}/u.test(text)
+      ? 'a control character'
+      : /^\s|\s$/.test(text)
+        ? 'a blank at its beginning or end'
+        : 'a character that no HTTP header takes'
+  throw invalid(`${where} holds ${what}: give the secret alone.`)
+}
+
+const invalid = (message: string, cause?: unknown) =>
+  new GraphmillError('configuration_invalid', message, { cause })
