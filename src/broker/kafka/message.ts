@@ -22,7 +22,12 @@ function textHeaders(headers: IHeaders | undefined): Record<string, string> {
   for (const name in headers) {
     const values = headers[name]
     const value = Array.isArray(values) ? values.at(-1) : values
-    texts[name] = value?.toString() ?? ''
+    const text = value?.toString() ?? ''
+    // An assignment to __proto__ would lose it, and the dead letter with it.
+    if (name === '__proto__') Object.defineProperty(texts, name, { ...plain, value: text })
+    else texts[name] = text
   }
   return texts
 }
+
+const plain = { configurable: true, enumerable: true, writable: true }

@@ -144,7 +144,12 @@ function readHeaders(cursor: Cursor): Record<string, HeaderValue | HeaderValue[]
     const name = readName(cursor)
     const value = readBytes(cursor)
     const before = Object.hasOwn(headers, name) ? headers[name] : undefined
-    const all = before === undefined ? value : Array.isArray(before) ? [...before, value] : [before, value]
+    if (Array.isArray(before)) {
+      // In place: a record of a megabyte may repeat a name 200,000 times.
+      before.push(value)
+      continue
+    }
+    const all = before === undefined ? value : [before, value]
     // A name like __proto__ becomes a key, too.
     if (name in Object.prototype) Object.defineProperty(headers, name, { ...plain, value: all })
     else headers[name] = all

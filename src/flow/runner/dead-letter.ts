@@ -28,7 +28,8 @@ export function deadLetter(
     key: delivery.key,
     value: delivery.value,
     headers: {
-      ...delivery.headers,
+      // A sender's own `dead-*` headers would be read as ours.
+      ...originalHeaders(delivery.headers),
       'dead-code': error.code,
       'dead-message': cut(error.message),
       ...(cause && { 'dead-cause': cut(cause) }),
@@ -44,15 +45,19 @@ export function deadLetter(
 /** What is kept of a letter that its topic does not take: the `dead-*` headers, what fits of the others, the first bytes. */
 export function beginningOf(letter: OutgoingBytes): OutgoingBytes {
   const { topic, key, value, headers } = letter
-  const kept: Record<string, string> = { [cutHeader]: String(value.byteLength) }
   let room = keptBytes
-  for (const [name, text] of Object.entries(headers)) {
+  const kept = Object.entries(headers).filter(([name, text]) => {
     const size = name.startsWith('dead-') ? 0 : name.length + Buffer.byteLength(text)
-    if (size > room) continue
+    if (size > room) return false
     room -= size
-    kept[name] = text
+    return true
+  })
+  return {
+    topic,
+    key: cut(key),
+    value: value.subarray(0, keptBytes),
+    headers: { ...Object.fromEntries(kept), [cutHeader]: String(value.byteLength) },
   }
-  return { topic, key: cut(key), value: value.subarray(0, keptBytes), headers: kept }
 }
 
 /**

@@ -97,4 +97,14 @@ describe('a record', () => {
       ['toString', 'b'],
     ])
   })
+
+  it('that repeats a header 100,000 times is read in a moment', () => {
+    const count = 100_000
+    const number = [0xc0, 0x9a, 0x0c] // 100,000 as a varint
+    const headers = Buffer.from('\x02a\x02b'.repeat(count), 'latin1')
+    const buffer = Buffer.concat([Buffer.from([0, 0, 0, 1, 1, ...number]), headers])
+    const start = performance.now()
+    expect(decodeRecord({ buffer }).headers['a']).toHaveLength(count)
+    expect(performance.now() - start).toBeLessThan(2000)
+  })
 })

@@ -1,0 +1,15 @@
+// The table of all fuzz targets: the runner, the command line and CI take them from here.
+
+export interface TargetEntry {
+  /** A module beside this one that exports one FuzzTarget. */
+  readonly module: `./${string}.ts`
+  /** How many inputs a run takes that is not bounded by time alone: the same ones each time. */
+  readonly iterations: number
+}
+
+export const targets: Readonly<Record<string, TargetEntry>> = {
+  items: { module: './items.ts', iterations: 20_000 },
+  decoder: { module: './decoder.ts', iterations: 20_000 },
+  headers: { module: './headers.ts', iterations: 20_000 },
+  http: { module: './http.ts', iterations: 2_000 },
+}
