@@ -10,11 +10,15 @@ export const extractRelationships = defineExtractor({
   facts: { relationship: relationshipFact },
 })
 
-/** The object is an entity unless `object-entity` says false. */
+/** The object is an entity unless `object-entity` says that it is none. */
 export function relationshipFact(item: Item): Fact<'relationships'> {
   const fact = texts(item, { subject: ['subject'], predicate: ['predicate'], object: ['object'] })
   if ('refused' in fact) return fact
-  const said = item['object-entity'] ?? item['object_entity'] ?? true
-  const objectEntity = String(said).toLowerCase() !== 'false'
-  return { to: 'relationships', fact: { ...fact, objectEntity } }
+  const key = ['object-entity', 'object_entity'].find((name) => Object.hasOwn(item, name))
+  return { to: 'relationships', fact: { ...fact, objectEntity: key === undefined || isTrue(item[key]) } }
+}
+
+/** As Python, and so TrustGraph, takes a value for true: all but false, 0, null and what is empty. "false" is a text, and true. */
+function isTrue(value: unknown): boolean {
+  return typeof value === 'object' && value !== null ? Object.keys(value).length > 0 : Boolean(value)
 }

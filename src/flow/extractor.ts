@@ -15,7 +15,7 @@ import type {
   RelationshipInit,
   TopicInit,
 } from '../messages/generated.ts'
-import type { Row } from '../rows/row.ts'
+import { pythonText, type Row } from '../rows/row.ts'
 import { type Context, defineProcessor, type Output, type Outputs, type Processor } from './processor.ts'
 
 /** A fact, by the port of its message. */
@@ -79,7 +79,10 @@ export interface ExtractorOptions<Kind extends string, P extends FactPort> {
   /** The prompt to run for each chunk. */
   readonly prompt: string
   readonly terms: (chunk: Message<'Chunk'>['payload']) => Readonly<Record<string, unknown>>
-  /** The kind of an item that carries no `type`, for prompts of a single kind. */
+  /**
+   * The kind of every item of a prompt of a single kind: `type` is a field of the item's own then, whatever it says, unless the
+   * prompt's schema restricts it to texts that name this kind, and so tells kinds apart.
+   */
   readonly implied?: Kind
   /** From an item to a fact, by the item's type. */
   readonly facts: { readonly [K in Kind]: (item: Item) => Fact<P> }
@@ -109,17 +112,33 @@ export function defineExtractor<const Kind extends string, const P extends FactP
   options: ExtractorOptions<Kind, P>,
 ): Extractor {
   const { name, prompt, outputs, facts, implied } = options
-  function fact(item: Item): Fact<P> {
-    const kind = item['type'] ?? implied
-    if (typeof kind !== 'string' || !Object.hasOwn(facts, kind)) return { refused: 'unknown_type' }
-    return facts[kind as Kind](item)
+
+  function kindOf({ type }: Item, isOwnField: boolean): Kind | undefined {
+    if (typeof type === 'string' && Object.hasOwn(facts, type)) return type as Kind
+    return isOwnField || type === undefined || type === null ? implied : undefined
   }
+
+  function reader({ prompts }: Context): ReplyReader<P> {
+    const types = prompts.find(prompt)?.schema?.types ?? []
+    const isOwnField = implied !== undefined && !types.includes(implied)
+    return {
+      fact(item) {
+        const kind = kindOf(item, isOwnField)
+        if (kind !== undefined) return facts[kind](item)
+        return {
+          refused: 'unknown_type',
+          message: `The item has none of the types ${Object.keys(facts).join(', ')}.`,
+        }
+      },
+    }
+  }
+
   return defineUnitExtractor<P>({
     name,
     prompt,
     outputs,
     requests: (chunk) => [{ terms: options.terms(chunk.payload) }],
-    reader: () => ({ fact }),
+    reader: (_reply, context) => reader(context),
   })
 }
 
@@ -267,21 +286,29 @@ const maxName = 2000
 const maxText = 100_000
 
 /**
- * Some fields of an item as texts, or why the item is no fact: `empty` (missing, blank, not a string) or `too_long`
- * (names over 2,000 characters, the field `definition` over 100,000). A list of fields is a field and its aliases.
+ * Some fields of an item as texts, or why the item is no fact: `empty` (missing, null or blank), `not_text` (a list or an object)
+ * or `too_long` (names over 2,000 characters, the field `definition` over 100,000). A list of fields is a field and its aliases.
+ * Numbers and booleans are written as TrustGraph writes them: 30 is "30", true is "True".
  */
 export function texts<const Name extends string>(
   item: Item,
   fields: { readonly [N in Name]: readonly string[] },
-): { readonly [N in Name]: string } | { readonly refused: string } {
+): { readonly [N in Name]: string } | { readonly refused: string; readonly message: string } {
   const found: Record<string, string> = {}
   for (const [name, aliases] of Object.entries<readonly string[]>(fields)) {
-    const value = aliases
-      .map((alias) => item[alias])
-      .find((each) => typeof each === 'string' && each.trim() !== '')
-    if (typeof value !== 'string') return { refused: 'empty' }
-    if (value.length > (name === 'definition' ? maxText : maxName)) return { refused: 'too_long' }
-    found[name] = value
+    const value = aliases.map((alias) => item[alias]).find((each) => !isEmpty(each))
+    if (value === undefined) return { refused: 'empty', message: `Its ${name} is missing or empty.` }
+    if (typeof value === 'object')
+      return { refused: 'not_text', message: `Its ${name} is a list or an object, and must be a text.` }
+    const text = pythonText(value)
+    const longest = name === 'definition' ? maxText : maxName
+    if (text.length > longest)
+      return { refused: 'too_long', message: `Its ${name} has more than ${longest} characters.` }
+    found[name] = text
   }
   return found as { [N in Name]: string }
+}
+
+function isEmpty(value: unknown): boolean {
+  return value === undefined || value === null || (typeof value === 'string' && value.trim() === '')
 }

@@ -15,6 +15,8 @@ export interface SchemaShape {
   readonly branches: readonly string[]
   /** For each way to satisfy the schema, the keys that it requires. */
   readonly required: readonly (readonly string[])[]
+  /** The texts to which the schema, or a branch of it, restricts the property `type`; empty where it does not. */
+  readonly types: readonly string[]
 }
 
 const maxWays = 64
@@ -22,7 +24,7 @@ const maxHops = 16
 
 export function schemaShape(schema: unknown): SchemaShape {
   const root = resolve(schema, schema, 0)
-  if (root === undefined) return { discriminator: undefined, branches: [], required: [[]] }
+  if (root === undefined) return { discriminator: undefined, branches: [], required: [[]], types: [] }
   const union = unionOf(root)
   const branches = union?.branches.map((branch) => resolve(branch, schema, 0))
   return {
@@ -30,6 +32,7 @@ export function schemaShape(schema: unknown): SchemaShape {
     // A root that is itself a reference is rare; its branches then have no pointer of their own.
     branches: union && root === schema ? union.branches.map((_, index) => `#/${union.keyword}/${index}`) : [],
     required: requiredWays(root, schema, 0),
+    types: [root, ...(branches ?? [])].flatMap((branch) => [...(textsOf(branch).get('type') ?? [])]),
   }
 }
 
@@ -76,20 +79,23 @@ function discriminator(
 /** The properties for which a schema allows one string only. */
 function constantsOf(schema: Record<string, unknown> | undefined): Map<string, string> {
   const constants = new Map<string, string>()
+  for (const [name, [only, ...more]] of textsOf(schema))
+    if (only !== undefined && more.length === 0) constants.set(name, only)
+  return constants
+}
+
+/** The properties for which a schema allows certain strings only, and these. */
+function textsOf(schema: Record<string, unknown> | undefined): Map<string, readonly string[]> {
+  const texts = new Map<string, readonly string[]>()
   const properties = schema?.['properties']
-  if (!isObject(properties)) return constants
+  if (!isObject(properties)) return texts
   for (const [name, property] of Object.entries(properties)) {
     if (!isObject(property)) continue
     const { const: constant, enum: values } = property
-    const only =
-      typeof constant === 'string'
-        ? constant
-        : Array.isArray(values) && values.length === 1
-          ? values[0]
-          : undefined
-    if (typeof only === 'string') constants.set(name, only)
+    const allowed: unknown[] = typeof constant === 'string' ? [constant] : Array.isArray(values) ? values : []
+    if (allowed.length > 0 && allowed.every((value) => typeof value === 'string')) texts.set(name, allowed)
   }
-  return constants
+  return texts
 }
 
 function requiredWays(schema: unknown, root: unknown, hops: number): string[][] {

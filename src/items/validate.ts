@@ -24,6 +24,8 @@ export interface Mended {
 export interface ItemSchema {
   /** The property that tells the kinds of items apart, where the schema has one. */
   readonly discriminator: Discriminator | undefined
+  /** The texts to which the property `type` is restricted; empty where it is free. */
+  readonly types: readonly string[]
   /** Whether some key is required in every item. */
   readonly requires: boolean
   /** Whether an object with these keys so far still lacks one that every item requires. */
@@ -138,7 +140,7 @@ function invalid(place: string, message: string, cause?: unknown): GraphmillErro
 }
 
 function itemSchema(schema: unknown, ajv: Ajv, validate: ValidateFunction): ItemSchema {
-  const { discriminator, branches, required } = schemaShape(schema)
+  const { discriminator, branches, required, types } = schemaShape(schema)
 
   function firstError(value: unknown): ErrorObject | undefined {
     if (validate(value)) return undefined
@@ -183,6 +185,7 @@ function itemSchema(schema: unknown, ajv: Ajv, validate: ValidateFunction): Item
 
   return {
     discriminator,
+    types,
     requires: required.every((way) => way.length > 0),
     lacks: (keys) => required.every((way) => way.some((key) => !keys.includes(key))),
     test: validate,

@@ -45,21 +45,18 @@ export interface OpenUnit {
   /** When the newest of these died. */
   partDeadAt: number
   /** What was seen since of runs that began again, by run: a whole one brings back all that was dead. */
-  readonly again: Map<string, SeenAgain>
+  readonly again: Map<string, SeenRun>
   /** Runs that failed, and whose tokens are in the totals. */
   readonly lost: Set<string>
 }
 
 export interface SeenRun {
   readonly seqs: Set<number>
+  /** The place of its last part. */
   last: number | undefined
+  /** Why it leaves its unit partial; known when all of its parts are. */
   incomplete: string | undefined
   readonly totals: Totals
-}
-
-export interface SeenAgain {
-  readonly seqs: Set<number>
-  last: number | undefined
 }
 
 /** A part of the document that died before it was chunks. */
@@ -127,6 +124,30 @@ export const emptyUnit = (): OpenUnit => ({
   again: new Map(),
   lost: new Set(),
 })
+
+export const emptyRun = (): SeenRun => ({
+  seqs: new Set(),
+  last: undefined,
+  incomplete: undefined,
+  totals: emptyTotals(),
+})
+
+/** Adds a part to its run; whether all parts of the run are there now. */
+export function addToRun(run: SeenRun, part: Progress): boolean {
+  if (!run.seqs.has(part.seq)) {
+    run.seqs.add(part.seq)
+    addProgress(run.totals, part)
+    if (part.last) {
+      run.last = part.seq
+      run.incomplete = part.incomplete ?? undefined
+    }
+  }
+  if (run.last === undefined || run.seqs.size <= run.last) return false
+  if (sum(run.totals.facts) === 0 && sum(run.totals.rejected) > 0) run.incomplete ??= 'no_facts'
+  return true
+}
+
+const sum = (counts: Counts) => Object.values(counts).reduce((total, count) => total + count, 0)
 
 /** Stands for a run that was counted when its unit was done: its totals are in, and stay. */
 export const countedBefore: SeenRun = {

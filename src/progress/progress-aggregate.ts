@@ -1,11 +1,11 @@
 // The tally of progress: from `Progress` messages, in any order and however often repeated, to what is known of each document.
-// A chunk is done for a unit when every part of one run up to the last was seen; the first complete run counts, a later one
-// turns partial or dead into done, and everything else changes nothing.
+// A chunk is done for a unit when every part of one run up to the last was seen, and not all of its items were rejected; the
+// first complete run counts, a later one turns partial or dead into done, and everything else changes nothing.
 import { parseTopic } from '../broker/topics.ts'
 import type { Message } from '../messages/envelope.ts'
 import { anyDeath, foldUnits, stateOfFold, unfoldUnit } from './compaction.ts'
 import {
-  addProgress,
+  addToRun,
   addTotals,
   addUsage,
   type ChunkPlace,
@@ -17,7 +17,7 @@ import {
   type Document,
   type Entry,
   emptyDocument,
-  emptyTotals,
+  emptyRun,
   hasBit,
   isDone,
   keepDone,
@@ -197,21 +197,9 @@ function addReply(document: Document, entry: Entry): void {
     open.wholeDead.set(causationId, payload.error.type)
     return
   }
-  const run = open.runs.get(from.id) ?? {
-    seqs: new Set(),
-    last: undefined,
-    incomplete: undefined,
-    totals: emptyTotals(),
-  }
+  const run = open.runs.get(from.id) ?? emptyRun()
   open.runs.set(from.id, run)
-  if (run.seqs.has(payload.seq)) return
-  run.seqs.add(payload.seq)
-  addProgress(run.totals, payload)
-  if (payload.last) {
-    run.last = payload.seq
-    run.incomplete = payload.incomplete ?? undefined
-  }
-  if (run.last === undefined || run.seqs.size <= run.last) return
+  if (run.seqs.has(payload.seq) || !addToRun(run, payload)) return
   // The first run that ended counts; one that was cut off only until a whole one comes.
   if (open.counted && run.incomplete) return
   if (open.counted) addTotals(document.totals, open.counted.totals, -1)
@@ -224,11 +212,9 @@ function addReply(document: Document, entry: Entry): void {
 function isWholeAgain(open: OpenUnit, { time, payload }: Entry): boolean {
   if (open.partDead.size === 0 || payload.error || time < open.partDeadAt + clockDifferenceMs) return false
   const id = payload.run!.id
-  const seen = open.again.get(id) ?? { seqs: new Set(), last: undefined }
+  const seen = open.again.get(id) ?? emptyRun()
   open.again.set(id, seen)
-  seen.seqs.add(payload.seq)
-  if (payload.last && payload.incomplete === null) seen.last = payload.seq
-  return seen.last !== undefined && seen.seqs.size > seen.last
+  return addToRun(seen, payload) && !seen.incomplete
 }
 
 /** What a run that failed has spent. It is told before whatever ends its unit, so a repetition after that says nothing new. */

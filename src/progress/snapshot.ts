@@ -42,7 +42,10 @@ interface Header {
   readonly totals: Totals
 }
 
-/** Key; runs; the counted one of them, or `before`; what is dead of it; runs that failed; when, and what began again since. */
+/**
+ * Key; runs; the counted one of them, or `before`; what is dead of it; runs that failed; when, and what began again since.
+ * Of a run that began again and is incomplete, `last` is null: so a reader that knows no totals here never takes it for whole.
+ */
 type OpenEntry = readonly [
   key: string,
   runs: readonly RunEntry[],
@@ -51,7 +54,7 @@ type OpenEntry = readonly [
   partDead: readonly [string, string][],
   lost: readonly string[],
   partDeadAt: number | null,
-  again: readonly [id: string, seqs: readonly number[], last: number | null][],
+  again: readonly [id: string, seqs: readonly number[], last: number | null, totals?: Totals][],
 ]
 
 type RunEntry = readonly [
@@ -145,17 +148,18 @@ function openEntry([key, open]: [string, OpenUnit]): OpenEntry {
     return [id, [...seqs], last, incomplete, totals]
   })
   const place = counted === countedBefore ? 'before' : [...runs.values()].indexOf(counted!)
-  const since = [...again].map(([id, { seqs, last = null }]): OpenEntry[7][number] => [id, [...seqs], last])
+  const since = [...again].map(([id, { seqs, last = null, incomplete, totals }]): OpenEntry[7][number] => [
+    id,
+    [...seqs],
+    incomplete ? null : last,
+    totals,
+  ])
   const at = Number.isFinite(partDeadAt) ? partDeadAt : null
   return [key, entries, place === -1 ? null : place, [...wholeDead], [...partDead], [...lost], at, since]
 }
 
 function openUnit([, entries, counted, wholeDead, partDead, lost, at, again]: OpenEntry): OpenUnit {
-  const runs = entries.map(([id, seqs, last, incomplete, said]): [string, SeenRun] => {
-    const totals = emptyTotals()
-    addTotals(totals, said, 1)
-    return [id, { seqs: new Set(seqs), last: last ?? undefined, incomplete: incomplete ?? undefined, totals }]
-  })
+  const runs = entries.map((entry): [string, SeenRun] => [entry[0], seenRun(entry)])
   return {
     runs: new Map(runs),
     counted: counted === 'before' ? countedBefore : counted === null ? undefined : runs[counted]?.[1],
@@ -164,9 +168,15 @@ function openUnit([, entries, counted, wholeDead, partDead, lost, at, again]: Op
     lost: new Set(lost),
     partDeadAt: at ?? Number.POSITIVE_INFINITY,
     again: new Map(
-      again.map(([id, seqs, last]) => [id, { seqs: new Set(seqs), last: last ?? undefined }] as const),
+      again.map(([id, seqs, last, totals = emptyTotals()]) => [id, seenRun([id, seqs, last, null, totals])]),
     ),
   }
+}
+
+function seenRun([, seqs, last, incomplete, said]: RunEntry): SeenRun {
+  const totals = emptyTotals()
+  addTotals(totals, said, 1)
+  return { seqs: new Set(seqs), last: last ?? undefined, incomplete: incomplete ?? undefined, totals }
 }
 
 /** Without the zeros at its end. */

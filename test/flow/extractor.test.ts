@@ -1,10 +1,14 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
-import { extractDefinitions } from '../../processors/extract-definitions.ts'
+import { afterAll, describe, expect, test } from 'vitest'
+import { definitionFact, extractDefinitions } from '../../processors/extract-definitions.ts'
+import { extractRelationships, relationshipFact } from '../../processors/extract-relationships.ts'
 import { prompt } from '../../processors/prompt.ts'
+import type { Message } from '../../src/messages/envelope.ts'
+import { createTally } from '../../src/progress/progress-aggregate.ts'
 import { loadCatalogue } from '../../src/prompt/catalogue/catalogue.ts'
+import { extractChunk } from '../support/extract-chunk.ts'
 import { startFlow } from '../support/flow.ts'
 import { scriptedLlm } from '../support/scripted-llm.ts'
 
@@ -34,3 +38,125 @@ test.each([
     }
   },
 )
+
+describe('an extractor of a single kind', () => {
+  const ada = { entity: 'Ada', type: 'Person', definition: 'a mathematician' }
+  const knew = { subject: 'Ada', predicate: 'knew', object: 'Babbage', type: 'acquaintance' }
+  const lines = (...items: readonly object[]) => items.map((item) => `${JSON.stringify(item)}\n`).join('')
+
+  test('reads type as a field of the item, whatever it says', async () => {
+    const { definitions, progress } = await extractChunk(extractDefinitions, [
+      lines(ada, { ...ada, entity: 'Byron', type: ['Poet'] }, { ...ada, entity: 'Mill', type: null }),
+    ])
+    const entities = definitions.flatMap(({ payload }) => payload.facts.map(({ entity }) => entity))
+    expect(entities).toEqual(['Ada', 'Byron', 'Mill'])
+    expect(progress.at(-1)).toMatchObject({ rejected: {}, incomplete: null })
+    const { relationships } = await extractChunk(extractRelationships, [lines(knew)])
+    expect(relationships[0]!.payload.facts[0]).toMatchObject({ subject: 'Ada', object: 'Babbage' })
+  })
+
+  test.each([
+    ['restricts it to a type of thing', { enum: ['Person', 'Place'] }, ['Ada'], {}],
+    ['tells kinds apart by it', { enum: ['definition', 'Person'] }, ['Byron'], { unknown_type: 1 }],
+  ])('heeds a schema that %s', async (_, type, kept, rejected) => {
+    const schema = { type: 'object', properties: { type } }
+    const prompts = await promptOf('extract-definitions', { schema })
+    const items = [ada, { ...ada, entity: 'Byron', type: 'definition' }]
+    const found = await extractChunk(extractDefinitions, [lines(...items), ''], { prompts })
+    expect(found.definitions.flatMap(({ payload }) => payload.facts.map(({ entity }) => entity))).toEqual(
+      kept,
+    )
+    expect(found.rejected.filter(({ reason }) => reason === 'unknown_type')).toHaveLength(
+      Object.keys(rejected).length,
+    )
+  })
+
+  test('asks only for what the schema of the prompt rejected again, not for what it refuses itself', async () => {
+    const bare = lines({ entity: 'Ada' })
+    const byPrompt = await extractChunk(extractDefinitions, [bare, ''])
+    expect(byPrompt.prompts).toHaveLength(2)
+    expect(byPrompt.progress.at(-1)).toMatchObject({ facts: {}, incomplete: 'no_facts' })
+
+    const prompts = await promptOf('extract-definitions', {})
+    const byExtractor = await extractChunk(extractDefinitions, [bare], { prompts })
+    expect(byExtractor.prompts).toHaveLength(1)
+    expect(byExtractor.rejected).toMatchObject([
+      { reason: 'empty', message: 'Its definition is missing or empty.' },
+    ])
+    const tally = createTally()
+    const about = { documentId: 'urn:d', chunkId: 'urn:d/0/0', causationId: '', time: 0 }
+    for (const payload of [
+      { kind: 'document', parts: 1 },
+      { kind: 'part', part: 0, chunks: 1, units: ['extract-definitions'] },
+      ...byExtractor.progress,
+    ])
+      tally.add({ ...about, payload } as Message<'Progress'>)
+    expect(tally.status('urn:d')).toMatchObject({ state: 'partial', incomplete: { no_facts: 1 } })
+  })
+})
+
+describe('without a schema', () => {
+  const relationship = { subject: 'Ada', predicate: 'was aged', object: 'thirty' }
+  const factOf = (more: object) => {
+    const fact = relationshipFact({ ...relationship, ...more })
+    return 'refused' in fact ? fact.refused : fact.fact
+  }
+
+  test.each([
+    [30, '30'],
+    [0, '0'],
+    [-1.5, '-1.5'],
+    [1e-7, '1e-07'],
+    [true, 'True'],
+    [false, 'False'],
+    ['12345678901234567890', '12345678901234567890'],
+  ])('the object %j is the text %j, as TrustGraph writes it', (object, text) => {
+    expect(factOf({ object })).toMatchObject({ object: text })
+    expect(definitionFact({ entity: 'Ada', definition: object })).toMatchObject({
+      fact: { definition: text },
+    })
+  })
+
+  test.each([
+    [null, 'empty'],
+    ['', 'empty'],
+    [' ', 'empty'],
+    [{ value: 30 }, 'not_text'],
+    [[30], 'not_text'],
+  ])('the object %j is refused as %s', (object, reason) => {
+    expect(factOf({ object })).toBe(reason)
+    expect(definitionFact({ entity: 'Ada', definition: object })).toMatchObject({ refused: reason })
+  })
+
+  test.each([
+    [undefined, true],
+    [true, true],
+    [1, true],
+    ['true', true],
+    ['false', true],
+    ['no', true],
+    [[0], true],
+    [false, false],
+    [0, false],
+    ['', false],
+    [null, false],
+    [[], false],
+    [{}, false],
+  ])('object-entity %j is %j, as TrustGraph reads it', (said, isEntity) => {
+    const more = said === undefined ? {} : { 'object-entity': said }
+    expect(factOf(more)).toMatchObject({ objectEntity: isEntity })
+    if (said !== undefined) expect(factOf({ object_entity: said })).toMatchObject({ objectEntity: isEntity })
+  })
+})
+
+const folders: string[] = []
+afterAll(() => Promise.all(folders.map((folder) => rm(folder, { recursive: true }))))
+
+/** The built-in prompts, one of them replaced by a `jsonl` prompt of these keys. */
+async function promptOf(id: string, keys: object) {
+  const folder = await mkdtemp(join(tmpdir(), 'graphmill-prompts-'))
+  folders.push(folder)
+  const file = join(folder, `${id}.yaml`)
+  await writeFile(file, JSON.stringify({ prompt: 'Read: {{ text }}', 'response-type': 'jsonl', ...keys }))
+  return loadCatalogue([file])
+}

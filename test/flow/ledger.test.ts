@@ -136,6 +136,22 @@ describe('the status of a document', () => {
     expect(tally.status('urn:d')).toMatchObject({ units: { done: 3, partial: 1 } })
   })
 
+  test('is partial where items came and none was accepted, by the prompt or by the extractor', async () => {
+    const flow = await start()
+    const [, two] = allOf(1)
+    const refused = (seq: number) =>
+      reply('one', 0, { seq, last: seq === 1, facts: {}, rejected: { empty: 1 } })
+    await tell(flow, [...begun(1), refused(0), refused(1), two!])
+    await settled(flow)
+    expect(await statusOf(flow)).toMatchObject({
+      state: 'partial',
+      done: 1,
+      partial: 1,
+      incomplete: { no_facts: 1 },
+      rejected: { empty: 2 },
+    })
+  })
+
   test('of no chunk at all is failed at once', async () => {
     const flow = await start()
     await tell(flow, begun(0))

@@ -1,3 +1,4 @@
+import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Message } from '../../src/messages/envelope.ts'
@@ -172,6 +173,35 @@ describe('a unit', () => {
     })
   })
 
+  const refused = (run: string, more: Partial<Progress> = {}) =>
+    reply('one', 0, run, { facts: {}, rejected: { empty: 1 }, ...more })
+
+  test('whose items were all rejected, over all parts of the run, is partial, and done by a run that gives facts', () => {
+    const parts = [
+      refused('a', { seq: 0, last: false }),
+      refused('a', { seq: 2, rejected: { schema: 2 } }),
+      refused('a', { seq: 1, last: false, rejected: {} }),
+    ]
+    const seen = [...start(1), reply('two', 0, 'x'), ...parts]
+    expect(tell(seen.slice(0, -1))).toMatchObject({ state: 'running' })
+    for (const order of [seen, seen.toReversed(), [...seen, ...parts]])
+      expect(tell(order)).toMatchObject({
+        state: 'partial',
+        units: { done: 1, partial: 1 },
+        incomplete: { no_facts: 1 },
+        totals: { rejected: { empty: 1, schema: 2 } },
+      })
+    expect(tell([...seen, reply('one', 0, 'b')])).toMatchObject({ state: 'done', totals: { rejected: {} } })
+    const one = reply('one', 0, 'a', { seq: 1, last: false })
+    expect(tell([...start(1), reply('two', 0, 'x'), one, parts[0]!, parts[1]!]).state).toBe('done')
+  })
+
+  test('whose items were all rejected keeps the first reason, and nothing at all is done', () => {
+    const told = (more: Partial<Progress>) => tell([...start(1), reply('two', 0, 'x'), refused('a', more)])
+    expect(told({ incomplete: 'truncated' }).incomplete).toEqual({ truncated: 1 })
+    expect(told({ rejected: {} })).toMatchObject({ state: 'done', incomplete: {} })
+  })
+
   test('whose request died is dead, and done by a run after its replay', () => {
     const before = [
       ...start(1),
@@ -311,6 +341,7 @@ describe('a unit whose facts died', () => {
     for (const late of [
       again('z', 10_001),
       again('z', 20_000, { incomplete: 'truncated' }),
+      again('z', 20_000, { facts: {}, rejected: { empty: 1 } }),
       again('z', 20_000, { seq: 1 }),
     ])
       expect(tell([...told, late])).toMatchObject({ state: 'partial', units: { partial: 1 } })
@@ -327,16 +358,24 @@ describe('a unit whose facts died', () => {
 })
 
 describe('the state of a document', () => {
+  const again = (unit: string, index: number, more: Partial<Progress>) => ({
+    ...reply(unit, index, 'again', more),
+    time: 20_000,
+  })
   const life = [
     ...start(3),
     ...all,
     reply('one', 2, 'half', { seq: 0, last: false }),
+    reply('two', 2, 'bare', { seq: 0, last: false, facts: {}, rejected: { empty: 1 } }),
+    reply('two', 2, 'bare', { seq: 1, facts: {} }),
     reply('two', 2, 'cut', {
       incomplete: 'truncated',
       model: 'm',
       usage: { promptTokens: 5, completionTokens: 7, totalTokens: 12, spent: [] },
     }),
     dead('flow.definitions', 'two', 1),
+    again('two', 1, { seq: 0, last: false, facts: {}, rejected: { empty: 1 } }),
+    again('two', 1, { seq: 1, facts: {} }),
     entry(
       {
         kind: 'spent',
@@ -367,6 +406,26 @@ describe('the state of a document', () => {
       for (const each of life.slice(Math.max(0, cut - 4))) after.add(each)
       expect(after.status('urn:d'), `cut after ${cut}`).toEqual(whole)
     }
+  })
+
+  test('of the version before, which knows no facts of runs that began again, is gone on from', () => {
+    const before = createTally()
+    const seen = [...start(1), reply('one', 0, 'x'), reply('two', 0, 'y'), dead('flow.definitions', 'two', 0)]
+    for (const each of [...seen, again('two', 0, { seq: 0, last: false })]) before.add(each)
+    const state = inflateRawSync(before.save('urn:d')!)
+    const end = 4 + state.readUInt32LE(0)
+    const header = JSON.parse(state.toString('utf8', 4, end)) as { open: [string, ...unknown[]][] }
+    const [, ...since] = header.open[0]!
+    expect(since.at(-1)).toEqual([['again', [0], null, expect.anything()]])
+    header.open[0]![7] = [['again', [0], null]]
+    const text = Buffer.from(JSON.stringify(header))
+    const length = Buffer.alloc(4)
+    length.writeUInt32LE(text.length)
+    const after = createTally()
+    after.restore(deflateRawSync(Buffer.concat([length, text, state.subarray(end)])))
+    expect(after.status('urn:d')!.state).toBe('partial')
+    after.add(again('two', 0, { seq: 1 }))
+    expect(after.status('urn:d')).toMatchObject({ state: 'done', units: { done: 2 } })
   })
 
   test('is refused when it is no state', () => {

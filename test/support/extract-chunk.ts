@@ -6,6 +6,7 @@ import type { AnyProcessor, FlowSettings } from '../../src/flow/processor.ts'
 import { unitsOf } from '../../src/flow/units.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import type { Chunk, Progress, Rejection } from '../../src/messages/generated.ts'
+import type { Catalogue } from '../../src/prompt/catalogue/catalogue.ts'
 import { scope, settings, startFlow } from './flow.ts'
 import { type Script, scriptedLlm } from './scripted-llm.ts'
 
@@ -30,11 +31,19 @@ export interface Extracted {
 export async function extractChunk(
   extractor: AnyProcessor,
   script: Script,
-  more: { readonly settings?: Partial<FlowSettings>; readonly chunk?: Partial<Chunk> } = {},
+  more: {
+    readonly settings?: Partial<FlowSettings>
+    readonly chunk?: Partial<Chunk>
+    readonly prompts?: Catalogue
+  } = {},
 ): Promise<Extracted> {
   const own = { ...settings, ...more.settings }
   const llm = scriptedLlm(script)
-  const flow = await startFlow([prompt, extractor], { llm, flows: [{ ...scope, settings: own }] })
+  const flow = await startFlow([prompt, extractor], {
+    llm,
+    flows: [{ ...scope, settings: own }],
+    ...(more.prompts && { prompts: more.prompts }),
+  })
   try {
     const text = more.chunk?.text ?? 'Once upon a time there was a mill.'
     await flow.send('chunk', { part: 0, index: 0, offset: 0, length: text.length, text, ...more.chunk })

@@ -49,6 +49,8 @@ export interface Prompt {
 export interface Catalogue {
   /** By id or alias. @throws GraphmillError `prompt_unknown`, with a suggestion for a near id. */
   get(id: string): Prompt
+  /** By id or alias; undefined where there is none. */
+  find(id: string): Prompt | undefined
   /** Every id, sorted, without aliases. */
   ids(): readonly string[]
 }
@@ -177,9 +179,11 @@ function catalogueOf(compiled: readonly Compiled[]): Catalogue {
   const prompts = new Map(compiled.map(({ prompt }) => [prompt.id, prompt]))
   const byAlias = new Map(compiled.flatMap(({ prompt, aliases }) => aliases.map((alias) => [alias, prompt])))
   const ids = [...prompts.keys()].sort()
+  const find = (id: string) => prompts.get(id) ?? byAlias.get(id)
   return {
+    find,
     get(id) {
-      const prompt = prompts.get(id) ?? byAlias.get(id)
+      const prompt = find(id)
       if (prompt !== undefined) return prompt
       const hint = suggest(id, [...prompts.keys(), ...byAlias.keys()])
       throw new GraphmillError('prompt_unknown', `there is no prompt "${id}"${hint}`, {

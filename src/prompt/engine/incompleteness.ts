@@ -1,5 +1,5 @@
-// Why a reply with items counts as partial, if it does. An empty reply is honest only where the model stopped by itself and
-// wrote nothing, or an empty list.
+// Why a reply with items counts as partial, if it does. An empty reply is honest only if the model stopped by itself and wrote
+// nothing, or an empty list. A reply with items is complete only if one of them was accepted.
 import type { FinishReason } from '../../llm/llm.ts'
 import type { ReplyEnd } from './reply.ts'
 
@@ -23,13 +23,15 @@ export function incompleteness(reply: {
   readonly truncated: boolean
   readonly empty: boolean
   readonly opening: string
-  /** Items, accepted or rejected. */
-  readonly found: number
+  readonly accepted: number
+  readonly rejected: number
   readonly cause: { readonly type: string } | undefined
 }): string | undefined {
   if (reply.cause?.type === 'cost_limit_reached') return 'max_cost'
   if (reply.finishReason === 'content_filter') return 'refused'
   if (reply.truncated) return 'truncated'
-  if (reply.found > 0 || reply.empty) return undefined
+  if (reply.accepted > 0) return undefined
+  if (reply.rejected > 0) return 'no_facts'
+  if (reply.empty) return undefined
   return refusal.test(reply.opening) ? 'refused' : 'no_items'
 }

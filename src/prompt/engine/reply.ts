@@ -65,7 +65,7 @@ export interface ReplyEnd {
   readonly model: string
   /** The reply stayed cut off. */
   readonly truncated: boolean
-  /** Why the reply counts as partial: `truncated`, `no_items`, `refused`, `max_cost`. */
+  /** Why the reply counts as partial: see schemas/prompt-response.avsc. */
   readonly incomplete: string | undefined
   /** What kept it from being whole, where that is known. */
   readonly cause: { readonly type: string; readonly message: string } | undefined

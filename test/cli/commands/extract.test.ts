@@ -163,6 +163,40 @@ describe('extract', () => {
     expect(code).toBe(3)
   })
 
+  test('exits 3 when items came and none was accepted, and names it', async () => {
+    server.set({ rules: [{ reply: '{"entity":"river"}\n' }] })
+    const { code, stderr } = await extract([file('mill.txt'), '--extractors', 'definitions'])
+    expect(stderr).toMatch(/^chunks +1 \(0 units done, 1 partial\)$/m)
+    expect(stderr).toMatch(/^incomplete 1 no_facts$/m)
+    expect(code).toBe(3)
+  })
+
+  test('exits 3 when an extractor refused every item, and keeps those with a type of their own', async () => {
+    const prompts = join(folder, 'prompts.json')
+    const template = (prompt: string) =>
+      JSON.stringify({ prompt: `${prompt}: {{text}}`, 'response-type': 'jsonl' })
+    const ids = ['extract-definitions', 'extract-relationships']
+    const templates = ids.map((id) => [`template.${id}`, template(id)])
+    writeFileSync(
+      prompts,
+      JSON.stringify({
+        system: '"Be exact."',
+        'template-index': JSON.stringify(ids),
+        ...Object.fromEntries(templates),
+      }),
+    )
+    server.set({ rules: [{ reply: '{"entity":"Ada","type":"Person","definition":"a mathematician"}' }] })
+    const args = [file('mill.txt'), '--prompts', prompts, '--extractors']
+    const kept = await extract([...args, 'definitions'])
+    expect(kept.stdout).toMatch(/a mathematician/)
+    expect(kept.code).toBe(0)
+    const refused = await extract([...args, 'relationships'])
+    expect(refused.stderr).toMatch(/^facts +none$/m)
+    expect(refused.stderr).toMatch(/^rejected +1 empty$/m)
+    expect(refused.stderr).toMatch(/^incomplete 1 no_facts$/m)
+    expect(refused.code).toBe(3)
+  })
+
   test('takes an honest empty for done', async () => {
     server.set({ rules: [{ reply: '' }] })
     expect((await extract([file('mill.txt'), '--extractors', 'definitions'])).code).toBe(0)

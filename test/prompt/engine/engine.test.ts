@@ -175,9 +175,15 @@ describe('a jsonl prompt', () => {
     expect(end).toMatchObject({ accepted: 0, incomplete })
   })
 
-  it('is done, not partial, when all its items were rejected', async () => {
-    const { end } = await askAll(scriptedLlm(['{"e": 1}', '']))
-    expect(end).toMatchObject({ accepted: 0, rejected: 1, incomplete: undefined })
+  it('is partial when items came and none was accepted, after they were asked for again', async () => {
+    const llm = scriptedLlm(['{"e": 1}\n{"e": oh no}\n', ''])
+    const { end } = await askAll(llm)
+    expect(end).toMatchObject({ accepted: 0, rejected: 2, incomplete: 'no_facts' })
+    expect(llm.requests).toHaveLength(2)
+    const accepted = await askAll(scriptedLlm(['{"e": 1}', linesOf(1).replace('entity 0', '1')]))
+    expect(accepted.end).toMatchObject({ accepted: 1, rejected: 0, incomplete: undefined })
+    const cut = await askAll(scriptedLlm([{ text: '{"e": 1}\n{"e": "mi', finish: 'length' }, '']))
+    expect(cut.end.incomplete).toBe('truncated')
   })
 
   it('counts repeated items of a call, and keeps them', async () => {
