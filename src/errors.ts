@@ -48,6 +48,27 @@ const table = {
     retry: 'operator',
     remedy: 'See the message of the registry: its compatibility rules or its permissions refuse us.',
   },
+  // connections
+  certificate_refused: {
+    retry: 'operator',
+    remedy:
+      'As the message says: trust its authority with NODE_EXTRA_CA_CERTS=file.pem (for the broker --tls-ca), renew the certificate, or use the address that it names.',
+  },
+  tls_failed: {
+    retry: 'operator',
+    remedy:
+      'Check that the port speaks TLS (else write http instead of https, or leave --tls out), and whether the server asks for a certificate of this client.',
+  },
+  proxy_refused: {
+    retry: 'operator',
+    remedy:
+      'Check user and password in HTTPS_PROXY or HTTP_PROXY and what the proxy lets through, or name the host in NO_PROXY.',
+  },
+  proxy_failed: {
+    retry: 'later',
+    remedy:
+      'Check that the proxy that HTTPS_PROXY or HTTP_PROXY names reaches the server, or name the host in NO_PROXY.',
+  },
   // broker
   broker_unavailable: { retry: 'later', remedy: 'Check that the broker is up and that --broker names it.' },
   broker_url_invalid: {
@@ -118,6 +139,14 @@ const table = {
   },
   llm_quota_exhausted: { retry: 'operator', remedy: 'Add credit to the account, or use another key.' },
   llm_request_invalid: { retry: 'never', remedy: 'See the message of the server: it refused the request.' },
+  llm_call_too_long: {
+    retry: 'never',
+    remedy: 'Raise --llm-call-timeout, lower max-tokens of the prompt, or use smaller chunks (--chunk-size).',
+  },
+  reply_too_large: {
+    retry: 'never',
+    remedy: 'Use another model or server: no honest reply is so large.',
+  },
   llm_response_invalid: {
     retry: 'never',
     remedy: 'Check that the address is that of an OpenAI-compatible server.',

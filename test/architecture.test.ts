@@ -18,6 +18,7 @@ const rooms = [
   'items',
   'messages',
   'broker',
+  'http',
   'observe',
   'config',
 ]

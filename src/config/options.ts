@@ -71,7 +71,18 @@ const ownTable = {
   // model
   llm: { type: 'text', value: 'PROVIDER', help: 'model provider', choices: ['openai', 'ollama', 'offline'] },
   model: { type: 'text', value: 'NAME', help: 'model; may be left out where the server has just one' },
-  'llm-timeout': { type: 'count', value: 'SECONDS', help: 'longest time for one model call', default: 120 },
+  'llm-timeout': {
+    type: 'count',
+    value: 'SECONDS',
+    help: 'longest silence of the model server',
+    default: 120,
+  },
+  'llm-call-timeout': {
+    type: 'count',
+    value: 'SECONDS',
+    help: 'longest time for one model call; a reply that is not over by then counts as cut off',
+    default: 600,
+  },
   temperature: {
     type: 'number',
     value: 'NUMBER',

@@ -40,6 +40,10 @@ async function openModel(config: Config, fallback: 'offline' | undefined, signal
       `The model ${model} is named, but no server is configured that could have it.`,
     )
   const provider = chosen ?? fallback
+  const limits = {
+    timeoutMs: config.options['llm-timeout'] * 1000,
+    callTimeoutMs: config.options['llm-call-timeout'] * 1000,
+  }
   switch (provider) {
     case undefined:
       throw new GraphmillError('llm_not_configured', 'No model is configured.')
@@ -47,7 +51,7 @@ async function openModel(config: Config, fallback: 'offline' | undefined, signal
       return offline
     case 'openai': {
       const { openaiBaseUrl: baseUrl = openAiAddress, openaiApiKey: apiKey } = config.servers
-      const server = { baseUrl, apiKey, timeoutMs: config.options['llm-timeout'] * 1000 }
+      const server = { baseUrl, apiKey, ...limits }
       if (!apiKey && !config.servers.openaiBaseUrl)
         throw new GraphmillError(
           'llm_not_configured',
@@ -61,7 +65,7 @@ async function openModel(config: Config, fallback: 'offline' | undefined, signal
       const options = {
         host,
         model: model ?? (await onlyOllamaModel(host, signal)),
-        timeoutMs: config.options['llm-timeout'] * 1000,
+        ...limits,
         numCtx: config.options['num-ctx'],
       }
       return threaded(createOllama(options), { provider, ...options })

@@ -25,6 +25,12 @@ const categories = {
   llm_request_invalid: 'provider_invalid_request',
   llm_address_wrong: 'provider_invalid_request',
   context_overflow: 'provider_invalid_request',
+  llm_call_too_long: 'provider_invalid_response',
+  reply_too_large: 'provider_invalid_response',
+  certificate_refused: 'provider_unavailable',
+  tls_failed: 'provider_unavailable',
+  proxy_refused: 'provider_unavailable',
+  proxy_failed: 'provider_unavailable',
 } as const satisfies Partial<Record<ErrorCode, Category>>
 
 export type ProviderErrorCode = keyof typeof categories
@@ -51,6 +57,12 @@ export function providerError(
   options: GraphmillErrorOptions = {},
 ): ProviderError {
   return new ProviderError(code, categories[code], message, options)
+}
+
+/** What a connection failed for, as an error of a model server; anything else as it is. */
+export function asProviderError(thrown: unknown, circuit: string): unknown {
+  if (!(thrown instanceof GraphmillError) || !Object.hasOwn(categories, thrown.code)) return thrown
+  return providerError(thrown.code as ProviderErrorCode, thrown.message, { cause: thrown.cause, circuit })
 }
 
 /** An error that keeps a request from being sent. */
@@ -100,7 +112,7 @@ export function embeddedError(body: unknown, destination: string, circuit: strin
   })
 }
 
-const verbs: Readonly<Record<ProviderErrorCode, string>> = {
+const verbs = {
   llm_authentication: 'refused the key',
   llm_unavailable: 'had an error',
   llm_model_unknown: 'does not have the model',
@@ -111,9 +123,13 @@ const verbs: Readonly<Record<ProviderErrorCode, string>> = {
   llm_request_invalid: 'refused the request',
   llm_address_wrong: 'takes no requests at this path',
   context_overflow: 'refused a prompt longer than its context',
-}
+} as const satisfies Partial<Record<ProviderErrorCode, string>>
 
-function codeOf(status: number, words: ServerWords): ProviderErrorCode {
+/** What a server that answers may mean. */
+type RefusalCode = keyof typeof verbs
+
+function codeOf(status: number, words: ServerWords): RefusalCode {
+  if (status >= 300 && status < 400) return 'llm_address_wrong'
   if (status === 401 || status === 403) return 'llm_authentication'
   if (status === 402) return 'llm_quota_exhausted'
   if (status === 429) return isQuota(words) ? 'llm_quota_exhausted' : 'llm_rate_limited'
@@ -127,7 +143,7 @@ function codeOf(status: number, words: ServerWords): ProviderErrorCode {
 }
 
 /** A number alone says little here: what is not plainly something else is a server that is away. */
-function embeddedCode(words: ServerWords): ProviderErrorCode {
+function embeddedCode(words: ServerWords): RefusalCode {
   if (isQuota(words)) return 'llm_quota_exhausted'
   if (words.code === '429' || words.code === 'rate_limit_exceeded') return 'llm_rate_limited'
   if (isOverflow(words)) return 'context_overflow'

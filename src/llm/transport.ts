@@ -1,9 +1,12 @@
-// What stands between a client of a model server and the network: refusals become our errors here, and a silent server is noticed.
+// What stands between a client of a model server and the network: refusals become our errors here, and a server that is silent,
+// or goes on for too long or too much, is noticed.
 import { type Secret, secretText } from '../config/secret.ts'
 import { GraphmillError } from '../errors.ts'
-import { providerError, refusalError } from './provider-error.ts'
+import { readOpening } from '../http/body.ts'
+import { type Fetch, movedTo, request } from '../http/request.ts'
+import { asProviderError, providerError, refusalError } from './provider-error.ts'
 
-export type Fetch = typeof globalThis.fetch
+export type { Fetch } from '../http/request.ts'
 
 /** Whom errors name, and the secret that they must not show. */
 export interface Peer {
@@ -12,19 +15,74 @@ export interface Peer {
   readonly apiKey: string | Secret | undefined
   /** The longest silence of the server, in milliseconds. */
   readonly timeoutMs: number
+  /** The longest call, in milliseconds: a server that says a little every second is never silent. */
+  readonly callTimeoutMs: number
 }
+
+/** Defaults of a peer, in milliseconds. */
+export const defaultTimeoutMs = 120_000
+export const defaultCallTimeoutMs = 600_000
 
 /** Largest body of a refusal that is read, in bytes. */
 const refusalLimit = 64 * 1024
+/** Largest body that is read at once, in bytes: a whole reply, or what a server says of itself. */
+const bodyLimit = 4 * 1024 * 1024
+/** Most bytes of a stream: some 300,000 tokens, each with the hundreds of bytes that servers put around it. */
+const streamLimit = 128 * 1024 * 1024
 
-/** A fetch that throws a GraphmillError for every answer that is not 2xx. */
+/** A fetch that throws a GraphmillError for every answer that is not 2xx, and for what no retry of a connection fixes. */
 export function refusing(fetch: Fetch, peer: Peer): Fetch {
+  const { destination, circuit, apiKey } = peer
   return async (input, init) => {
-    const response = await fetch(input, init)
+    const response = await request(input, { ...init, fetch }).catch((thrown: unknown) => {
+      throw asProviderError(thrown, circuit)
+    })
     if (response.ok) return response
-    const text = hidden(await opening(response, peer), peer.apiKey)
+    const text = movedTo(response) ?? hidden(await readOpening(response, refusalLimit), apiKey)
     const { status, headers } = response
-    throw refusalError({ status, headers, text, destination: peer.destination, circuit: peer.circuit })
+    throw refusalError({ status, headers, text, destination, circuit })
+  }
+}
+
+/** One call of a model server, from its request to the end of its body. */
+export interface ServerCall {
+  /** For `fetch`: aborted with the caller's signal, when the call has taken too long, and by `end`. */
+  readonly upstream: AbortController
+  /** The call has come to its proper end. */
+  over: boolean
+  /** What ended the call, if that was not `thrown`: the caller, whose reason is thrown, or its time. */
+  explain(thrown: unknown): unknown
+  /** Nothing more is wanted of it. */
+  end(): void
+}
+
+/** The longest time that a timer takes, in milliseconds. */
+const longestTimer = 2 ** 31 - 1
+
+export function beginCall(peer: Peer, signal: AbortSignal): ServerCall {
+  const upstream = new AbortController()
+  const forward = () => upstream.abort()
+  let late: GraphmillError | undefined
+  const timer = setTimeout(
+    () => {
+      late = callTooLong(peer)
+      upstream.abort(late)
+    },
+    Math.min(peer.callTimeoutMs, longestTimer),
+  )
+  signal.addEventListener('abort', forward, { once: true })
+  return {
+    upstream,
+    over: false,
+    explain(thrown) {
+      signal.throwIfAborted()
+      return late ?? thrown
+    },
+    end() {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', forward)
+      if (!this.over) upstream.abort()
+    },
   }
 }
 
@@ -32,21 +90,6 @@ export function refusing(fetch: Fetch, peer: Peer): Fetch {
 export function hidden(text: string, secret: string | Secret | undefined): string {
   const apiKey = secret && secretText(secret)
   return apiKey && apiKey.length > 3 ? text.replaceAll(apiKey, '[key]') : text
-}
-
-/** The first part of a body; what a broken connection leaves of it is enough. */
-async function opening(response: Response, peer: Peer): Promise<string> {
-  const decoder = new TextDecoder()
-  let text = ''
-  try {
-    for await (const part of watched(response, peer, newWatch())) {
-      text += decoder.decode(part, { stream: true })
-      if (text.length > refusalLimit) break
-    }
-  } catch {
-    // The status alone is enough for an error.
-  }
-  return text
 }
 
 /** What is known of a body while it is read. */
@@ -65,12 +108,18 @@ export function newWatch(): Watch {
 
 /**
  * The bytes of a body as they are asked for. Throws `llm_unavailable` when the connection breaks or the server is silent
- * for too long; time in which nobody asks does not count.
+ * for too long (time in which nobody asks does not count), and `reply_too_large` for one that does not end.
  */
-export async function* watched(response: Response, peer: Peer, watch: Watch): AsyncGenerator<Uint8Array> {
+export async function* watched(
+  response: Response,
+  peer: Peer,
+  watch: Watch,
+  mostBytes = streamLimit,
+): AsyncGenerator<Uint8Array> {
   if (!response.body) return
   const reader = response.body.getReader()
   const decoder = new TextDecoder()
+  let left = mostBytes
   try {
     for (;;) {
       const { done, value } = await within(reader.read(), Math.min(watch.patienceMs, peer.timeoutMs), peer)
@@ -78,6 +127,8 @@ export async function* watched(response: Response, peer: Peer, watch: Watch): As
         watch.ended = true
         return
       }
+      left -= value.byteLength
+      if (left < 0) throw tooLarge(mostBytes, peer)
       if (watch.head.length < 200) watch.head += decoder.decode(value.subarray(0, 800), { stream: true })
       yield value
     }
@@ -86,15 +137,30 @@ export async function* watched(response: Response, peer: Peer, watch: Watch): As
   }
 }
 
+/** A body as text, held to `bodyLimit`; else as `watched`. */
+export async function readWatched(response: Response, peer: Peer): Promise<string> {
+  const decoder = new TextDecoder()
+  let text = ''
+  for await (const part of watched(response, peer, newWatch(), bodyLimit))
+    text += decoder.decode(part, { stream: true })
+  return text + decoder.decode()
+}
+
 /**
- * Reads on for a second at most and forgets what comes: behind [DONE] only the end of the body is due, and once it was read
- * the connection can serve again. The request's own signal ends this at once.
+ * Reads on for a second and a few kilobytes at most, and forgets what comes: behind [DONE] only the end of the body is due, and
+ * once it was read the connection can serve again. The request's own signal ends this at once.
  */
 async function leave(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<void> {
-  const timer = setTimeout(() => void reader.cancel().catch(() => {}), 1000)
+  const cancel = () => void reader.cancel().catch(() => {})
+  const timer = setTimeout(cancel, 1000)
   timer.unref()
   try {
-    while (!(await reader.read()).done);
+    for (let left = refusalLimit; left > 0; ) {
+      const { done, value } = await reader.read()
+      if (done) return
+      left -= value.byteLength
+    }
+    cancel()
   } catch {
     // Broken or cancelled: nobody waits for it any more.
   } finally {
@@ -123,6 +189,20 @@ export function silence(timeoutMs: number, peer: Peer, cause?: unknown): Graphmi
   return providerError('llm_unavailable', `${peer.destination} said nothing for ${timeoutMs / 1000} s.`, {
     cause,
     circuit: peer.circuit,
+  })
+}
+
+function callTooLong({ destination, circuit, callTimeoutMs }: Peer): GraphmillError {
+  return providerError(
+    'llm_call_too_long',
+    `${destination} did not end its reply within ${callTimeoutMs / 1000} s.`,
+    { circuit },
+  )
+}
+
+function tooLarge(mostBytes: number, { destination, circuit }: Peer): GraphmillError {
+  return providerError('reply_too_large', `${destination} sent more than ${mostBytes} bytes in one reply.`, {
+    circuit,
   })
 }
 

@@ -38,6 +38,7 @@ export function addDoctor(program: Command): void {
     'llm',
     'model',
     'llm-timeout',
+    'llm-call-timeout',
     'num-ctx',
     'prompts',
     'schemas',

@@ -53,6 +53,7 @@ export function addExtract(program: Command): void {
     'llm',
     'model',
     'llm-timeout',
+    'llm-call-timeout',
     'temperature',
     'num-ctx',
     'output-mode',

@@ -56,6 +56,7 @@ export function addRun(program: Command): void {
     'llm',
     'model',
     'llm-timeout',
+    'llm-call-timeout',
     'temperature',
     'num-ctx',
     'output-mode',

@@ -7,6 +7,7 @@ import type { CallOptions, Provider, ProviderRequest } from '../../llm/provider.
 import { invalid, ProviderError } from '../../llm/provider-error.ts'
 import { responseFormat } from '../../llm/structured-output/response-format.ts'
 import { createRefusals, isUnsupportedBlock } from '../../llm/structured-output/schema-refusal.ts'
+import { beginCall } from '../../llm/transport.ts'
 import { completeOn, type Exchange } from '../call.ts'
 import { newAssembly, readBody } from './message.ts'
 import { checkedText, jsonBody } from './text.ts'
@@ -43,25 +44,20 @@ export function createOpenAiProvider(options: OpenAiProviderOptions): Provider {
   /** The body of the reply, whole or put together. Aborting `signal` ends the request and throws its reason. */
   async function send(body: string, how: CallOptions, signal: AbortSignal): Promise<Fields> {
     signal.throwIfAborted()
-    const upstream = new AbortController()
-    const forward = () => upstream.abort()
-    signal.addEventListener('abort', forward, { once: true })
-    let over = false
+    const call = beginCall(peer, signal)
     try {
       const headers = { 'content-type': 'application/json' }
-      const sent = client.post('/chat/completions', { body, headers, signal: upstream.signal })
+      const sent = client.post('/chat/completions', { body, headers, signal: call.upstream.signal })
       const response = checkedText(await sent.asResponse(), peer)
       const reply = { response, model, peer, signal }
       const raw = how.stream ? await streamed(reply, how) : await jsonBody(reply)
-      over = true
+      call.over = true
       return raw
     } catch (thrown) {
-      signal.throwIfAborted()
-      const error = explain(thrown, peer)
+      const error = explain(call.explain(thrown), peer)
       throw isUnsupportedBlock(error, body) ? unsupportedBlock(error) : error
     } finally {
-      signal.removeEventListener('abort', forward)
-      if (!over) upstream.abort()
+      call.end()
     }
   }
 

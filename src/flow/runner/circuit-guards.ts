@@ -1,6 +1,6 @@
 // A flow's way to what is elsewhere: to its model through the model's circuit, then the governor's queue; to its store through
 // the store's circuit.
-import { coded } from '../../errors.ts'
+import { coded, type ErrorCode } from '../../errors.ts'
 import { governedStream } from '../../llm/limits/limited-stream.ts'
 import type { Caller, Governor } from '../../llm/limits/rate-limiter.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../../llm/llm.ts'
@@ -20,6 +20,9 @@ export interface GateOptions {
   readonly called: (call: CompletedCall) => void
 }
 
+/** What opens the circuit of a model, beside what needs its operator. A limit of the rate is the governor's. */
+const awayCodes: ReadonlySet<ErrorCode> = new Set(['llm_unavailable', 'llm_model_loading', 'proxy_failed'])
+
 /** The same model, with every call waiting for its turn, and for the model to be back where it is away. */
 export function gateLlm(llm: Llm, options: GateOptions): Llm {
   const { governor, circuits, caller, drains, called } = options
@@ -37,8 +40,7 @@ export function gateLlm(llm: Llm, options: GateOptions): Llm {
     } catch (thrown) {
       const error = coded(thrown)
       if (error.retry === 'operator') circuits.failed(llm.circuit, error, operatorPauseMs)
-      else if (error.code === 'llm_unavailable' || error.code === 'llm_model_loading')
-        circuits.failed(llm.circuit, error)
+      else if (awayCodes.has(error.code)) circuits.failed(llm.circuit, error)
       throw thrown
     }
   }
@@ -58,7 +60,7 @@ export function gateStore(store: TripleStore, circuits: Circuits, drains: AbortS
       } catch (thrown) {
         const error = coded(thrown)
         if (error.retry === 'operator') circuits.failed(circuit, error, operatorPauseMs)
-        else if (error.code === 'store_failed')
+        else if (error.code === 'store_failed' || error.code === 'proxy_failed')
           circuits.failed(circuit, error, error.retryAfterMs ?? storePauseMs)
         throw thrown
       }

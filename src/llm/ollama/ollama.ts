@@ -1,5 +1,6 @@
 // A model behind Ollama's own API. Nothing is retried here, and every failure is one of our coded errors.
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
+import { beginCall } from '../transport.ts'
 import { type OllamaApi, type OllamaDefaults, ollamaBody } from './body.ts'
 import { checkModel } from './models.ts'
 import { readReply } from './reply.ts'
@@ -32,25 +33,20 @@ export function createOllama(options: OllamaOptions): Llm {
   async function* stream(request: CompletionRequest, signal: AbortSignal): AsyncGenerator<CompletionEvent> {
     signal.throwIfAborted()
     const body = ollamaBody(request, model, defaults)
-    const upstream = new AbortController()
-    const forward = () => upstream.abort()
-    signal.addEventListener('abort', forward, { once: true })
-    let over = false
+    const call = beginCall(peer, signal)
     try {
-      const response = await server.ask(`/api/${api}`, body, upstream)
+      const response = await server.ask(`/api/${api}`, body, call.upstream)
       const asked = { model, numCtx: Number(body.options['num_ctx']) }
       for await (const event of readReply({ response, ...asked, peer, maxLine, warn })) {
-        over = event.type === 'end'
+        call.over = event.type === 'end'
         yield event
         // One packet may hold many records; none of them is given after an abort.
-        if (!over) signal.throwIfAborted()
+        if (!call.over) signal.throwIfAborted()
       }
     } catch (thrown) {
-      signal.throwIfAborted()
-      throw thrown
+      throw call.explain(thrown)
     } finally {
-      signal.removeEventListener('abort', forward)
-      if (!over) upstream.abort()
+      call.end()
     }
   }
 

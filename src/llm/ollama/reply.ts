@@ -3,6 +3,7 @@
 import { isBlank } from '../../formats/json-lines.ts'
 import { createSplitter, lineFeed, type Segment } from '../../formats/split.ts'
 import { decode } from '../../formats/value.ts'
+import { parseJson } from '../../http/json.ts'
 import type { CompletionEvent } from '../llm.ts'
 import { providerError } from '../provider-error.ts'
 import { newWatch, type Peer, watched } from '../transport.ts'
@@ -58,7 +59,7 @@ function recordOf(line: Segment, { peer, maxLine, warn }: OllamaReply): unknown 
   if (line.oversized) throw notOllama(peer, `a line of more than ${maxLine} bytes: ${text}`)
   if (!intact) warn(`${peer.destination} sent bytes that are no UTF-8.`)
   try {
-    const record: unknown = JSON.parse(text)
+    const record = parseJson(text)
     if (!line.terminated) warn(`${peer.destination} did not end its last line.`)
     return record
   } catch (cause) {

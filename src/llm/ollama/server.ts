@@ -1,7 +1,17 @@
 // The calls to an Ollama server: one request each, whatever fails as one of our coded errors, a silent server noticed.
 
+import { parseJson } from '../../http/json.ts'
 import { providerError } from '../provider-error.ts'
-import { type Fetch, newWatch, type Peer, refusing, silence, watched } from '../transport.ts'
+import {
+  beginCall,
+  defaultCallTimeoutMs,
+  defaultTimeoutMs,
+  type Fetch,
+  type Peer,
+  readWatched,
+  refusing,
+  silence,
+} from '../transport.ts'
 import { recoded } from './error.ts'
 import { ollamaBaseUrl } from './host.ts'
 import { isObject, notOllama } from './record.ts'
@@ -11,6 +21,8 @@ export interface OllamaServerOptions {
   readonly host: string
   /** The longest silence of the server, before the first byte (while it loads the model) and between any two. Default 120,000. */
   readonly timeoutMs?: number
+  /** The longest call, from the request to the end of the reply. Default 600,000. */
+  readonly callTimeoutMs?: number
   /** Default: the global `fetch`. */
   readonly fetch?: Fetch
 }
@@ -29,10 +41,11 @@ export interface OllamaServer {
 
 /** Throws `configuration_invalid` for an address that is none. `model` is what the circuit is named after. */
 export function ollamaServer(options: OllamaServerOptions, model: string): OllamaServer {
-  const { timeoutMs = 120_000, fetch = globalThis.fetch } = options
+  const { timeoutMs = defaultTimeoutMs, callTimeoutMs = defaultCallTimeoutMs } = options
+  const { fetch = globalThis.fetch } = options
   const destination = ollamaBaseUrl(options.host)
   const circuit = `llm:ollama ${destination} ${model}`
-  const peer: Peer = { destination, circuit, apiKey: undefined, timeoutMs }
+  const peer: Peer = { destination, circuit, apiKey: undefined, timeoutMs, callTimeoutMs }
   const send = refusing(fetch, peer)
 
   async function ask(path: string, body: object | undefined, upstream: AbortController): Promise<Response> {
@@ -53,16 +66,15 @@ export function ollamaServer(options: OllamaServerOptions, model: string): Ollam
 
   async function tell(path: string, body: object | undefined, signal: AbortSignal) {
     signal.throwIfAborted()
-    const upstream = new AbortController()
-    const forward = () => upstream.abort()
-    signal.addEventListener('abort', forward, { once: true })
+    const call = beginCall(peer, signal)
     try {
-      return await objectOf(await ask(path, body, upstream), peer)
+      const answer = await objectOf(await ask(path, body, call.upstream), peer)
+      call.over = true
+      return answer
     } catch (thrown) {
-      signal.throwIfAborted()
-      throw thrown
+      throw call.explain(thrown)
     } finally {
-      signal.removeEventListener('abort', forward)
+      call.end()
     }
   }
 
@@ -70,12 +82,10 @@ export function ollamaServer(options: OllamaServerOptions, model: string): Ollam
 }
 
 async function objectOf(response: Response, peer: Peer): Promise<Readonly<Record<string, unknown>>> {
-  const decoder = new TextDecoder()
-  let text = ''
-  for await (const part of watched(response, peer, newWatch())) text += decoder.decode(part, { stream: true })
+  const text = await readWatched(response, peer)
   let answer: unknown
   try {
-    answer = JSON.parse(text + decoder.decode())
+    answer = parseJson(text)
   } catch (cause) {
     throw notOllama(peer, text, cause)
   }

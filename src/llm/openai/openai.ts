@@ -3,9 +3,19 @@
 import { APIConnectionTimeoutError, APIError, OpenAI } from 'openai'
 import { type Secret, secretText } from '../../config/secret.ts'
 import { GraphmillError } from '../../errors.ts'
+import { parseJson } from '../../http/json.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
 import { providerError } from '../provider-error.ts'
-import { type Fetch, type Peer, refusing, silence } from '../transport.ts'
+import {
+  beginCall,
+  defaultCallTimeoutMs,
+  defaultTimeoutMs,
+  type Fetch,
+  type Peer,
+  readWatched,
+  refusing,
+  silence,
+} from '../transport.ts'
 import { unlessAborted } from '../unless-aborted.ts'
 import { chatBody, type Quirk, refusedParameter } from './body.ts'
 import { readBatches, readWhole } from './reply.ts'
@@ -17,6 +27,8 @@ export interface OpenAiServer {
   readonly apiKey?: string | Secret | undefined
   /** The longest silence of the server, before the first byte and between any two. Default 120,000. */
   readonly timeoutMs?: number
+  /** The longest call, from the request to the end of the reply. Default 600,000. */
+  readonly callTimeoutMs?: number
   /** Default: the global `fetch`. */
   readonly fetch?: Fetch
 }
@@ -25,7 +37,6 @@ export interface OpenAiOptions extends OpenAiServer {
   readonly model: string
 }
 
-const defaultTimeoutMs = 120_000
 /** The longest wait for what a server says of itself. */
 const probeMs = 10_000
 
@@ -52,26 +63,21 @@ export function createOpenAi(options: OpenAiOptions): Llm {
 
   async function* stream(request: CompletionRequest, signal: AbortSignal): AsyncGenerator<CompletionEvent> {
     signal.throwIfAborted()
-    const upstream = new AbortController()
-    const forward = () => upstream.abort()
-    signal.addEventListener('abort', forward, { once: true })
-    let over = false
+    const call = beginCall(peer, signal)
     try {
-      const response = await send(request, upstream.signal)
+      const response = await send(request, call.upstream.signal)
       const isJson = /\bjson\b/.test(response.headers.get('content-type') ?? '')
       const reply = { response, model, peer, signal }
       for await (const batch of isJson ? readWhole(reply) : readBatches(reply))
         for (const event of joined(batch)) {
-          over = event.type === 'end'
+          call.over = event.type === 'end'
           yield event
         }
       signal.throwIfAborted()
     } catch (thrown) {
-      signal.throwIfAborted()
-      throw thrown
+      throw call.explain(thrown)
     } finally {
-      signal.removeEventListener('abort', forward)
-      if (!over) upstream.abort()
+      call.end()
     }
   }
 
@@ -82,7 +88,7 @@ export function createOpenAi(options: OpenAiOptions): Llm {
       throw providerError('llm_model_loading', `${peer.destination} has not loaded ${model}.`, {
         circuit: peer.circuit,
       })
-    if (own || !listed || listed.length === 0 || (await isServed(client, model, signal))) return
+    if (own || !listed || listed.length === 0 || (await isServed(client, peer, model, signal))) return
     throw unknownModel(`${peer.destination} does not list the model ${model}`, listed, peer)
   }
 
@@ -140,12 +146,13 @@ export async function onlyModel(server: OpenAiServer, signal: AbortSignal): Prom
 /** The client of a server and the peer that errors name. Throws `configuration_invalid` for an address that is none. */
 export function connect(server: OpenAiServer, model: string): { client: OpenAI; peer: Peer } {
   const destination = addressOf(server.baseUrl)
-  const timeoutMs = server.timeoutMs ?? defaultTimeoutMs
+  const { timeoutMs = defaultTimeoutMs, callTimeoutMs = defaultCallTimeoutMs } = server
   const peer = {
     destination,
     circuit: `llm:openai ${destination} ${model}`,
     apiKey: server.apiKey,
     timeoutMs,
+    callTimeoutMs,
   }
   const client = new OpenAI({
     baseURL: server.baseUrl.replace(/\/+$/, ''),
@@ -185,9 +192,11 @@ interface Listed {
 
 /** What GET /models lists; undefined where the server has no such route, or answers it with something else. */
 async function list(client: OpenAI, peer: Peer, signal: AbortSignal): Promise<readonly Listed[] | undefined> {
+  const call = beginCall(peer, signal)
   try {
-    const response = await client.get('/models', { signal }).asResponse()
-    const body = (await response.json().catch(() => undefined)) as { data?: unknown } | undefined
+    const response = await client.get('/models', { signal: call.upstream.signal }).asResponse()
+    const body = jsonOf(await readWatched(response, peer)) as { data?: unknown } | null | undefined
+    call.over = true
     if (!Array.isArray(body?.data)) return undefined
     return (body.data as readonly Record<string, unknown>[])
       .filter((model) => typeof model?.['id'] === 'string')
@@ -197,11 +206,21 @@ async function list(client: OpenAI, peer: Peer, signal: AbortSignal): Promise<re
         loading: isLoading(model['status'] ?? model['state']),
       }))
   } catch (thrown) {
-    signal.throwIfAborted()
-    const error = explain(thrown, peer)
+    const error = explain(call.explain(thrown), peer)
     const status = error instanceof GraphmillError ? error.details['status'] : undefined
     if (status === 404 || status === 405 || status === 501) return undefined
     throw error
+  } finally {
+    call.end()
+  }
+}
+
+/** JSON, or undefined where it is none. */
+function jsonOf(text: string): unknown {
+  try {
+    return parseJson(text)
+  } catch {
+    return undefined
   }
 }
 
@@ -216,13 +235,17 @@ function isNamed(id: string, model: string): boolean {
 }
 
 /** Gateways serve models that they don't list; most of them tell when asked for one by name. */
-async function isServed(client: OpenAI, model: string, signal: AbortSignal): Promise<boolean> {
+async function isServed(client: OpenAI, peer: Peer, model: string, signal: AbortSignal): Promise<boolean> {
+  const call = beginCall(peer, signal)
   try {
-    const response = await client.get(`/models/${encodeURIComponent(model)}`, { signal }).asResponse()
-    return ((await response.json()) as { id?: unknown } | null)?.id === model
+    const { signal: limit } = call.upstream
+    const response = await client.get(`/models/${encodeURIComponent(model)}`, { signal: limit }).asResponse()
+    return (jsonOf(await readWatched(response, peer)) as { id?: unknown } | null | undefined)?.id === model
   } catch {
     signal.throwIfAborted()
     return false
+  } finally {
+    call.end()
   }
 }
 

@@ -2,9 +2,10 @@
 // An event stream is over when it said why (finish_reason) or said [DONE]; anything less is a stream that broke off.
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import type { GraphmillError } from '../../errors.ts'
+import { parseJson } from '../../http/json.ts'
 import type { CompletionEvent, FinishReason, Usage } from '../llm.ts'
 import { embeddedError, providerError } from '../provider-error.ts'
-import { hidden, newWatch, type Peer, type Watch, watched } from '../transport.ts'
+import { hidden, newWatch, type Peer, readWatched, type Watch, watched } from '../transport.ts'
 import { type ContentPattern, matchPattern, patternOf } from './pattern.ts'
 
 export interface OpenAiReply {
@@ -121,10 +122,8 @@ function chunkOf({ event, data }: EventSourceMessage, reply: OpenAiReply, watch:
 /** The events of a reply that came as one JSON body: some servers ignore `stream`. */
 export async function* readWhole(reply: OpenAiReply): AsyncGenerator<CompletionEvent[]> {
   const { response, peer } = reply
-  const decoder = new TextDecoder()
-  let text = ''
-  for await (const part of watched(response, peer, newWatch())) text += decoder.decode(part, { stream: true })
-  const body = objectOf(text + decoder.decode())
+  const text = await readWatched(response, peer)
+  const body = objectOf(text)
   if (body?.['error']) throw embeddedError(body['error'], peer.destination, peer.circuit)
   if (!body || !Array.isArray(body['choices']) || !isObject(body['choices'][0]))
     throw notACompletion(reply, text)
@@ -259,7 +258,7 @@ function objectOf(text: string): Fields | undefined {
 /** JSON, or undefined where it is none. */
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return parseJson(text)
   } catch {
     return undefined
   }

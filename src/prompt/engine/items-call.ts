@@ -10,7 +10,7 @@ import { refusalLength } from './incompleteness.ts'
 import type { Findings } from './item-collector.ts'
 import { lineOf, type Refused } from './reask.ts'
 import { createRepetitionGuard } from './repetition.ts'
-import { type Asking, type Heard, maxPart } from './reply.ts'
+import { type Asking, type Heard, maxPart, type ReplyEnd } from './reply.ts'
 
 export interface ItemsCall {
   readonly request: CompletionRequest
@@ -31,8 +31,8 @@ export interface Outcome extends CallEnd {
   readonly empty: boolean
   /** The last record was cut off. */
   readonly cut: boolean
-  /** The guard ended it. */
-  readonly looping: boolean
+  /** Why it was ended before the model had ended it. */
+  readonly stopped: ReplyEnd['cause']
   /** How the reply begins. */
   readonly opening: string
   /** It begins with a thought, and does not get to its end. */
@@ -50,6 +50,18 @@ function beginsWithThought(opening: string): boolean | undefined {
 /** The longest record in characters: each must fit a message. */
 const maxRecord = maxPart
 
+/** Items of one reply, accepted or rejected: far more than a model that is held to its output limit can write. */
+const mostItems = 100_000
+
+const repetition = {
+  type: 'repetition',
+  message: 'The model repeated itself without end, and was stopped.',
+} as const
+const tooManyItems = {
+  type: 'reply_too_large',
+  message: `The model wrote more than ${mostItems} items in one reply, and was stopped.`,
+} as const
+
 /** Makes the call, and takes what it brings into `findings`. Throws what the model throws. */
 export async function* callForItems(
   { calls, form }: Asking,
@@ -61,7 +73,8 @@ export async function* callForItems(
   const guard = createRepetitionGuard()
   const before = { accepted: findings.accepted, rejected: findings.rejected }
   let items = 0
-  let looping = false
+  let seen = 0
+  let stopped: Outcome['stopped']
   let opening = ''
   let ending = ''
   /** It began with a thought that has no end yet; undefined while its beginning is not known. */
@@ -73,8 +86,9 @@ export async function* callForItems(
   function sort(events: readonly ItemEvent[]): Heard[] {
     const heard: Heard[] = []
     for (const event of events) {
-      if (looping) break
-      if (event.type === 'rejected') {
+      if (stopped) break
+      if (++seen > mostItems) stopped = tooManyItems
+      else if (event.type === 'rejected') {
         if (!lines) findings.reject(event)
       } else {
         const item = take(event)
@@ -89,7 +103,7 @@ export async function* callForItems(
     const line = lines && lineOf(event.value, [...lines])
     if (lines && !line) return undefined
     const knowledge = findings.know(event.value)
-    looping = guard.repeats(knowledge !== 'new')
+    if (guard.repeats(knowledge !== 'new')) stopped = repetition
     // What the run has already takes no rejected line's place: the rejection stands.
     if (knowledge === 'from an earlier call') return undefined
     if (knowledge === 'repeated') findings.duplicates++
@@ -126,9 +140,9 @@ export async function* callForItems(
           const heard = sort(events)
           if (heard.length > 0) yield heard
         }
-        looping ||= blank !== undefined
+        if (blank !== undefined) stopped ??= repetition
         // Whoever stops reading cancels the request.
-        if (looping) break
+        if (stopped) break
       }
     }
   } catch (thrown) {
@@ -150,7 +164,7 @@ export async function* callForItems(
     rejected: findings.rejected - before.rejected,
     empty,
     cut: last.end.truncated,
-    looping,
+    stopped,
     opening,
     thinking: thinks === true,
   }
@@ -158,7 +172,7 @@ export async function* callForItems(
 
 /** The call, unless the limit cut it off before anything was complete: throws `item_too_long` or `reasoning_too_long` then. */
 export function notTooLong(call: Outcome, cause?: unknown): Outcome {
-  if (call.finishReason !== 'length' || call.items > 0 || call.rejected > 0 || call.looping) return call
+  if (call.finishReason !== 'length' || call.items > 0 || call.rejected > 0 || call.stopped) return call
   const { reasoned, opening, thinking } = call
   if ((reasoned && opening.trim() === '') || thinking)
     throw new GraphmillError(

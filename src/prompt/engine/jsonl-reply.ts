@@ -56,7 +56,7 @@ export async function* hearJsonl(asking: Asking): Hearing {
       return
     }
     try {
-      const isCutInside = first.finishReason === 'length' && first.items === 0 && !first.looping
+      const isCutInside = first.finishReason === 'length' && first.items === 0 && !first.stopped
       if (!isCutInside) yield* readOn(first, request, shown)
       else {
         const { outcome, longer } = yield* askLonger(first, request, shown)
@@ -90,7 +90,7 @@ export async function* hearJsonl(asking: Asking): Hearing {
   /** The rest of a reply that was cut off, as far as the limits allow. */
   async function* readOn(first: Outcome, request: CompletionRequest, shown: string[]): Hearing {
     let last = first
-    for (let count = 0; last.finishReason === 'length' && last.fresh > 0 && !last.looping; count++) {
+    for (let count = 0; last.finishReason === 'length' && last.fresh > 0 && !last.stopped; count++) {
       if (count >= maxContinuations) return end(last, true)
       if (calls.left <= 0) throw exhausted()
       const rest = { request: continuationOf(request, shown, form), reason: 'continuation', shown } as const
@@ -98,18 +98,14 @@ export async function* hearJsonl(asking: Asking): Hearing {
       // Neither an item nor an honest end: what was cut off is still missing.
       if (last.items === 0 && !last.empty) return end(last, true)
     }
-    end(last, last.finishReason === 'length' || last.cut || last.looping)
+    end(last, last.finishReason === 'length' || last.cut || last.stopped !== undefined)
   }
 
   function end(last: Outcome, truncated: boolean): void {
     const broken = brokenOff(last.finishReason)
     seen.truncated ||= truncated || broken !== undefined
     seen.cause ??= broken
-    if (last.looping)
-      seen.cause ??= {
-        type: 'repetition',
-        message: 'The model repeated itself without end, and was stopped.',
-      }
+    seen.cause ??= last.stopped
   }
 
   /** Items found so far are never lost to what came later: a failure that no retry mends only cuts the reply off. */

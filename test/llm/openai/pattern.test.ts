@@ -5,7 +5,13 @@ import type { CompletionEvent } from '../../../src/llm/llm.ts'
 import { matchPattern, patternOf } from '../../../src/llm/openai/pattern.ts'
 import { type OpenAiReply, readBatches } from '../../../src/llm/openai/reply.ts'
 
-const peer = { destination: 'a model', circuit: 'llm', apiKey: undefined, timeoutMs: 1000 }
+const peer = {
+  destination: 'a model',
+  circuit: 'llm',
+  apiKey: undefined,
+  timeoutMs: 1000,
+  callTimeoutMs: 1000,
+}
 
 async function eventsOf(events: readonly string[], more: Partial<OpenAiReply> = {}) {
   const body = events.map((data) => `data: ${data}\n\n`).join('')

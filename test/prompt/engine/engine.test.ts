@@ -216,6 +216,29 @@ describe('a jsonl prompt', () => {
     expect(end).toMatchObject({ finishReason: 'error', truncated: true, incomplete: 'truncated', cause })
   })
 
+  it('keeps what a call brought that took too long, asks for no more, and says why', async () => {
+    const error = new GraphmillError('llm_call_too_long', 'It did not end its reply within 600 s.')
+    const llm = scriptedLlm([{ text: linesOf(3), error }])
+    const { items, end } = await askAll(llm)
+    expect(items).toEqual([itemOf(0), itemOf(1), itemOf(2)])
+    const cause = { type: 'llm_call_too_long', message: error.message }
+    expect(end).toMatchObject({ truncated: true, incomplete: 'truncated', cause })
+    expect(llm.requests).toHaveLength(1)
+  })
+
+  it('stops a model that writes items without end, and says why', async () => {
+    const llm = scriptedLlm([{ pieces: Array.from({ length: 30 }, () => '{"e": 1}\n'.repeat(5000)) }, ''])
+    const { end } = await askAll(llm)
+    expect(end).toMatchObject({
+      truncated: true,
+      incomplete: 'truncated',
+      cause: { type: 'reply_too_large' },
+    })
+    expect(end.rejected).toBe(100_000)
+    expect(llm).toMatchObject({ cancelled: 1 })
+    expect(llm.requests).toHaveLength(2) // the second asks for rejected lines again
+  })
+
   it('throws what the model throws, when nothing was found', async () => {
     const error = new GraphmillError('llm_unavailable', 'away')
     await expect(askAll(scriptedLlm([{ text: '', error }]))).rejects.toBe(error)

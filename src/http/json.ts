@@ -1,0 +1,33 @@
+// JSON from a server. A few megabytes of brackets parse to hundreds of megabytes, and overflow the stack of all that walks them:
+// what no honest answer is nested by is refused before it is parsed.
+
+/** No answer of a model, a registry or an embeddings server comes near this. */
+const mostLevels = 500
+
+/** The value. Throws SyntaxError for what is no JSON, or nested too deeply. */
+export function parseJson(text: string): unknown {
+  if (text.length > 2 * mostLevels && isDeep(text))
+    throw new SyntaxError(`the JSON is nested by more than ${mostLevels} levels`)
+  return JSON.parse(text)
+}
+
+const [quote, backslash, openBracket, openBrace, closeBracket, closeBrace] = Array.from(
+  '"\\[{]}',
+  (character) => character.charCodeAt(0),
+) as [number, number, number, number, number, number]
+
+function isDeep(text: string): boolean {
+  let levels = 0
+  let inString = false
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (inString) {
+      if (code === backslash) at++
+      else if (code === quote) inString = false
+    } else if (code === quote) inString = true
+    else if (code === openBracket || code === openBrace) {
+      if (++levels > mostLevels) return true
+    } else if (code === closeBracket || code === closeBrace) levels--
+  }
+  return false
+}

@@ -1,0 +1,38 @@
+// HTTP requests to servers that the operator named: models, stores, registries, embeddings. No redirect is followed, so that
+// neither a key nor a text goes to an address that nobody configured.
+import { connectionFault } from './connection-fault.ts'
+
+export type Fetch = typeof globalThis.fetch
+
+export interface RequestOptions extends Omit<RequestInit, 'redirect'> {
+  /** Default: the global `fetch`. */
+  readonly fetch?: Fetch | undefined
+}
+
+/**
+ * The answer, of whatever status. Throws `certificate_refused`, `tls_failed`, `proxy_refused` or `proxy_failed`, and everything else
+ * as `fetch` throws it.
+ */
+export async function request(
+  where: Parameters<Fetch>[0],
+  { fetch = globalThis.fetch, ...init }: RequestOptions,
+): Promise<Response> {
+  try {
+    return await fetch(where, { ...init, redirect: 'manual' })
+  } catch (thrown) {
+    throw connectionFault(thrown, hostOf(where)) ?? thrown
+  }
+}
+
+/** `it is at https://… now` for an answer that redirects, without credentials and query; else nothing. */
+export function movedTo({ status, headers, url }: Response): string | undefined {
+  const location = headers.get('location')
+  if (status < 300 || status > 399 || location === null) return undefined
+  const there = URL.parse(location, url || undefined)
+  if (!there) return 'it redirects, to no address'
+  return `it is at ${there.origin}${there.pathname} now, and no redirect is followed`
+}
+
+function hostOf(where: Parameters<Fetch>[0]): string {
+  return new URL(where instanceof Request ? where.url : where).host
+}
