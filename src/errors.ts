@@ -185,6 +185,11 @@ const table = {
     ends: 'command',
     remedy: 'Mend the ontology at the place named; `graphmill check` shows all that is wrong.',
   },
+  ontology_too_large: {
+    retry: 'never',
+    ends: 'command',
+    remedy: 'If you trust the file, raise the option that the message names; else leave it out.',
+  },
   ontology_context_remote: {
     retry: 'never',
     ends: 'command',
@@ -221,6 +226,12 @@ const table = {
     retry: 'never',
     ends: 'document',
     remedy: 'Open it in the program that made it and save it anew, or load another copy.',
+  },
+  document_too_large: {
+    retry: 'never',
+    ends: 'document',
+    remedy:
+      'If you trust the file, raise the option that the message names; else leave it out: small files that take so much are attacks.',
   },
   document_not_utf8: { retry: 'never', ends: 'document', remedy: 'Convert the file to UTF-8.' },
   document_encrypted: {

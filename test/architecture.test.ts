@@ -19,6 +19,7 @@ const rooms = [
   'messages',
   'broker',
   'http',
+  'subprocess',
   'observe',
   'config',
 ]

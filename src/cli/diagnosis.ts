@@ -3,13 +3,14 @@ import type { Config } from '../config/config.ts'
 import { coded, GraphmillError } from '../errors.ts'
 import { openLlm } from '../llm/from-config.ts'
 import type { Llm } from '../llm/llm.ts'
-import { readOntology } from '../ontology/load.ts'
+import { readOntologyBounded } from '../ontology/bounded-load.ts'
 import { checkCatalogue } from '../prompt/catalogue/catalogue.ts'
 import { formatProblem } from '../prompt/catalogue/problem.ts'
 import { checkRowSchemas } from '../rows/load.ts'
 import { openBroker, openRegistry } from './broker.ts'
 import { type Finding, failed, inTime, ok, patienceMs, skipped } from './check-result.ts'
 import { embeddingsFindings, storeFindings } from './diagnose-endpoints.ts'
+import { limitsOf } from './documents.ts'
 
 export async function* findings(config: Config, signal: AbortSignal): AsyncGenerator<Finding> {
   yield await filesFinding(config)
@@ -22,7 +23,7 @@ export async function* findings(config: Config, signal: AbortSignal): AsyncGener
 
 async function filesFinding({ options }: Config): Promise<Finding> {
   const { problems: inPrompts, ids } = await checkCatalogue(options.prompts)
-  const { problems: inOntologies } = await readOntology(options.ontologies)
+  const { problems: inOntologies } = await readOntologyBounded(options.ontologies, limitsOf({ options }))
   const { problems: inRowSchemas } = await checkRowSchemas(options.schemas)
   const [first, ...others] = [...inPrompts, ...inOntologies, ...inRowSchemas]
   if (!first) return ok('files', `${ids.length} prompts, and what else is configured, can be read`)

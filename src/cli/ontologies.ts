@@ -6,6 +6,7 @@ import type { OntologyMetrics } from '../observe/ontology-metrics.ts'
 import { endpointOf } from '../ontology/embeddings.ts'
 import { type Ontologies, openOntologies } from '../ontology/ontologies.ts'
 import type { DeskOptions } from '../ontology/ontology-service.ts'
+import { limitOptions, limitsOf } from './documents.ts'
 
 export const ontologyOptions = [
   'ontologies',
@@ -13,6 +14,7 @@ export const ontologyOptions = [
   'embeddings',
   'embeddings-model',
   'embeddings-key',
+  ...limitOptions,
 ] as const
 
 /**
@@ -38,7 +40,14 @@ export function createOntologyOpener(
         'ontologies must name the files that the extractor ontology reads with.',
       )
     const embeddings = embeddingsOf(config)
-    const options = { paths, budget, ...(embeddings && { embeddings }), ...(metrics && { meter: metrics }) }
+    const limits = limitsOf(config)
+    const options = {
+      paths,
+      budget,
+      limits,
+      ...(embeddings && { embeddings }),
+      ...(metrics && { meter: metrics }),
+    }
     const key = JSON.stringify([workspace, flow])
     const known = opened.get(key)
     if (known) await known.ontologies.reload(options)

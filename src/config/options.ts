@@ -186,6 +186,24 @@ const ownTable = {
     default: 100,
     least: 0,
   },
+  'document-timeout': {
+    type: 'count',
+    value: 'SECONDS',
+    help: 'longest time to read one PDF or HTML file, or the ontologies',
+    default: 60,
+  },
+  'document-memory': {
+    type: 'count',
+    value: 'MIB',
+    help: 'most memory of the process that reads one PDF or HTML file, or the ontologies',
+    default: 1024,
+    least: 128,
+  },
+  'follow-links': {
+    type: 'flag',
+    help: 'read what links in a folder lead to outside of it, too',
+    default: false,
+  },
   // output
   format: {
     type: 'text',

@@ -1,7 +1,6 @@
-// The text of HTML and PDF, taken out in a worker thread: nothing may keep the loop busy, and what a broken file does to
-// the memory of the thread ends with the thread.
-import { Worker } from 'node:worker_threads'
-import { type ErrorCode, GraphmillError } from '../errors.ts'
+// The text of HTML and PDF, taken out in a child process: no broken or hostile file can hold this one, or take its memory.
+import { GraphmillError } from '../errors.ts'
+import { extension, runInSubprocess, type SubprocessLimits } from '../subprocess/subprocess.ts'
 
 export const extractedTypes = ['text/html', 'application/pdf'] as const
 
@@ -18,58 +17,50 @@ export interface Task {
   readonly mediaType: ExtractedType
 }
 
-export type Answer =
-  | { readonly pages: readonly string[] }
-  | { readonly code: ErrorCode; readonly message: string }
+export interface ExtractOptions {
+  /** What errors call the document. */
+  readonly name: string
+  readonly limits: SubprocessLimits
+  readonly signal: AbortSignal
+}
 
-/** Memory of the thread, in MiB: a file that needs more is taken for broken. */
-const maxMemoryMb = 2048
+/** Bytes of the largest file that is worth the attempt: reading it takes several times as much. */
+export const maxFileBytes = ({ memoryMb }: SubprocessLimits) => (memoryMb / 4) * 1024 * 1024
 
-/** Stack of the thread, in MiB: the library for HTML goes one call deeper with each tag inside another. */
-const stackMb = 64
-
-/** Throws `document_encrypted`, `document_scanned`, `document_empty`, `document_not_utf8`, `document_broken`. */
-export async function extractAside(
-  task: Task & { readonly name: string },
-  signal: AbortSignal,
+/**
+ * Throws `document_encrypted`, `document_scanned`, `document_empty`, `document_not_utf8`, `document_broken`, and `document_too_large`
+ * for a document that exceeds a limit.
+ */
+export async function extractText(
+  task: Task,
+  { name, limits, signal }: ExtractOptions,
 ): Promise<ExtractedText> {
-  const answer = await ask({ bytes: task.bytes, mediaType: task.mediaType }, signal)
-  if ('code' in answer) {
-    const code = answer.code === 'unexpected' ? 'document_broken' : answer.code
-    throw new GraphmillError(code, `${task.name}: ${answer.message}`)
+  const module = new URL(`./extract-task${extension}`, import.meta.url)
+  const outcome = await runInSubprocess<string[]>(module, task, { limits, signal })
+  switch (outcome.kind) {
+    case 'value':
+      return task.mediaType === 'application/pdf'
+        ? joined(outcome.value)
+        : { text: outcome.value.join(''), pages: [] }
+    case 'exceeded':
+      throw new GraphmillError('document_too_large', `${name}: ${outcome.message}`)
+    case 'error': {
+      const { code, message } = outcome.error
+      throw new GraphmillError(code === 'unexpected' ? 'document_broken' : code, `${name}: ${message}`)
+    }
+    default:
+      return outcome satisfies never
   }
-  if (task.mediaType !== 'application/pdf') return { text: answer.pages.join(''), pages: [] }
-  const pages: number[] = []
-  let length = 0
-  for (const page of answer.pages) {
-    pages.push(length)
-    length += page.length + pageBreak.length
-  }
-  return { text: answer.pages.join(pageBreak), pages }
 }
 
 const pageBreak = '\n\n'
 
-async function ask(task: Task, signal: AbortSignal): Promise<Answer> {
-  signal.throwIfAborted()
-  const file = new URL(`./extract-worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
-  const worker = new Worker(file, {
-    workerData: task,
-    resourceLimits: { maxOldGenerationSizeMb: maxMemoryMb, stackSizeMb: stackMb },
-    // What the libraries print is not for our output.
-    stdout: true,
-    stderr: true,
-  })
-  const { promise, resolve, reject } = Promise.withResolvers<Answer>()
-  worker.once('message', resolve)
-  worker.once('error', (cause) => resolve({ code: 'document_broken', message: `${cause.message}.` }))
-  worker.once('exit', () => resolve({ code: 'document_broken', message: 'reading it ended early.' }))
-  const stop = () => reject(signal.reason)
-  signal.addEventListener('abort', stop)
-  try {
-    return await promise
-  } finally {
-    signal.removeEventListener('abort', stop)
-    await worker.terminate()
+function joined(pages: readonly string[]): ExtractedText {
+  const starts: number[] = []
+  let length = 0
+  for (const page of pages) {
+    starts.push(length)
+    length += page.length + pageBreak.length
   }
+  return { text: pages.join(pageBreak), pages: starts }
 }

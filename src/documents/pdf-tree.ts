@@ -30,38 +30,64 @@ const countPages = (text: string) => text.match(/\/Type\s*\/Page(?![a-zA-Z])/g)?
 
 /** The nodes and pages of compressed streams, as objects that stand in the file by themselves. */
 function openNodes(bytes: Uint8Array, file: string): string {
-  const streams = [...file.matchAll(/\/ObjStm(?![a-zA-Z])/g)]
-  if (streams.length === 0) return ''
-  const plain = new Map<string, number>()
-  for (const { 1: number, index } of file.matchAll(/(\d+)\s+\d+\s+obj\b/g)) plain.set(number!, index)
+  const { plain, streams } = scan(file)
   const opened: string[] = []
-  for (const { index } of streams) {
-    for (const [number, text] of objectsAt(index, bytes, file)) {
+  for (const { dictionary, begin, end } of streams) {
+    for (const [number, text] of objectsOf(dictionary, bytes.subarray(begin, end))) {
       const isNode = /\/Kids\b|\/Type\s*\/Page(?![a-zA-Z])/.test(text)
       // What stands further back in the file is newer.
-      if (isNode && (plain.get(number) ?? 0) < index) opened.push(`${number} 0 obj\n${text}\nendobj\n`)
+      if (isNode && (plain.get(number) ?? 0) < begin) opened.push(`${number} 0 obj\n${text}\nendobj\n`)
     }
   }
   return opened.join('')
 }
 
-/** The objects of the stream whose dictionary is at `index`, by number. None where it can't be read. */
-function* objectsAt(index: number, bytes: Uint8Array, file: string): Generator<[string, string]> {
-  const keyword = file.indexOf('stream', index)
-  const dictionary = file.slice(file.lastIndexOf('obj', index - 4), keyword)
+interface ObjectStream {
+  readonly dictionary: string
+  /** Where its bytes stand in the file; `end` is that of the file where nothing says that they end. */
+  readonly begin: number
+  readonly end: number
+}
+
+/** Where the objects of a file begin, by number, and its streams of objects: one scan, since both may be many. */
+function scan(file: string): { plain: ReadonlyMap<string, number>; streams: readonly ObjectStream[] } {
+  const plain = new Map<string, number>()
+  const streams: ObjectStream[] = []
+  let object = 0
+  let open: Omit<ObjectStream, 'end'> | undefined
+  for (const { 0: word, 1: number, index } of file.matchAll(
+    /(\d{1,10})\s{1,9}\d{1,9}\s{1,9}obj\b|endstream|stream\r?\n?/g,
+  )) {
+    if (number !== undefined) {
+      plain.set(number, index)
+      object = index
+    } else if (word !== 'endstream') {
+      if (open) continue
+      const dictionary = file.slice(object, index)
+      if (/\/ObjStm(?![a-zA-Z])/.test(dictionary)) open = { dictionary, begin: index + word.length }
+      object = index
+    } else if (open) {
+      streams.push({ ...open, end: index })
+      open = undefined
+    }
+  }
+  if (open) streams.push({ ...open, end: file.length })
+  return { plain, streams }
+}
+
+/** The objects of a stream, by number. None where it can't be read. */
+function* objectsOf(dictionary: string, bytes: Uint8Array): Generator<[string, string]> {
   const first = Number(/\/First\s+(\d+)/.exec(dictionary)?.[1])
-  const begin = keyword + (file[keyword + 6] === '\r' ? 8 : 7)
-  const content = /\/Filter\b/.test(dictionary)
-    ? inflate(bytes.subarray(begin))
-    : file.slice(begin, file.indexOf('endstream', begin))
+  const content = /\/Filter\b/.test(dictionary) ? inflate(bytes) : Buffer.from(bytes).toString('latin1')
   // It begins with the numbers of its objects, and with where each begins.
   const header = content.slice(0, first).match(/\d+/g) ?? []
-  for (let at = 0; at + 1 < header.length; at += 2) {
+  for (let at = 0, last = -1; at + 1 < header.length; at += 2) {
+    const start = Number(header[at + 1])
+    // They rise: others would be read again and again.
+    if (start <= last) return
+    last = start
     const end = header[at + 3]
-    yield [
-      header[at]!,
-      content.slice(first + Number(header[at + 1]), end === undefined ? undefined : first + Number(end)),
-    ]
+    yield [header[at]!, content.slice(first + start, end === undefined ? undefined : first + Number(end))]
   }
 }
 

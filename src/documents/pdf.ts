@@ -1,7 +1,6 @@
-// The text of a PDF, page by page, with pdf.js. Run in the document worker: it may take seconds.
+// The text of a PDF, page by page, with pdf.js. Run in the child process: it may take seconds, and as much memory as it likes.
 import { getDocumentProxy } from 'unpdf'
 import { GraphmillError } from '../errors.ts'
-import { maxUnpackedBytes, unpacksTooFar } from './pdf-streams.ts'
 import { openTree } from './pdf-tree.ts'
 
 type PdfDocument = Awaited<ReturnType<typeof getDocumentProxy>>
@@ -10,11 +9,6 @@ type TextItems = Awaited<ReturnType<Awaited<ReturnType<PdfDocument['getPage']>>[
 /** The texts of the pages. Throws `document_encrypted`, `document_broken`, `document_empty`, `document_scanned`. */
 export async function pdfPages(bytes: Uint8Array): Promise<string[]> {
   if (bytes.length === 0) throw new GraphmillError('document_empty', 'the file holds nothing.')
-  if (unpacksTooFar(bytes))
-    throw new GraphmillError(
-      'document_broken',
-      `a stream of it unpacks to more than ${maxUnpackedBytes / 1024 / 1024} MiB.`,
-    )
   const pdf = await openWhole(bytes)
   try {
     if (pdf.numPages < 1) throw new GraphmillError('document_empty', 'it has no pages.')

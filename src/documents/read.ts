@@ -3,14 +3,15 @@
 // to be encoded.
 import { createHash, type Hash } from 'node:crypto'
 import { createReadStream, type Stats } from 'node:fs'
-import { open, readdir, readFile, realpath, stat } from 'node:fs/promises'
-import { basename, dirname, extname, join } from 'node:path'
+import { open, readFile, stat } from 'node:fs/promises'
+import { basename, extname } from 'node:path'
 import { addAbortSignal, type Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { pathToFileURL } from 'node:url'
-import { glob } from 'tinyglobby'
 import { GraphmillError } from '../errors.ts'
-import { type ExtractedType, extractAside } from './extract.ts'
+import { defaultLimits, type SubprocessLimits } from '../subprocess/subprocess.ts'
+import { type ExtractedType, extractText, maxFileBytes } from './extract.ts'
+import { filesIn, filesLike, type SkippedFile } from './files.ts'
 import { sniff, spool } from './spool.ts'
 
 /** A document that can be read, as often as needed. */
@@ -44,8 +45,12 @@ const mediaTypes: Readonly<Record<string, string>> = {
 }
 
 export interface FindOptions {
-  /** Called once for a folder with the files in it that have other endings, where it has any. */
-  onPassedOver?(paths: readonly string[]): void
+  /** What reading a PDF or HTML file may take. */
+  readonly limits?: SubprocessLimits
+  /** Whether what links in a folder lead to outside of it is read too, folders included. Default false. */
+  readonly followLinks?: boolean
+  /** Called once for a folder or pattern with what is not read of it, where there is any. */
+  onSkipped?(files: readonly SkippedFile[]): void
 }
 
 /**
@@ -55,62 +60,31 @@ export interface FindOptions {
 export async function findDocuments(
   named: string,
   signal: AbortSignal,
-  { onPassedOver }: FindOptions = {},
+  { limits = defaultLimits, followLinks = false, onSkipped }: FindOptions = {},
 ): Promise<NamedSource[]> {
   if (named === '-') {
     const source = { title: 'standard input', name: 'standard input', uri: '' }
-    return [await streamSource(process.stdin, source, signal)]
+    return [await streamSource(process.stdin, { source, limits, signal })]
   }
   const found = await statOf(named)
-  if (found?.isFile()) return [fileSource(named)]
+  if (found?.isFile()) return [fileSource(named, limits)]
   if (found && !found.isDirectory()) {
     // A pipe, such as a shell's <(command), or a device: it can be read once only.
     const source = { title: basename(named), name: named, uri: pathToFileURL(named).href }
-    return [await streamSource(createReadStream(named), source, signal)]
+    return [await streamSource(createReadStream(named), { source, limits, signal })]
   }
   if (!found && !/[*?[{]/.test(named))
     throw new GraphmillError('document_unreadable', `${named}: there is no such file.`)
-  const passedOver: string[] = []
-  const files = found ? await filesIn(named, passedOver) : await filesLike(named)
-  if (passedOver.length > 0) onPassedOver?.(passedOver)
+  const { files, skipped } = found
+    ? await filesIn(named, { followLinks, isMeant: (path) => mediaTypeOf(path) !== undefined })
+    : await filesLike(named, { followLinks })
+  if (skipped.length > 0) onSkipped?.(skipped)
   if (files.length === 0)
     throw new GraphmillError('document_unreadable', `${named}: no text, Markdown, HTML or PDF file is there.`)
-  return files.sort().map(fileSource)
+  return files.map((path) => fileSource(path, limits))
 }
 
-/** The files that match, each once, however many ways links to folders lead to it. */
-async function filesLike(pattern: string): Promise<string[]> {
-  const options = { absolute: true, onlyFiles: true, expandDirectories: false, caseSensitiveMatch: false }
-  const paths = await glob([pattern], options)
-  const places = new Map<string, string>()
-  for (const path of paths.sort((one, other) => one.length - other.length)) {
-    const place = join(await realpath(dirname(path)), basename(path))
-    if (!places.has(place)) places.set(place, path)
-  }
-  return [...places.values()]
-}
-
-/**
- * The text, Markdown, HTML and PDF files of a folder and its folders, links to folders not followed. What can't be looked into is listed
- * too, so that reading it fails as a document of its own; files of other endings are added to `passedOver`. So no part of a folder is
- * gone past in silence.
- */
-async function filesIn(folder: string, passedOver: string[]): Promise<string[]> {
-  const files: string[] = []
-  for (const entry of await readdir(folder, { withFileTypes: true })) {
-    const path = join(folder, entry.name)
-    if (entry.isDirectory()) files.push(...(await filesIn(path, passedOver).catch(() => [path])))
-    else if (Object.hasOwn(mediaTypes, extname(path).toLowerCase())) files.push(path)
-    else if (entry.isFile() || (entry.isSymbolicLink() && (await isFile(path)))) passedOver.push(path)
-  }
-  return files
-}
-
-const isFile = (path: string) =>
-  stat(path).then(
-    (found) => found.isFile(),
-    () => false,
-  )
+const mediaTypeOf = (path: string) => mediaTypes[extname(path).toLowerCase()]
 
 async function statOf(path: string): Promise<Stats | undefined> {
   try {
@@ -121,24 +95,28 @@ async function statOf(path: string): Promise<Stats | undefined> {
   }
 }
 
-function fileSource(path: string): NamedSource {
+function fileSource(path: string, limits: SubprocessLimits): NamedSource {
   const source = { title: basename(path), name: path, uri: pathToFileURL(path).href }
-  const mediaType = mediaTypes[extname(path).toLowerCase()]
-  const bytes = () => readFile(path).catch((cause: Error) => raise(path, cause))
+  const mediaType = mediaTypeOf(path)
+  const bytes = async () => {
+    const { size } = await stat(path).catch((cause: Error) => raise(path, cause))
+    checkSize(size, path, limits)
+    return readFile(path).catch((cause: Error) => raise(path, cause))
+  }
   const plain = {
     ...source,
     mediaType: mediaType ?? 'text/plain',
     text: () => notBlank(decodeText(createReadStream(path, { highWaterMark: 256 * 1024 }), path), path),
   }
   if (mediaType === 'text/html' || mediaType === 'application/pdf')
-    return extracted({ ...source, mediaType, bytes })
+    return extracted({ ...source, mediaType, bytes }, limits)
   if (mediaType !== undefined) return plain
   return {
     ...plain,
     async prepare(signal) {
       const found = sniff(await firstBytes(path), path)
       if (found === 'text/plain') return plain
-      return await extracted({ ...source, mediaType: found, bytes }).prepare(signal)
+      return await extracted({ ...source, mediaType: found, bytes }, limits).prepare(signal)
     },
   }
 }
@@ -146,8 +124,15 @@ function fileSource(path: string): NamedSource {
 /** A document that is read here, to the end of its stream. */
 async function streamSource(
   stream: Readable,
-  source: Pick<NamedSource, 'title' | 'name' | 'uri'>,
-  signal: AbortSignal,
+  {
+    source,
+    limits,
+    signal,
+  }: {
+    readonly source: Pick<NamedSource, 'title' | 'name' | 'uri'>
+    readonly limits: SubprocessLimits
+    readonly signal: AbortSignal
+  },
 ): Promise<NamedSource> {
   const { name } = source
   const spooled = await spool(addAbortSignal(signal, stream)).catch((cause: Error) => {
@@ -155,13 +140,20 @@ async function streamSource(
     return raise(name, cause)
   })
   const mediaType = sniff(spooled.head, name)
-  if (mediaType !== 'text/plain')
-    return extracted({
-      ...source,
-      mediaType,
-      bytes: () => buffer(spooled.bytes()),
-    })
-  return { ...source, mediaType, text: () => notBlank(decodeText(spooled.bytes(), name), name) }
+  if (mediaType === 'text/plain')
+    return { ...source, mediaType, text: () => notBlank(decodeText(spooled.bytes(), name), name) }
+  const bytes = async () => {
+    checkSize(spooled.length, name, limits)
+    return buffer(spooled.bytes())
+  }
+  return extracted({ ...source, mediaType, bytes }, limits)
+}
+
+function checkSize(bytes: number, name: string, limits: SubprocessLimits): void {
+  const most = maxFileBytes(limits)
+  if (bytes <= most) return
+  const message = `${name}: it has more than ${most / 1024 / 1024} MiB, a quarter of --document-memory.`
+  throw new GraphmillError('document_too_large', message)
 }
 
 interface Extractable extends Pick<NamedSource, 'title' | 'name' | 'uri'> {
@@ -169,11 +161,14 @@ interface Extractable extends Pick<NamedSource, 'title' | 'name' | 'uri'> {
   readonly bytes: () => Promise<Uint8Array>
 }
 
-/** A document whose text is taken out in a thread; it is held for as long as the prepared document is. */
-function extracted({ bytes, ...source }: Extractable): NamedSource & Required<Pick<NamedSource, 'prepare'>> {
+/** A document whose text is taken out in a child process; it is held for as long as the prepared document is. */
+function extracted(
+  { bytes, ...source }: Extractable,
+  limits: SubprocessLimits,
+): NamedSource & Required<Pick<NamedSource, 'prepare'>> {
   async function prepare(signal: AbortSignal): Promise<TextSource> {
     const { name, mediaType } = source
-    const { text, pages } = await extractAside({ name, mediaType, bytes: await bytes() }, signal)
+    const { text, pages } = await extractText({ mediaType, bytes: await bytes() }, { name, limits, signal })
     return { ...source, pages, text: () => notBlank(pieces(text), name) }
   }
   return {

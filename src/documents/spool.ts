@@ -9,6 +9,7 @@ import type { ExtractedType } from './extract.ts'
 export interface Spooled {
   /** The first bytes, 8 KiB where there are as many. */
   readonly head: Uint8Array
+  readonly length: number
   bytes(): AsyncIterable<Uint8Array>
 }
 
@@ -31,6 +32,7 @@ export async function spool(stream: AsyncIterable<Uint8Array>, maxHeldBytes = ma
     const whole = Buffer.concat(held)
     return {
       head: whole.subarray(0, headLength),
+      length,
       async *bytes() {
         if (whole.length > 0) yield whole
       },
@@ -39,7 +41,7 @@ export async function spool(stream: AsyncIterable<Uint8Array>, maxHeldBytes = ma
   const fd = file
   const read = (end?: number): AsyncIterable<Buffer> =>
     createReadStream('', { fd, autoClose: false, start: 0, ...(end !== undefined && { end }) })
-  return { head: await buffer(read(headLength - 1)), bytes: () => read() }
+  return { head: await buffer(read(headLength - 1)), length, bytes: () => read() }
 }
 
 /** A file that is gone when this process is. */

@@ -30,20 +30,39 @@ export interface OntologyFile {
  * @throws GraphmillError with the first problem's code and place, all of them in `details.problems`
  */
 export async function loadOntology(from: readonly (string | OntologyFile)[]): Promise<LoadedOntology> {
-  const { loaded, problems } = await readOntology(from)
+  return sound(await readOntology(from))
+}
+
+/** The ontology of which nothing is wrong; throws all problems as one error. */
+export function sound({ loaded, problems }: ReadOntology): LoadedOntology {
   const [first, ...others] = problems
   if (first !== undefined) throw problemsError([first, ...others])
   return loaded
 }
 
+export interface ReadOntology {
+  readonly loaded: LoadedOntology
+  readonly problems: readonly Problem[]
+}
+
 /** Everything that is wrong with the ontologies of files and folders, and what they make together. */
-export async function readOntology(
-  from: readonly (string | OntologyFile)[],
-): Promise<{ readonly loaded: LoadedOntology; readonly problems: readonly Problem[] }> {
+export async function readOntology(from: readonly (string | OntologyFile)[]): Promise<ReadOntology> {
   const problems: Problem[] = []
-  const draft = createDraft()
   const files = await readFiles(from, problems)
-  for (const file of files) await readInto(draft, file, problems)
+  return parseFiles(files, problems)
+}
+
+/** `onFile` is called with the path of every file before it is parsed. */
+export async function parseFiles(
+  files: readonly OntologyFile[],
+  problems: Problem[],
+  onFile: (path: string) => void = () => undefined,
+): Promise<ReadOntology> {
+  const draft = createDraft()
+  for (const file of files) {
+    onFile(file.path)
+    await readInto(draft, file, problems)
+  }
   const { ontology, flaws } = finish(draft)
   if (problems.length === 0 && ontology.classes.size === 0 && files[0] !== undefined)
     problems.push({
@@ -56,7 +75,8 @@ export async function readOntology(
   return { loaded: { ontology, notes: draft.notes, files }, problems }
 }
 
-async function readFiles(
+/** What can't be read is added to the problems. */
+export async function readFiles(
   from: readonly (string | OntologyFile)[],
   problems: Problem[],
 ): Promise<OntologyFile[]> {

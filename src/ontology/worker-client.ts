@@ -2,6 +2,7 @@
 import { Worker } from 'node:worker_threads'
 import { type ErrorCode, GraphmillError } from '../errors.ts'
 import type { EmbeddingsCall, OntologyMeter } from '../observe/ontology-metrics.ts'
+import type { SubprocessLimits } from '../subprocess/subprocess.ts'
 import type { OntologyTerms } from './element-list.ts'
 import type { OntologyFile } from './load.ts'
 import type { Desk, DeskOptions, OntologySummary } from './ontology-service.ts'
@@ -9,6 +10,8 @@ import type { Desk, DeskOptions, OntologySummary } from './ontology-service.ts'
 export interface OntologyOptions extends DeskOptions {
   /** Files and folders. */
   readonly paths: readonly string[]
+  /** What reading them may take. */
+  readonly limits?: SubprocessLimits
   /** Told what is chosen and embedded. Default: nobody is. */
   readonly meter?: OntologyMeter
 }

@@ -1,12 +1,13 @@
 // The thread in which one version of the ontologies is read, indexed and asked.
 import { parentPort, workerData } from 'node:worker_threads'
 import { coded } from '../errors.ts'
-import { loadOntology } from './load.ts'
+import { readOntologyBounded } from './bounded-load.ts'
+import { sound } from './load.ts'
 import { createDesk, type Desk } from './ontology-service.ts'
 import { type Answer, embeddedId, type Opened, type Question, type ThreadOptions } from './worker-client.ts'
 
 const port = parentPort!
-const { paths, files, ...options } = workerData as ThreadOptions
+const { paths, files, limits, ...options } = workerData as ThreadOptions
 
 function failure(thrown: unknown): NonNullable<Answer['error']> {
   const { code, message, retryAfterMs, details } = coded(thrown)
@@ -23,7 +24,7 @@ async function answer(desk: Desk, { id, method, given }: Question): Promise<void
 }
 
 try {
-  const loaded = await loadOntology(files ?? paths)
+  const loaded = sound(await readOntologyBounded(files ?? paths, limits))
   const desk = createDesk(loaded, options, (call) =>
     port.postMessage({ id: embeddedId, value: call } satisfies Answer),
   )

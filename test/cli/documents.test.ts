@@ -1,9 +1,10 @@
 // `graphmill extract` over documents of every kind: what can't be read is said, and the others go on.
+import { execFileSync } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { encrypt, makePdf } from '../support/pdf.ts'
+import { encrypt, makePdf, pdfBombs } from '../support/pdf.ts'
 import { startGraphmill } from '../support/processes.ts'
 
 let folder: string
@@ -12,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
-test('a folder with good, locked, scanned, empty and foreign files gives the triples of the good ones', async () => {
+test('a folder with good, locked, scanned, empty, hostile and foreign files gives the triples of the good ones', async () => {
   const pdf = await makePdf(['A windmill is a machine that grinds grain.'])
   const files: Record<string, string | Uint8Array> = {
     'page.html': '<html><body><h1>Mills</h1><p>A watermill is a mill that uses water.</p></body></html>',
@@ -21,9 +22,11 @@ test('a folder with good, locked, scanned, empty and foreign files gives the tri
     'scan.pdf': await makePdf(['']),
     'none.pdf': await makePdf([]),
     'empty.txt': '',
+    'bomb.pdf': pdfBombs(1024)['double Flate']!,
     'picture.png': Buffer.from('89504e470d0a1a0a00', 'hex'),
   }
   for (const [name, content] of Object.entries(files)) await writeFile(join(folder, name), content)
+  execFileSync('mkfifo', [join(folder, 'pipe.txt')])
   const child = startGraphmill([
     'extract',
     folder,
@@ -31,6 +34,8 @@ test('a folder with good, locked, scanned, empty and foreign files gives the tri
     '--llm',
     'offline',
     '--no-cache',
+    '--document-memory',
+    '256',
   ])
   expect((await child.ended).code).toBe(4)
   for (const mill of ['windmill', 'watermill']) expect(child.stdout().toLowerCase()).toContain(mill)
@@ -38,12 +43,15 @@ test('a folder with good, locked, scanned, empty and foreign files gives the tri
     ['locked.pdf', 'document_encrypted'],
     ['scan.pdf', 'document_scanned'],
     ['none.pdf', 'document_empty'],
+    ['bomb.pdf', 'document_too_large'],
     ['empty.txt', 'document_empty'],
     ['picture.png', 'document_unsupported'],
   ])
     expect(child.stderr()).toMatch(new RegExp(`${name}: .*\\[${code}\\]`))
-  expect(child.stderr()).toMatch(/documents +2 read, 5 failed/)
+  expect(child.stderr()).toMatch(/documents +2 read, 6 failed/)
   expect(child.stderr()).toContain(
     `graphmill: ${folder}: 1 file passed over (.png); name it to have it read.\n`,
   )
+  expect(child.stderr()).toContain(`graphmill: ${folder}/pipe.txt: skipped: it is a pipe, not a file.\n`)
+  expect(child.stderr()).toContain('(--document-memory)')
 })

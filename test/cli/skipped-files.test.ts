@@ -1,16 +1,29 @@
 import { expect, test } from 'vitest'
-import { passedOverLine } from '../../src/cli/skipped-files.ts'
+import { skippedLines } from '../../src/cli/skipped-files.ts'
+
+const others = (...paths: string[]) => paths.map((path) => ({ path, why: 'ending' as const }))
 
 test('says how many files of a folder were passed over, and their endings once each', () => {
-  expect(passedOverLine('only', ['only/b.rst', 'only/README', 'only/in/a.RST', 'only/x.bin'])).toBe(
+  expect(skippedLines('only', others('only/b.rst', 'only/README', 'only/in/a.RST', 'only/x.bin'))).toEqual([
     'graphmill: only: 4 files passed over (.bin, .rst, without ending); name one to have it read.',
-  )
-  expect(passedOverLine('only', ['only/README'])).toBe(
+  ])
+  expect(skippedLines('only', others('only/README'))).toEqual([
     'graphmill: only: 1 file passed over (without ending); name it to have it read.',
-  )
+  ])
 })
 
 test('shows eight endings, and that there are more', () => {
   const paths = Array.from({ length: 9 }, (_, index) => `only/file.e${index}`)
-  expect(passedOverLine('only', paths)).toContain('(.e0, .e1, .e2, .e3, .e4, .e5, .e6, .e7, …);')
+  expect(skippedLines('only', others(...paths))[0]).toContain('(.e0, .e1, .e2, .e3, .e4, .e5, .e6, .e7, …);')
+})
+
+test('names each pipe, socket and device, and each link that leads out', () => {
+  const skipped = [
+    { path: 'only/p.txt', why: 'pipe' },
+    { path: 'only/l.txt', why: 'outside' },
+  ] as const
+  expect(skippedLines('only', skipped)).toEqual([
+    'graphmill: only/p.txt: skipped: it is a pipe, not a file.',
+    'graphmill: only/l.txt: skipped: the link leads out of only; --follow-links reads it.',
+  ])
 })

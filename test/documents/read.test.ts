@@ -1,18 +1,20 @@
 // Documents of every kind, and what is none.
 import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { deflateSync } from 'node:zlib'
 import { PDFDocument, PDFName, type PDFRef } from 'pdf-lib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { SkippedFile } from '../../src/documents/files.ts'
 import { htmlText } from '../../src/documents/html.ts'
-import { maxUnpackedBytes } from '../../src/documents/pdf-streams.ts'
 import { openTree } from '../../src/documents/pdf-tree.ts'
-import { findDocuments, type TextSource } from '../../src/documents/read.ts'
+import { type FindOptions, findDocuments, type TextSource } from '../../src/documents/read.ts'
 import { coded } from '../../src/errors.ts'
-import { encrypt, forge, makePdf, update } from '../support/pdf.ts'
+import type { SubprocessLimits } from '../../src/subprocess/subprocess.ts'
+import { encrypt, forge, makePdf, pdfBombs, update } from '../support/pdf.ts'
 
 let folder: string
 beforeAll(async () => {
@@ -22,9 +24,13 @@ afterAll(() => rm(folder, { recursive: true, force: true }))
 
 const never = new AbortController().signal
 
-const written = async (name: string, content: string | Uint8Array): Promise<TextSource> => {
+const written = async (
+  name: string,
+  content: string | Uint8Array,
+  limits?: SubprocessLimits,
+): Promise<TextSource> => {
   await writeFile(join(folder, name), content)
-  const [source] = await findDocuments(join(folder, name), never)
+  const [source] = await findDocuments(join(folder, name), never, limits && { limits })
   return (await source!.prepare?.(never)) ?? source!
 }
 
@@ -34,9 +40,9 @@ const textOf = async (source: TextSource) => {
   return text
 }
 
-const failure = async (name: string, content: string | Uint8Array) => {
+const failure = async (name: string, content: string | Uint8Array, limits?: SubprocessLimits) => {
   try {
-    await textOf(await written(name, content))
+    await textOf(await written(name, content, limits))
   } catch (thrown) {
     return coded(thrown)
   }
@@ -69,6 +75,26 @@ describe('HTML', () => {
     expect(() => htmlText(Buffer.from(page))).toThrow(
       expect.objectContaining({ code: 'document_broken', message: 'its tags are nested too deep.' }),
     )
+  })
+})
+
+describe('a cell that claims to span', () => {
+  test.each(['100000000', '1e9', '-1', '0', '0.5', 'Infinity', 'x', '99999999999999999999'])(
+    '%s columns and rows is read, with its neighbours',
+    (span) => {
+      const cell = `<td colspan="${span}" rowspan="${span}">stone</td>`
+      const page = `<table><tr>${cell}<th>wheel</th></tr><tr><td>water</td></tr></table>`
+      const before = process.memoryUsage().rss
+      const words = htmlText(Buffer.from(page)).split(/\s+/).sort()
+      expect(words).toEqual(['stone', 'water', 'wheel'])
+      expect(process.memoryUsage().rss - before).toBeLessThan(100 * 1024 * 1024)
+    },
+  )
+
+  test('two columns spans two', () => {
+    const page =
+      '<table><tr><td colspan=2>mill</td><td>c</td></tr><tr><td>a</td><td>b</td><td>d</td></tr></table>'
+    expect(htmlText(Buffer.from(page))).toBe('mill    c\na   b   d')
   })
 })
 
@@ -152,13 +178,36 @@ describe('PDF', () => {
     expect(text.message).toContain('text.pdf: it is no PDF')
   })
 
-  test('that unpacks to more than there is memory for is refused before it is unpacked', async () => {
-    const pdf = await PDFDocument.create()
-    const content = deflateSync(Buffer.alloc(maxUnpackedBytes + 1, ' '), { level: 1 })
-    const stream = pdf.context.stream(content, { Filter: 'FlateDecode' })
-    pdf.addPage().node.set(PDFName.of('Contents'), pdf.context.register(stream))
-    const bomb = await failure('bomb.pdf', await pdf.save({ useObjectStreams: false }))
-    expect(bomb).toMatchObject({ code: 'document_broken', message: expect.stringContaining('256 MiB') })
+  test.each(Object.entries(pdfBombs(2048)))(
+    'that unpacks to more than it may, by %s, is too large, and nothing here holds it',
+    async (kind, pdf) => {
+      const limits = { memoryMb: 256, seconds: 60 }
+      const before = process.memoryUsage().rss
+      const bomb = await failure(`${kind}.pdf`, pdf, limits)
+      expect(bomb).toMatchObject({
+        code: 'document_too_large',
+        message: expect.stringMatching(/(256 MiB .*--document-memory|60 s \(--document-timeout)/),
+      })
+      expect(process.memoryUsage().rss - before).toBeLessThan(256 * 1024 * 1024)
+    },
+    120_000,
+  )
+
+  test('of 400 kB of words that its tree is looked for by is read in linear time', () => {
+    for (const word of ['/ObjStm stream\n', '1 0 obj /ObjStm ', '/ObjStm ', '/Type ', '1 0 obj stream\n']) {
+      const start = performance.now()
+      openTree(Buffer.from(word.repeat(400_000 / word.length)))
+      expect(performance.now() - start, word).toBeLessThan(3000)
+    }
+  })
+
+  test('larger than a quarter of the memory is not even read', async () => {
+    const limits = { memoryMb: 128, seconds: 60 }
+    const large = await failure('large.pdf', new Uint8Array(33 * 1024 * 1024), limits)
+    expect(large).toMatchObject({
+      code: 'document_too_large',
+      message: expect.stringContaining('more than 32 MiB, a quarter of --document-memory'),
+    })
   })
 
   test('that nobody waits for any more is given up', async () => {
@@ -201,19 +250,89 @@ test('a folder gives its text, Markdown, HTML and PDF files', async () => {
   ])
 })
 
+/** The paths that are skipped, with why. */
+const found = async (named: string, options: FindOptions = {}) => {
+  const skipped: SkippedFile[] = []
+  const files = await findDocuments(named, never, { ...options, onSkipped: (some) => skipped.push(...some) })
+  return {
+    files: files.map(({ name }) => relative(folder, name)).sort(),
+    skipped: skipped.map(({ path, why }) => `${relative(folder, path)}: ${why}`).sort(),
+  }
+}
+
 test('the files of other endings in a folder are told, in it and its folders; those that a pattern leaves out are not', async () => {
   const mixed = join(folder, 'mixed')
   await mkdir(join(mixed, 'inner'), { recursive: true })
   for (const name of ['a.txt', 'README', 'notes.rst', 'inner/b.CSV']) await writeFile(join(mixed, name), 'x')
   await symlink('README', join(mixed, 'link'))
   await symlink('inner', join(mixed, 'link-to-folder'))
-  const told: string[] = []
-  const onPassedOver = (paths: readonly string[]) => told.push(...paths)
-  expect(await findDocuments(mixed, never, { onPassedOver })).toHaveLength(1)
-  expect(told.sort()).toEqual(['README', 'inner/b.CSV', 'link', 'notes.rst'].map((name) => join(mixed, name)))
-  told.length = 0
-  await findDocuments(join(mixed, '*.txt'), never, { onPassedOver })
-  expect(told).toEqual([])
+  expect(await found(mixed)).toEqual({
+    files: ['mixed/a.txt'],
+    skipped: ['README', 'inner/b.CSV', 'link', 'notes.rst'].map((name) => `mixed/${name}: ending`),
+  })
+  expect((await found(join(mixed, '*.txt'))).skipped).toEqual([])
+})
+
+describe.skipIf(process.platform === 'win32')('what stands in a folder, but is no file of it', () => {
+  let server: Server
+  beforeAll(async () => {
+    for (const name of ['loaded/inner', 'elsewhere/deep'])
+      await mkdir(join(folder, name), { recursive: true })
+    for (const name of ['loaded/a.txt', 'loaded/inner/b.txt', 'elsewhere/secret.txt', 'elsewhere/deep/c.txt'])
+      await writeFile(join(folder, name), 'A mill grinds.')
+    const links = {
+      'inside.txt': 'inner/b.txt',
+      loop: '.',
+      up: '..',
+      'secret.txt': '../elsewhere/secret.txt',
+      elsewhere: '../elsewhere',
+      'zero.txt': '/dev/zero',
+      'broken.txt': 'nothing',
+    }
+    for (const [name, target] of Object.entries(links)) await symlink(target, join(folder, 'loaded', name))
+    await symlink('../loaded', join(folder, 'elsewhere', 'back'))
+    execFileSync('mkfifo', [join(folder, 'loaded', 'pipe.txt')])
+    await symlink('pipe.txt', join(folder, 'loaded', 'to-pipe.txt'))
+    server = createServer().listen(join(folder, 'loaded', 'socket.txt'))
+    await once(server, 'listening')
+  })
+  afterAll(() => void server.close())
+
+  const special = ['loaded/pipe.txt: pipe', 'loaded/socket.txt: socket', 'loaded/to-pipe.txt: pipe']
+
+  test('is skipped by name: pipes, sockets, devices, and links that lead out of it', async () => {
+    expect(await found(join(folder, 'loaded'))).toEqual({
+      files: ['loaded/a.txt', 'loaded/broken.txt', 'loaded/inner/b.txt', 'loaded/inside.txt'],
+      skipped: [
+        'loaded/elsewhere: outside',
+        ...special.slice(0, 1),
+        'loaded/secret.txt: outside',
+        ...special.slice(1),
+        'loaded/up: outside',
+        'loaded/zero.txt: outside',
+      ],
+    })
+  })
+
+  test('is read where links are followed, each folder once, however they loop', async () => {
+    const followed = await found(join(folder, 'loaded'), { followLinks: true })
+    expect(followed.files).toEqual(
+      expect.arrayContaining(['loaded/a.txt', 'loaded/secret.txt', 'loaded/elsewhere/deep/c.txt']),
+    )
+    expect(followed.files.filter((file) => file.endsWith('c.txt'))).toHaveLength(1)
+    expect(followed.skipped).toEqual(expect.arrayContaining([...special, 'loaded/zero.txt: device']))
+  })
+
+  test('is not what a pattern finds, unless links are followed', async () => {
+    const pattern = join(folder, 'loaded', '**', '*.txt')
+    const plain = await found(pattern)
+    expect(plain.files).toEqual(['loaded/a.txt', 'loaded/inner/b.txt', 'loaded/inside.txt'])
+    expect(plain.skipped).toEqual(
+      expect.arrayContaining(['loaded/secret.txt: outside', 'loaded/up: outside']),
+    )
+    const followed = await found(pattern, { followLinks: true })
+    expect(followed.files).toEqual(expect.arrayContaining(['loaded/secret.txt', 'loaded/a.txt']))
+  })
 })
 
 test('a pattern finds a file once, however many ways links lead to it', async () => {

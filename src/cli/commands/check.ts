@@ -2,10 +2,11 @@
 import type { Command } from 'commander'
 import type { FlowConfig } from '../../config/flows.ts'
 import { createLogger } from '../../observe/log.ts'
-import { readOntology } from '../../ontology/load.ts'
+import { readOntologyBounded } from '../../ontology/bounded-load.ts'
 import { checkCatalogue } from '../../prompt/catalogue/catalogue.ts'
 import { formatProblem, type Problem } from '../../prompt/catalogue/problem.ts'
 import { checkRowSchemas } from '../../rows/load.ts'
+import { limitOptions, limitsOf } from '../documents.ts'
 import { flowError, flowsOf, nameOf } from '../flows.ts'
 import { addOptions, configOf } from '../options.ts'
 import { printTable } from '../table.ts'
@@ -42,6 +43,7 @@ export function addCheck(program: Command): void {
     'flows',
     'prompts',
     'ontologies',
+    ...limitOptions,
     'schemas',
     'extractors',
     'chunk-size',
@@ -61,7 +63,10 @@ interface Found {
 async function checkFlow(flow: FlowConfig): Promise<Found> {
   const { options } = flow
   const { problems: inPrompts, ids } = await checkCatalogue(options.prompts)
-  const { loaded, problems: inOntologies } = await readOntology(options.ontologies)
+  const { loaded, problems: inOntologies } = await readOntologyBounded(
+    options.ontologies,
+    limitsOf({ options }),
+  )
   const { schemas, problems: inRowSchemas } = await checkRowSchemas(options.schemas)
   const inFiles = [...inPrompts, ...inOntologies, ...inRowSchemas]
   const lines = [`prompts: ${ids.join(', ')}`]

@@ -8,7 +8,7 @@ import { createMemoryCluster } from '../../broker/memory/memory.ts'
 import { parseTopic } from '../../broker/topics.ts'
 import type { Config } from '../../config/config.ts'
 import { optionTable } from '../../config/options.ts'
-import { findDocuments, type NamedSource } from '../../documents/read.ts'
+import { type FindOptions, findDocuments, type NamedSource } from '../../documents/read.ts'
 import { coded, type ErrorCode, errorTable, GraphmillError } from '../../errors.ts'
 import { loadDocument } from '../../flow/load-document.ts'
 import { inputGroup, inputTopic, type MessageOf, outputRoute } from '../../flow/ports.ts'
@@ -23,6 +23,7 @@ import { createSpending } from '../../progress/token-usage.ts'
 import type { TripleStore } from '../../rdf/store.ts'
 import { coloured } from '../colour.ts'
 import { costLines, costOptions, limitCost } from '../cost.ts'
+import { findOptions } from '../documents.ts'
 import { type Estimate, estimateLines, estimateRow, estimator, newEstimate } from '../dry-run.ts'
 import { failureText } from '../failure.ts'
 import { type ChunkLimit, limitChunks } from '../limit.ts'
@@ -31,7 +32,6 @@ import { addOptions, configOf } from '../options.ts'
 import { say, showProgress } from '../progress.ts'
 import { replyOptions } from '../reply-cache.ts'
 import { showRejected } from '../show-rejected.ts'
-import { passedOverLine } from '../skipped-files.ts'
 import { openOutput, storeOptions } from '../stores.ts'
 import { exitCodeOf, summaryLines } from '../summary.ts'
 import { type Assembly, announceModel, createAssembler, findProcessors } from '../wiring.ts'
@@ -73,6 +73,7 @@ export function addExtract(program: Command): void {
     'chunk-overlap',
     'schemas',
     'provenance',
+    'follow-links',
     ...storeOptions,
     'strict-exit',
     'workspace',
@@ -151,7 +152,8 @@ async function extract(files: readonly string[], config: Config): Promise<number
   const unloaded: string[] = []
   let skipped = false
   try {
-    const loading = { broker, mill, assembly, collection: options.collection, loaded, unloaded, limit }
+    const find = (named: string) => findOptions(config, named, say)
+    const loading = { broker, mill, assembly, collection: options.collection, find, loaded, unloaded, limit }
     skipped = await loadAll(files, loading, signal)
     await untilDone({ broker, tally, processors, assembly }, signal)
     // A file that holds an older result must not keep it where nothing was found.
@@ -215,6 +217,8 @@ interface LoadOptions {
   readonly mill: Mill
   readonly assembly: Assembly
   readonly collection: string
+  /** How what is named is looked for. */
+  find(named: string): FindOptions
   /** The names of the documents that were loaded are added here, by id. */
   readonly loaded: Map<string, Set<string>>
   /** What is wrong with those that could not be is added here. */
@@ -252,9 +256,7 @@ async function loadAll(
   for (const named of files) {
     let found: NamedSource[] = []
     try {
-      found = await findDocuments(named, signal, {
-        onPassedOver: (paths) => say(passedOverLine(named, paths)),
-      })
+      found = await findDocuments(named, signal, options.find(named))
     } catch (thrown) {
       report(thrown)
     }

@@ -12,21 +12,27 @@ import { onShutdown } from '../../flow/shutdown.ts'
 import { createCodec } from '../../messages/codec.ts'
 import { loadSchemas } from '../../messages/registry.ts'
 import { brokerOptions, openBroker, openRegistry } from '../broker.ts'
+import { documentOptions, findOptions } from '../documents.ts'
 import { failureText } from '../failure.ts'
 import { flowOf } from '../flows.ts'
 import { addOptions, configOf } from '../options.ts'
-import { passedOverLine } from '../skipped-files.ts'
+import { say } from '../progress.ts'
+
+/** What comes of a document that was loaded before. */
+const loadedAgain =
+  'A document that is loaded again keeps its ids and is extracted again: facts that were found before are not doubled, but each attempt adds provenance of its own (none with `run --provenance none`) and, where the model answers otherwise, other facts.'
 
 export function addLoad(program: Command): void {
   const command = program
     .command('load')
     .description('publish documents for the processors of a flow')
     .argument('<files...>', 'files, folders, patterns, or - for standard input')
+    .addHelpText('after', `\n${loadedAgain}`)
     .action(async (files: string[]) => {
       const failures = await load(files, command)
       if (failures > 0) process.exitCode = 4
     })
-  addOptions(command, [...brokerOptions, 'workspace', 'flow', 'flows', 'collection'])
+  addOptions(command, [...brokerOptions, 'workspace', 'flow', 'flows', 'collection', ...documentOptions])
 }
 
 async function load(files: readonly string[], command: Command): Promise<number> {
@@ -51,9 +57,7 @@ async function load(files: readonly string[], command: Command): Promise<number>
     for (const named of files) {
       let found: NamedSource[] = []
       try {
-        found = await findDocuments(named, shutdown.asked, {
-          onPassedOver: (paths) => process.stderr.write(`${passedOverLine(named, paths)}\n`),
-        })
+        found = await findDocuments(named, shutdown.asked, findOptions(config, named, say))
       } catch (thrown) {
         report(thrown)
       }
@@ -84,10 +88,9 @@ async function load(files: readonly string[], command: Command): Promise<number>
     return failures
   } catch (thrown) {
     if (!shutdown.asked.aborted) throw thrown
-    // A document loaded again has the same ids, so that what it led to before is not doubled.
     throw new GraphmillError(
       'aborted',
-      `Stopped after ${loaded} whole documents: run the same command again for the rest; one that is loaded twice gives the same triples.`,
+      `Stopped after ${loaded} whole documents: run the same command again for the rest. ${loadedAgain}`,
     )
   } finally {
     await broker.close()

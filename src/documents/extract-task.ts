@@ -1,0 +1,8 @@
+// What the child process does that takes out the text of HTML and PDF. It loads only what its document needs.
+import type { Task } from './extract.ts'
+
+/** The texts of the pages; of what has no pages, one. */
+export async function run({ bytes, mediaType }: Task): Promise<string[]> {
+  if (mediaType === 'application/pdf') return (await import('./pdf.ts')).pdfPages(bytes)
+  return [(await import('./html.ts')).htmlText(bytes)]
+}

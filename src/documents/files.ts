@@ -1,0 +1,143 @@
+// The files that a folder or a pattern means. What is not read is listed with why, so that nothing is gone past in silence: files of
+// other endings, what is no file (its reader might wait for ever), links that lead out of the folder. Links that form a loop are
+// harmless: every folder is looked into once.
+import { realpath as realpathOf, type Stats } from 'node:fs'
+import { readdir, realpath, stat } from 'node:fs/promises'
+import { basename, dirname, extname, isAbsolute, join, relative, resolve, sep } from 'node:path'
+import { glob } from 'tinyglobby'
+
+export interface SkippedFile {
+  readonly path: string
+  /** `ending`: no text, Markdown, HTML or PDF file; `outside`: a link that leads out of the folder. */
+  readonly why: 'ending' | 'outside' | 'pipe' | 'socket' | 'device'
+}
+
+export interface FoundFiles {
+  /** In the order of their names. */
+  readonly files: readonly string[]
+  readonly skipped: readonly SkippedFile[]
+}
+
+/**
+ * The files of a folder and its folders. What can't be looked into is among `files`, so that reading it fails as a document of its own.
+ * `isMeant`: whether a file is one of those to read, by its path.
+ */
+export async function filesIn(
+  folder: string,
+  { followLinks, isMeant }: { readonly followLinks: boolean; isMeant(path: string): boolean },
+): Promise<FoundFiles> {
+  const root = await realpath(folder)
+  const files: string[] = []
+  const skipped: SkippedFile[] = []
+  const seen = new Set<string>()
+  /** Links to folders come after the folders, so that what both lead to has its own name. */
+  const links: string[] = []
+
+  async function walk(at: string): Promise<void> {
+    const place = await realpath(at)
+    if (seen.has(place)) return
+    seen.add(place)
+    for (const entry of await readdir(at, { withFileTypes: true })) {
+      const path = join(at, entry.name)
+      await (entry.isSymbolicLink() ? follow(path) : take(path, entry)).catch(() => files.push(path))
+    }
+  }
+
+  async function follow(path: string): Promise<void> {
+    const target = await realpath(path).catch(() => undefined)
+    // A link to nothing is a document that can't be read, if it is meant for one.
+    if (target === undefined) {
+      if (isMeant(path)) files.push(path)
+    } else if (!followLinks && !isWithin(root, target)) skipped.push({ path, why: 'outside' })
+    else {
+      const found = await stat(target)
+      if (!found.isDirectory()) await take(path, found)
+      else if (followLinks) links.push(path)
+    }
+  }
+
+  async function take(path: string, found: FileKind): Promise<void> {
+    if (found.isDirectory()) return walk(path)
+    const why = specialKind(found) ?? (isMeant(path) ? undefined : 'ending')
+    if (why === undefined) files.push(path)
+    else skipped.push({ path, why })
+  }
+
+  await walk(folder).catch(() => files.push(folder))
+  for (const link of links) await walk(link).catch(() => files.push(link))
+  return { files: files.sort(), skipped }
+}
+
+/** The files that match, each once, however many ways links to folders lead to it. What does not match is not listed. */
+export async function filesLike(
+  pattern: string,
+  { followLinks }: { readonly followLinks: boolean },
+): Promise<FoundFiles> {
+  const { folder, rest } = partsOf(pattern)
+  const root = await realpath(folder).catch(() => undefined)
+  if (root === undefined) return { files: [], skipped: [] }
+  const outside: { readonly path: string; readonly target: string }[] = []
+
+  function realpathWithin(path: string, done: (error: Error | null, target: string) => void): void {
+    realpathOf(path, (error, target) => {
+      if (error || followLinks || isWithin(root!, target)) return done(error, target)
+      outside.push({ path, target })
+      done(new Error('the link is not followed'), '')
+    })
+  }
+
+  const paths = await glob([rest], {
+    cwd: folder,
+    absolute: true,
+    onlyFiles: true,
+    expandDirectories: false,
+    caseSensitiveMatch: false,
+    fs: { realpath: realpathWithin as typeof realpathOf },
+  })
+  const skipped: SkippedFile[] = []
+  for (const { path, target } of outside) {
+    const isFolder = await stat(target).then((found) => found.isDirectory())
+    // What could not match is not missed.
+    if (isFolder ? rest.includes('/') : mayEnd(path, rest)) skipped.push({ path, why: 'outside' })
+  }
+  const places = new Map<string, string>()
+  for (const path of paths.sort((one, other) => one.length - other.length)) {
+    const place = join(await realpath(dirname(path)), basename(path))
+    if (places.has(place)) continue
+    const why = await stat(path).then(specialKind, () => undefined)
+    if (why !== undefined) skipped.push({ path, why })
+    else places.set(place, path)
+  }
+  return { files: [...places.values()].sort(), skipped }
+}
+
+/** The folder that a pattern begins with, before the first part that is no plain name, and what stands behind it. */
+function partsOf(pattern: string): { readonly folder: string; readonly rest: string } {
+  const parts = pattern.split('/')
+  const first = parts.findIndex((part) => /[*?[{(!]/.test(part))
+  const folder = parts.slice(0, first).join('/')
+  return {
+    folder: resolve(folder || (pattern.startsWith('/') ? '/' : '.')),
+    rest: parts.slice(first).join('/'),
+  }
+}
+
+/** Whether a path has the ending that a pattern asks for. */
+function mayEnd(path: string, pattern: string): boolean {
+  const ending = extname(pattern).toLowerCase()
+  return !/^\.\w+$/.test(ending) || extname(path).toLowerCase() === ending
+}
+
+function isWithin(folder: string, path: string): boolean {
+  const way = relative(folder, path)
+  return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way)
+}
+
+type FileKind = Pick<Stats, 'isDirectory' | 'isFIFO' | 'isSocket' | 'isCharacterDevice' | 'isBlockDevice'>
+
+/** What it is that is no file; undefined for files and folders. */
+function specialKind(found: FileKind): SkippedFile['why'] | undefined {
+  if (found.isFIFO()) return 'pipe'
+  if (found.isSocket()) return 'socket'
+  return found.isCharacterDevice() || found.isBlockDevice() ? 'device' : undefined
+}

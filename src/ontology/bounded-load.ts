@@ -1,0 +1,35 @@
+// Ontology files, parsed in a child process: a hostile file ends that, and is a problem like any other.
+import type { Problem } from '../prompt/catalogue/problem.ts'
+import { defaultLimits, extension, runInSubprocess, type SubprocessLimits } from '../subprocess/subprocess.ts'
+import { type OntologyFile, type ReadOntology, readFiles, readOntology } from './load.ts'
+import type { run } from './parse-task.ts'
+
+/** As `readOntology`; `ontology_too_large` is the problem with the file at which a limit is exceeded. */
+export async function readOntologyBounded(
+  from: readonly (string | OntologyFile)[],
+  limits: SubprocessLimits = defaultLimits,
+): Promise<ReadOntology> {
+  const problems: Problem[] = []
+  const files = await readFiles(from, problems)
+  const nothing = () => readOntology([])
+  if (files.length === 0) return { ...(await nothing()), problems }
+  const module = new URL(`./parse-task${extension}`, import.meta.url)
+  const outcome = await runInSubprocess<Awaited<ReturnType<typeof run>>>(module, files, { limits })
+  switch (outcome.kind) {
+    case 'value': {
+      const { ontology, notes, problems: found } = outcome.value
+      return { loaded: { ontology, notes, files }, problems: [...problems, ...found] }
+    }
+    case 'exceeded': {
+      const { message, at: file = files[0]!.path } = outcome
+      return {
+        ...(await nothing()),
+        problems: [...problems, { code: 'ontology_too_large', file, message }],
+      }
+    }
+    case 'error':
+      throw outcome.error
+    default:
+      return outcome satisfies never
+  }
+}

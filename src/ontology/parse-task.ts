@@ -1,0 +1,10 @@
+// What the child process does that parses ontologies.
+import { type OntologyFile, parseFiles, type ReadOntology } from './load.ts'
+
+export async function run(
+  files: readonly OntologyFile[],
+  at: (place: string) => void,
+): Promise<Pick<ReadOntology, 'problems'> & Omit<ReadOntology['loaded'], 'files'>> {
+  const { loaded, problems } = await parseFiles(files, [], at)
+  return { ontology: loaded.ontology, notes: loaded.notes, problems }
+}
