@@ -80,9 +80,13 @@ export interface Execution {
   readonly broker: Broker
   startMill(options?: MillOptions): Promise<RunningMill>
   /** Resolves when it is running. */
-  startProcess(names: readonly string[], flags?: readonly string[]): Promise<GraphmillProcess>
-  /** Loads a document of so many chunks. Default 200. */
-  load(paragraphs?: number): Promise<void>
+  startProcess(
+    names: readonly string[],
+    flags?: readonly string[],
+    program?: string,
+  ): Promise<GraphmillProcess>
+  /** Loads a document of so many chunks, default 200; those of other numbers are about other things. */
+  load(paragraphs?: number, number?: number): Promise<void>
   /** Publishes a message as a client would, about no document unless its header says so; resolves to its id. */
   send<P extends OutputPort & InputPort>(
     port: P,
@@ -173,20 +177,18 @@ export async function openExecution(
       mills.add(running)
       return running
     },
-    async startProcess(names, more = []) {
+    async startProcess(names, more = [], program) {
       // Every call is to reach the model, whatever other executions have heard of it.
       const place = ['--no-cache', '--broker', brokerUrl, '--space', space, '--out', out, '--http', 'off']
       const model = ['--llm', 'openai', '--model', 'test-model', '--chunk-size', `${chunkSize}`]
-      const started = startGraphmill(['run', ...names, ...place, ...model, ...more], {
-        OPENAI_BASE_URL: llmUrl,
-        OPENAI_API_KEY: 'none',
-      })
+      const server = { OPENAI_BASE_URL: llmUrl, OPENAI_API_KEY: 'none' }
+      const started = startGraphmill(['run', ...names, ...place, ...model, ...more], server, program)
       processes.add(started)
       await started.says('"running"')
       return started
     },
-    async load(paragraphs = chunks) {
-      const text = bookOf(paragraphs)
+    async load(paragraphs = chunks, number = 0) {
+      const text = bookOf(paragraphs, number)
       const source = {
         title: 'The valley',
         uri: 'urn:test:valley',

@@ -16,12 +16,13 @@ const sentences = [
   'The hill called % is known for its orchids, which the botanist % described first.',
   'A market is held at % every autumn, to which traders come from % and even from %.',
 ] as const
+const namesOfParagraph = sentences.join('').split('%').length - 1
 const consonants = [...'bdfghklmnprstvwz']
 const vowels = [...'aeiou']
 
-/** A text of so many paragraphs. */
-export function bookOf(paragraphs: number): string {
-  let names = 0
+/** A text of so many paragraphs; books of other numbers up to 250 share no name with it as long as they have 100 or fewer. */
+export function bookOf(paragraphs: number, number = 0): string {
+  let names = number * 100 * namesOfParagraph
   const paragraph = () => sentences.map((line) => line.replaceAll('%', () => nameOf(names++))).join(' ')
   return Array.from({ length: paragraphs }, paragraph).join('\n\n')
 }

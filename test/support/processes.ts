@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { resolve } from 'node:path'
 
-const program = resolve(import.meta.dirname, '../../src/cli/main.ts')
+const current = resolve(import.meta.dirname, '../../src/cli/main.ts')
 
 export interface ProcessEnd {
   readonly code: number | null
@@ -21,10 +21,11 @@ export interface GraphmillProcess {
   readonly ended: Promise<ProcessEnd>
 }
 
-/** Starts `graphmill` with these parameters; it dies with this process. */
+/** Starts `graphmill`, by default from these sources, with these parameters; it dies with this process. */
 export function startGraphmill(
   parameters: readonly string[],
   environment: Readonly<Record<string, string>> = {},
+  program = current,
 ): GraphmillProcess {
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program, ...parameters], {
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,12 +1,15 @@
-// Mends three faults of kafkajs 2.2.4, in every client of the process. Where kafkajs is not laid out as it was, nothing is changed.
+// Works around four faults of kafkajs 2.2.4, in every client of the process. Where kafkajs is not laid out as it was, nothing is changed.
 // - After its first answer every connection sets a timer of minus a trillion milliseconds, again and again, which costs
 //   each a thousand turns a second and prints a warning. This one is set only when requests wait.
 // - Whatever it encodes begins with 512 zeroed bytes of its own. Now it begins with nothing, and takes what it needs from
 //   Node's pool; nothing behind the end of what was written is ever read.
 // - Each header of a record is encoded so, by way of some ten small objects, and each one read copies all before it.
 //   Ordinary records are written, and all are read, in one go instead.
+// - A member joins again in the moment in which it hears of a rebalance, so that others begin again what it has nearly done.
+//   Now its `beforeJoin` comes first, and may wait.
 import { createRequire } from 'node:module'
 import { isDeepStrictEqual } from 'node:util'
+import type { Cluster } from 'kafkajs'
 import {
   type BatchContext,
   decodeRecord,
@@ -63,6 +66,18 @@ function ensureAvailable(this: Encoder, length: number): void {
   this.buf = larger
 }
 
+interface ConsumerGroup {
+  readonly cluster: Cluster
+  joinAndSync(): Promise<void>
+}
+
+const joinHooks = new WeakMap<Cluster, () => Promise<void>>()
+
+/** Calls `hook` and waits for it before each time that the consumer of this cluster joins its group. It must not reject. */
+export function beforeJoin(cluster: Cluster, hook: () => Promise<void>): void {
+  joinHooks.set(cluster, hook)
+}
+
 type RecordEncoder = (record: KafkaRecord) => Encoded
 type RecordDecoder = typeof decodeRecord
 
@@ -105,6 +120,15 @@ const patches: readonly ((require: NodeJS.Require) => void)[] = [
           return decode(decoder, context)
         }
       }
+  },
+  (require) => {
+    const { prototype }: { prototype: ConsumerGroup } = require('kafkajs/src/consumer/consumerGroup')
+    const { joinAndSync } = prototype
+    if (typeof joinAndSync !== 'function') return
+    prototype.joinAndSync = async function () {
+      await joinHooks.get(this.cluster)?.()
+      return joinAndSync.call(this)
+    }
   },
 ]
 

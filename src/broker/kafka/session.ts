@@ -2,7 +2,13 @@
 // what the window says. kafkajs has no hook for partitions that go, fetches kept ones again from the mark, and leaves a
 // partition paused that was so when it went: all of this is mended at the moment when the group has joined.
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Consumer, ConsumerConfig, EachBatchPayload, KafkaMessage } from 'kafkajs'
+import {
+  type Consumer,
+  type ConsumerConfig,
+  type EachBatchPayload,
+  type KafkaMessage,
+  PartitionAssigners,
+} from 'kafkajs'
 import type { GraphmillError } from '../../errors.ts'
 import { defaultMaxHeldBytes, type Subscription } from '../broker.ts'
 import type { ConsumeWindow } from '../window/in-flight-window.ts'
@@ -10,6 +16,7 @@ import type { Incoming } from '../window/partition-buffer.ts'
 import { checkTopic, createClient, type KafkaSettings, kafkaError, patient } from './client.ts'
 import { leaveFor } from './leave-group.ts'
 import { readMessage } from './message.ts'
+import { beforeJoin } from './quirks.ts'
 
 const commitIntervalMs = 500
 /** Without a fetch or an answer for so long, ask whether the topic is still there and the broker lets us in. */
@@ -19,6 +26,11 @@ const closeTimeoutMs = 3000
 /** A topic that was made a moment ago may not be known to every broker. */
 const missingAttempts = 4
 const missingDelayMs = 300
+/**
+ * How long handlers may take to finish before their member joins a rebalance: work that is unfinished in a partition that
+ * moves to another member is repeated there. The group waits for this member meanwhile, and gets no heartbeat from it.
+ */
+const longestHandOverMs = 2000
 /** How long a member that joins has before the one that it follows leaves: then the group has it in the same rebalance. */
 const joinHeadStartMs = 200
 
@@ -49,11 +61,21 @@ export function openSession(
 ): KafkaSession {
   const { topic, group } = subscription
   const client = createClient(settings, patient)
-  const consumer = client.kafka.consumer(consumerConfig(settings, subscription))
+  const consumer = client.kafka.consumer({
+    ...consumerConfig(settings, subscription),
+    partitionAssigners: [
+      (config) => {
+        beforeJoin(config.cluster, handOver)
+        return PartitionAssigners.roundRobin(config)
+      },
+    ],
+  })
   const over = Promise.withResolvers<GraphmillError>()
   const end = (cause: unknown) => over.resolve(kafkaError(cause, topic))
   const paused = new Set<number>()
   const closing = new AbortController()
+  /** Called when handlers have nothing. */
+  let onIdle: (() => void) | undefined
   /** One attempt, under the generation of the moment: the broker refuses it when that is over. */
   let commitOnce: EachBatchPayload['commitOffsetsIfNecessary'] | undefined
   let memberId: string | undefined
@@ -72,7 +94,6 @@ export function openSession(
     for (const partition of partitions) setPaused(partition, !window.wants(partition))
     settings.log.debug({ group, topic, partitions, kept: kept.size }, 'kafka group joined')
   })
-  consumer.on(consumer.events.REBALANCING, () => commit())
   consumer.on(consumer.events.CRASH, ({ payload }) => end(payload.error))
   consumer.on(consumer.events.FETCH, ({ payload }) => {
     lastFetch = performance.now()
@@ -100,6 +121,21 @@ export function openSession(
     const running = consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch })
     if (before !== undefined) void leaveForBefore(before)
     await running
+  }
+
+  /** Runs before each join: lets handlers finish what they have, for a bounded time, and commits it. */
+  async function handOver(): Promise<void> {
+    if (memberId === undefined) return
+    window.pause()
+    if (window.outstanding > 0) {
+      const idle = new Promise<void>((resolve) => {
+        onIdle = resolve
+      })
+      const waitMs = Math.min(longestHandOverMs, settings.sessionTimeoutMs / 3)
+      const late = delay(waitMs, undefined, { ref: false, signal: closing.signal }).catch(() => {})
+      await Promise.race([idle, late])
+    }
+    await commit()
   }
 
   async function leaveForBefore(memberId: string): Promise<void> {
@@ -183,6 +219,7 @@ export function openSession(
     },
     update() {
       for (const partition of paused) if (window.wants(partition)) setPaused(partition, false)
+      if (window.outstanding === 0) onIdle?.()
     },
     commit,
     async close() {

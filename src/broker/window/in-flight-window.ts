@@ -41,6 +41,8 @@ export interface ConsumeWindow {
   /** Offsets that may be committed and were not yet, by partition. */
   marks(): Map<number, number>
   committed(marks: ReadonlyMap<number, number>): void
+  /** Hands out nothing until `own` says which partitions are ours. */
+  pause(): void
   /** Hands out nothing more, and lets go of all that no handler has. */
   drain(): void
   readonly partitions: readonly number[]
@@ -62,6 +64,7 @@ export function createWindow(subscription: Subscription, onChange: () => void): 
   let outstanding = 0
   let heldBytes = 0
   let draining = false
+  let paused = false
   /** The partition whose turn it is, as an index. */
   let turn = 0
 
@@ -138,6 +141,7 @@ export function createWindow(subscription: Subscription, onChange: () => void): 
 
   return {
     own(partitions) {
+      paused = false
       for (const hold of [...holds.values()]) if (!partitions.includes(hold.partition)) letGo(hold)
       const kept = new Map<number, number>()
       for (const { partition, tracker } of holds.values()) {
@@ -174,7 +178,7 @@ export function createWindow(subscription: Subscription, onChange: () => void): 
       return taken
     },
     next() {
-      if (draining) return undefined
+      if (draining || paused) return undefined
       for (let held = rested.shift(); held !== undefined; held = rested.shift()) {
         if (held.state === 'resting') return handOut(held)
       }
@@ -212,6 +216,9 @@ export function createWindow(subscription: Subscription, onChange: () => void): 
         const hold = holds.get(partition)
         if (hold !== undefined) hold.committed = mark
       }
+    },
+    pause() {
+      paused = true
     },
     drain() {
       draining = true
