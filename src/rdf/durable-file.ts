@@ -10,7 +10,8 @@ export interface DurableFile {
   truncate(length: number): Promise<void>
   /** Whether its path still leads to it: what is written to a file that was removed nobody will ever read. */
   isThere(): Promise<boolean>
-  close(): Promise<void>
+  /** Cuts off what a failed batch has left, unless the file is no longer one's own. */
+  close(options?: { readonly isOwn: boolean }): Promise<void>
 }
 
 /** Opens the file with what it holds, or a new one; `a+` to read that too. */
@@ -54,9 +55,9 @@ export async function openDurableFile(path: string, flags: 'a' | 'a+'): Promise<
       const there = await stat(path).catch(() => undefined)
       return there?.ino === opened.ino && there.dev === opened.dev
     },
-    async close() {
+    async close({ isOwn } = { isOwn: true }) {
       await last
-      if (isTorn) await cut(length).catch(() => undefined)
+      if (isTorn && isOwn) await cut(length).catch(() => undefined)
       await handle.close()
     },
   }

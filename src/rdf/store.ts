@@ -1,11 +1,13 @@
 // Where triples end: a stream (standard output) or files. A batch is durable when `write` resolves.
-import { access, constants, mkdir, open, readFile, rm, stat } from 'node:fs/promises'
+import { access, constants, mkdir } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { GraphmillError } from '../errors.ts'
 import { type DurableFile, openDurableFile } from './durable-file.ts'
+import { type FileLock, lockFile } from './file-lock.ts'
 import type { Triple } from './term.ts'
+import { wholeLength } from './torn-file.ts'
 import { createEncoder, type EncoderOptions, type Format } from './write.ts'
 
 export interface TripleStore {
@@ -89,12 +91,20 @@ const extensions: { readonly [F in Format]: string } = {
   jsonl: 'jsonl',
 }
 
+export interface FolderStoreOptions extends StoreOptions {
+  /** How long a lock of an unknown owner is watched before it is taken over, in milliseconds. Default 10,000. */
+  readonly lockPatienceMs?: number
+}
+
 /**
  * Appends to a file per workspace and flow in a folder, `<workspace>.<flow>.<host>.nq`. Each process has files of its own:
- * where another living process of this host has that name, `<host>-2` and so on. A line that a crash tore is cut off. A file
- * that is removed or renamed while it is open is made anew, and has the batch that was written meanwhile.
+ * where another living process of this host has that name, `<host>-2` and so on. What a crash tore is cut off, and the file goes
+ * on. A file that is removed or renamed while it is open is made again, and has the batch that was written meanwhile.
  */
-export function openFolderStore(folder: string, { format, ...options }: StoreOptions): TripleStore {
+export function openFolderStore(
+  folder: string,
+  { format, lockPatienceMs, ...options }: FolderStoreOptions,
+): TripleStore {
   const encoder = createEncoder(format, options)
   const files = new Map<string, Promise<OwnFile>>()
 
@@ -105,12 +115,12 @@ export function openFolderStore(folder: string, { format, ...options }: StoreOpt
         folder,
         `${name}.${hostname()}${replica > 1 ? `-${replica}` : ''}.${extensions[format]}`,
       )
-      const release = await lock(`${path}.lock`)
-      if (!release) continue
+      const lock = await lockFile(`${path}.lock`, lockPatienceMs)
+      if (!lock) continue
       try {
-        return { file: await openWhole(path), release }
+        return { file: await openWhole(path), lock }
       } catch (error) {
-        await release()
+        await lock.release()
         throw error
       }
     }
@@ -119,9 +129,12 @@ export function openFolderStore(folder: string, { format, ...options }: StoreOpt
   async function openWhole(path: string): Promise<DurableFile> {
     const file = await openDurableFile(path, 'a+')
     try {
-      const whole = await wholeLines(file)
-      await file.truncate(whole)
-      if (whole === 0) await file.append(encoder.begin())
+      const { size } = await file.handle.stat()
+      const whole = await wholeLength(file.handle, format)
+      // A part of the head is none.
+      const kept = whole < Buffer.byteLength(encoder.begin()) ? 0 : whole
+      if (kept < size) await file.truncate(kept)
+      if (kept === 0) await file.append(encoder.begin())
       return file
     } catch (error) {
       await file.close()
@@ -135,8 +148,10 @@ export function openFolderStore(folder: string, { format, ...options }: StoreOpt
     files.set(name, opening as Promise<OwnFile>)
     opening.catch(() => files.delete(name))
     const own = (await opening) as OwnFile
-    await own.file.append(encoder.encode(triples)).catch(failed(own.file.path))
-    if (await own.file.isThere()) return
+    if (await own.lock.isHeld()) {
+      await own.file.append(encoder.encode(triples)).catch(failed(own.file.path))
+      if (await own.file.isThere()) return
+    }
     if (files.get(name) === opening) {
       files.delete(name)
       await close(own)
@@ -161,65 +176,10 @@ export function openFolderStore(folder: string, { format, ...options }: StoreOpt
 
 interface OwnFile {
   readonly file: DurableFile
-  readonly release: () => Promise<void>
+  readonly lock: FileLock
 }
 
-async function close({ file, release }: OwnFile): Promise<void> {
-  await file.close()
-  await release()
-}
-
-/** The length of a file up to its last line end. */
-async function wholeLines({ handle }: DurableFile): Promise<number> {
-  const { size } = await handle.stat()
-  const block = Buffer.alloc(64 * 1024)
-  for (let end = size; end > 0; ) {
-    const start = Math.max(0, end - block.length)
-    const { bytesRead } = await handle.read(block, 0, end - start, start)
-    const newline = block.subarray(0, bytesRead).lastIndexOf(10)
-    if (newline >= 0) return start + newline + 1
-    end = start
-  }
-  return 0
-}
-
-/** Makes a lock file that names this process, or takes over that of one that is gone; undefined when its owner lives. */
-async function lock(path: string): Promise<(() => Promise<void>) | undefined> {
-  for (;;) {
-    try {
-      const file = await open(path, 'wx')
-      const release = () => rm(path, { force: true })
-      try {
-        await file.write(String(process.pid))
-      } catch (error) {
-        await release()
-        throw error
-      } finally {
-        await file.close()
-      }
-      return release
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-      const owner = Number(await readFile(path, 'utf8').catch(() => ''))
-      if (owner > 0 ? owner === process.pid || alive(owner) : await isYoung(path)) return undefined
-      await rm(path, { force: true })
-    }
-  }
-}
-
-/** Whoever makes a lock names himself in it at once, unless he dies, or the disk is full. */
-const namedWithinMs = 10_000
-
-async function isYoung(path: string): Promise<boolean> {
-  const found = await stat(path).catch(() => undefined)
-  return found !== undefined && Date.now() - found.mtimeMs < namedWithinMs
-}
-
-function alive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
-  }
+async function close({ file, lock }: OwnFile): Promise<void> {
+  await file.close({ isOwn: await lock.isHeld() })
+  await lock.release()
 }

@@ -108,8 +108,8 @@ describe('a folder of files', () => {
     expect((await readdir(folder)).filter((each) => each.endsWith('.lock'))).toEqual([])
   })
 
-  test('has the same file when the first attempt at it failed, and takes over an old lock that names nobody', async () => {
-    const store = openFolderStore(folder, { format: 'turtle' })
+  test('has the same file when the first attempt at it failed, and takes over a lock that names nobody and is not renewed', async () => {
+    const store = openFolderStore(folder, { format: 'turtle', lockPatienceMs: 100 })
     const name = `w.f.${hostname()}.ttl`
     await mkdir(join(folder, name))
     await expect(store.write([factOf('a')], scope)).rejects.toMatchObject({ code: 'store_failed' })
@@ -122,10 +122,16 @@ describe('a folder of files', () => {
     expect(await readdir(folder)).toEqual([name])
   })
 
-  test('leaves a file to whoever has just made its lock, and not named himself yet', async () => {
+  test('leaves a file to a process that is not known, and renews its lock', async () => {
     const store = openFolderStore(folder, { format: 'nquads' })
-    await writeFile(join(folder, `w.f.${hostname()}.nq.lock`), '')
-    await store.write([factOf('a')], scope)
+    const lock = join(folder, `w.f.${hostname()}.nq.lock`)
+    await writeFile(lock, '')
+    const renewing = setInterval(() => void utimes(lock, new Date(), new Date()), 50)
+    try {
+      await store.write([factOf('a')], scope)
+    } finally {
+      clearInterval(renewing)
+    }
     await store.close()
     expect(await filesOf(folder)).toEqual([`w.f.${hostname()}-2.nq`])
   })

@@ -1,0 +1,188 @@
+// The lock of an output file: one process at a time writes to it. The lock names its owner by PID, start time, boot and PID namespace,
+// since PIDs come again (in a container each process is PID 1); where that can't tell, the lock's time does, which its owner renews.
+import { randomUUID } from 'node:crypto'
+import { type FileHandle, open, readFile, readlink, rename, rm, stat } from 'node:fs/promises'
+import { setTimeout as wait } from 'node:timers/promises'
+
+export interface FileLock {
+  /** Whether it is still this one: a process that stood still for too long may have lost it to another. */
+  isHeld(): Promise<boolean>
+  release(): Promise<void>
+}
+
+/** A process, as /proc names it; all but the PID are empty where there is no /proc. */
+interface Owner {
+  readonly pid: number
+  /** In clock ticks since the boot. */
+  readonly started: string
+  readonly boot: string
+  readonly namespace: string
+}
+
+/** How often the owner renews the time of its lock, in milliseconds. */
+const renewEveryMs = 1000
+
+/** How long a lock of an unknown owner stays as it is before it counts as abandoned, in milliseconds. No clocks are compared. */
+const abandonedAfterMs = 10_000
+
+/**
+ * Makes a lock file that names this process, or takes over that of one that is gone; undefined when its owner lives.
+ *
+ * Of owners in the same PID namespace it is known whether they live. Of others (another container or machine of this name, a boot
+ * before this one) it is found out by waiting for the lock to be renewed.
+ */
+export async function lockFile(
+  path: string,
+  patienceMs: number = abandonedAfterMs,
+): Promise<FileLock | undefined> {
+  for (;;) {
+    const made = await make(path)
+    if (made) return hold(path, made)
+    const seen = await look(path)
+    if (seen === undefined) continue
+    const state = await stateOf(seen.owner)
+    const next = state === 'unknown' ? await watch(path, seen, patienceMs) : state
+    if (next === 'alive') return undefined
+    if (next === 'replaced') continue
+    const taken = await takeOver(path, seen)
+    if (taken) return hold(path, taken)
+  }
+}
+
+/** A new file that names this process; undefined where there is one. */
+async function make(path: string): Promise<FileHandle | undefined> {
+  let file: FileHandle
+  try {
+    file = await open(path, 'wx')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return undefined
+    throw error
+  }
+  try {
+    await file.writeFile(JSON.stringify(await self()))
+    return file
+  } catch (error) {
+    await file.close()
+    await rm(path, { force: true })
+    throw error
+  }
+}
+
+/** Puts a lock of this process in the place of the one that was seen, if that is still there. */
+async function takeOver(path: string, seen: Seen): Promise<FileHandle | undefined> {
+  const own = `${path}.${randomUUID()}`
+  const file = (await make(own)) as FileHandle
+  if (isSame(await look(path), seen)) {
+    await rename(own, path)
+    return file
+  }
+  await file.close()
+  await rm(own, { force: true })
+  return undefined
+}
+
+async function hold(path: string, file: FileHandle): Promise<FileLock> {
+  const { ino, dev } = await file.stat()
+  const renewing = setInterval(() => {
+    const now = new Date()
+    file.utimes(now, now).catch(() => undefined)
+  }, renewEveryMs)
+  renewing.unref()
+  const isHeld = async () => {
+    const there = await stat(path).catch(() => undefined)
+    return there?.ino === ino && there.dev === dev
+  }
+  return {
+    isHeld,
+    async release() {
+      clearInterval(renewing)
+      if (await isHeld()) await rm(path, { force: true })
+      await file.close()
+    },
+  }
+}
+
+interface Seen {
+  readonly ino: number
+  readonly mtimeMs: number
+  /** Undefined where it names nobody. */
+  readonly owner: Owner | undefined
+}
+
+/** The lock as it is; undefined where there is none. */
+async function look(path: string): Promise<Seen | undefined> {
+  try {
+    const { ino, mtimeMs } = await stat(path)
+    return { ino, mtimeMs, owner: ownerOf(await readFile(path, 'utf8')) }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+const isSame = (one: Seen | undefined, other: Seen) =>
+  one !== undefined && one.ino === other.ino && one.mtimeMs === other.mtimeMs
+
+/** The locks of earlier builds hold a PID and nothing else. */
+function ownerOf(text: string): Owner | undefined {
+  try {
+    const value = JSON.parse(text) as Owner | number
+    if (typeof value === 'number') return { pid: value, started: '', boot: '', namespace: '' }
+    return typeof value?.pid === 'number' ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** What becomes of the lock of an unknown owner: it is renewed, is no longer there or another, or nothing happens to it. */
+async function watch(path: string, seen: Seen, patienceMs: number): Promise<'alive' | 'replaced' | 'gone'> {
+  for (const until = performance.now() + patienceMs; performance.now() < until; ) {
+    await wait(Math.min(renewEveryMs / 4, patienceMs))
+    const now = await look(path)
+    if (now?.ino !== seen.ino) return 'replaced'
+    if (now.mtimeMs !== seen.mtimeMs) return 'alive'
+  }
+  return 'gone'
+}
+
+async function stateOf(owner: Owner | undefined): Promise<'alive' | 'gone' | 'unknown'> {
+  if (owner === undefined) return 'unknown'
+  const { pid, started, boot, namespace } = await self()
+  const isNear = owner.boot === boot && owner.namespace === namespace
+  if (started === '' || !isNear) {
+    // Earlier builds do not renew their locks: those that can be seen to live keep them.
+    const isOld = owner.started === '' && owner.pid !== pid
+    return isOld && exists(owner.pid) ? 'alive' : 'unknown'
+  }
+  const ticks = await startOf(owner.pid)
+  if (ticks !== undefined) return ticks === owner.started ? 'alive' : 'gone'
+  // There may be a /proc that shows only one's own processes.
+  return exists(owner.pid) ? 'unknown' : 'gone'
+}
+
+async function self(): Promise<Owner> {
+  const read = (file: string) => readFile(file, 'utf8').catch(() => '')
+  const [started, boot, namespace] = await Promise.all([
+    startOf(process.pid),
+    read('/proc/sys/kernel/random/boot_id'),
+    readlink('/proc/self/ns/pid').catch(() => ''),
+  ])
+  return { pid: process.pid, started: started ?? '', boot: boot.trim(), namespace }
+}
+
+/** When a process started; undefined where it is not there, or dead and not yet buried. */
+async function startOf(pid: number): Promise<string | undefined> {
+  const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
+  // The name of the program comes second, in parentheses, and may hold anything.
+  const [state, ...others] = text.slice(text.lastIndexOf(')') + 2).split(' ')
+  return state === 'Z' || state === 'X' ? 'dead' : others[18]
+}
+
+function exists(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
