@@ -63,7 +63,8 @@ async function* modelFindings(config: Config, signal: AbortSignal): AsyncGenerat
 }
 
 function keyFinding({ servers }: Config, refusal: GraphmillError | undefined, llm: Llm): Finding {
-  if (refusal?.code === 'llm_unavailable') return skipped('key', `${llm.destination} was not reached`)
+  if (refusal?.details['category'] === 'provider_unavailable')
+    return skipped('key', `${llm.destination} was not reached`)
   if (!servers.openaiApiKey) return ok('key', `none is set, and ${llm.destination} asks for none`)
   return ok('key', `${llm.destination} accepts it`)
 }

@@ -38,7 +38,7 @@ export function refusing(fetch: Fetch, peer: Peer): Fetch {
       throw asProviderError(thrown, circuit)
     })
     if (response.ok) return response
-    const text = movedTo(response) ?? hidden(await readOpening(response, refusalLimit), apiKey)
+    const text = movedTo(response) ?? hidden(await readOpening(response.body, refusalLimit), apiKey)
     const { status, headers } = response
     throw refusalError({ status, headers, text, destination, circuit })
   }

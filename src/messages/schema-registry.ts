@@ -1,6 +1,9 @@
 // A client of a schema registry that speaks Confluent's API (Confluent, Karapace, Apicurio): what is written is registered,
 // and the schema behind an id is looked up. Subjects are the names of the records.
 import { GraphmillError } from '../errors.ts'
+import { BodyTooLarge, readText } from '../http/body.ts'
+import { parseJson } from '../http/json.ts'
+import { movedTo, request } from '../http/request.ts'
 import type { ComposedSchema } from './wire.ts'
 
 export interface SchemaRegistry {
@@ -31,62 +34,58 @@ export function createSchemaRegistry(url: string): SchemaRegistry {
     ...(username && { authorization: `Basic ${credentials}` }),
   }
 
-  async function call(path: string, init: RequestInit, signal: AbortSignal): Promise<Response> {
+  async function call(path: string, init: Pick<RequestInit, 'method' | 'body'>, signal: AbortSignal) {
     const where = `${base.href.replace(/\/$/, '')}${path}`
     const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
-    const response = await fetch(where, { ...init, headers, signal: limit }).catch((cause: unknown) => {
+    try {
+      const response = await request(where, { ...init, headers, signal: limit })
+      const { ok, status } = response
+      return { ok, status, moved: movedTo(response), text: await readText(response.body, maxAnswerBytes) }
+    } catch (cause) {
       signal.throwIfAborted()
+      if (cause instanceof GraphmillError) throw cause
+      const isLarge = cause instanceof BodyTooLarge
       throw new GraphmillError(
-        'registry_unavailable',
-        `The schema registry at ${base.host} does not answer.`,
+        isLarge ? 'registry_refused' : 'registry_unavailable',
+        `The schema registry at ${base.host} ${isLarge ? `answers with ${cause.message}` : 'does not answer'}.`,
         { cause },
       )
-    })
-    if (response.status >= 500)
-      throw new GraphmillError('registry_unavailable', `The schema registry answers ${response.status}.`)
-    return response
+    }
+  }
+
+  /** The answer, unless it is that the registry is not there. */
+  async function ask(path: string, init: Pick<RequestInit, 'method' | 'body'>, signal: AbortSignal) {
+    const answer = await call(path, init, signal)
+    const { status, moved } = answer
+    if (status >= 500)
+      throw new GraphmillError('registry_unavailable', `The schema registry answers ${status}.`)
+    if (moved)
+      throw new GraphmillError('registry_refused', `The schema registry answers ${status}; ${moved}.`)
+    return answer
   }
 
   return {
     async register(schema, signal) {
       const subject = encodeURIComponent(`${schema.namespace}.${schema.name}`)
       const body = JSON.stringify({ schemaType: 'AVRO', schema: JSON.stringify(schema) })
-      const response = await call(`/subjects/${subject}/versions`, { method: 'POST', body }, signal)
-      const answer = await textOf(response)
-      if (!response.ok)
+      const { ok, text } = await ask(`/subjects/${subject}/versions`, { method: 'POST', body }, signal)
+      if (!ok)
         throw new GraphmillError(
           'registry_refused',
-          `The registry refused ${schema.name}: ${answer.slice(0, 500)}`,
+          `The registry refused ${schema.name}: ${text.slice(0, 500)}`,
         )
-      return (JSON.parse(answer) as { id: number }).id
+      return (parseJson(text) as { id: number }).id
     },
     async find(id, signal) {
-      const response = await call(`/schemas/ids/${id}`, {}, signal)
-      if (response.status === 404) return undefined
-      if (!response.ok)
-        throw new GraphmillError(
-          'registry_refused',
-          `The registry answers ${response.status} for schema ${id}.`,
-        )
-      const answer = await textOf(response)
+      const { ok, status, text } = await ask(`/schemas/ids/${id}`, {}, signal)
+      if (status === 404) return undefined
+      if (!ok)
+        throw new GraphmillError('registry_refused', `The registry answers ${status} for schema ${id}.`)
       try {
-        return JSON.parse((JSON.parse(answer) as { schema: string }).schema)
+        return parseJson((parseJson(text) as { schema: string }).schema)
       } catch (cause) {
         throw new GraphmillError('bytes_undecodable', `The registry's schema ${id} is no JSON.`, { cause })
       }
     },
   }
-}
-
-/** The body, up to its bound: what is longer, also unpacked, is refused. */
-async function textOf({ body }: Response): Promise<string> {
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of body ?? []) {
-    size += chunk.byteLength
-    if (size > maxAnswerBytes)
-      throw new GraphmillError('registry_refused', `The registry's answer is over ${maxAnswerBytes} bytes.`)
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString('utf8')
 }

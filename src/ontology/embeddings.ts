@@ -1,6 +1,9 @@
 // Texts as vectors, by a server that speaks OpenAI's `/v1/embeddings` or Ollama's `/api/embed`. Vectors have the length 1.
 import { type Secret, secretText } from '../config/secret.ts'
 import { GraphmillError } from '../errors.ts'
+import { BodyTooLarge, readText } from '../http/body.ts'
+import { parseJson } from '../http/json.ts'
+import { movedTo, request } from '../http/request.ts'
 
 export interface EmbeddingsServer {
   /** The endpoint, or an OpenAI-style base such as `http://127.0.0.1:8080/v1`. */
@@ -15,6 +18,8 @@ export interface EmbeddingsServer {
 export const batchSize = 64
 /** Characters of a text that are sent: what embedding models read at most, about. */
 const maxText = 8000
+/** The most that is read of an answer: several times a full batch of the longest vectors. */
+const maxAnswerBytes = 64 * 1024 * 1024
 
 /** One vector for each text, in one request. Throws `embeddings_unavailable` (try later) or `embeddings_refused`. */
 export type Embed = (texts: readonly string[]) => Promise<Float32Array[]>
@@ -66,19 +71,21 @@ async function post(
   let response: Response
   let text: string
   try {
-    response = await fetch(endpoint, {
+    response = await request(endpoint, {
       method: 'POST',
       headers: { 'content-type': 'application/json', ...(apiKey && { authorization: `Bearer ${apiKey}` }) },
       body: JSON.stringify(body),
       signal: AbortSignal.timeout(timeoutMs),
-      redirect: 'error',
     })
-    text = await response.text()
+    text = await readText(response.body, maxAnswerBytes)
   } catch (cause) {
+    if (cause instanceof GraphmillError) throw cause
+    if (cause instanceof BodyTooLarge)
+      throw new GraphmillError('embeddings_refused', `${shown} answers with ${cause.message}.`, { cause })
     throw unavailable(`${shown} does not answer: ${(cause as Error).message}.`, cause)
   }
   if (!response.ok) {
-    const said = apiKey ? text.replaceAll(apiKey, '[key]') : text
+    const said = movedTo(response) ?? (apiKey ? text.replaceAll(apiKey, '[key]') : text)
     const message = `${shown} answered ${response.status}: ${said.slice(0, 300)}`
     const waits = Number(response.headers.get('retry-after'))
     if (response.status === 429 || response.status === 408 || response.status >= 500)
@@ -86,7 +93,7 @@ async function post(
     throw new GraphmillError('embeddings_refused', message, { details: { status: response.status } })
   }
   try {
-    return JSON.parse(text)
+    return parseJson(text)
   } catch (cause) {
     throw new GraphmillError('embeddings_refused', `${shown} did not answer in JSON.`, { cause })
   }

@@ -2,6 +2,8 @@
 // batch that is sent again adds nothing. Quoted triples are reified; a blank node is a new one in every batch.
 import { type Secret, secretText } from '../config/secret.ts'
 import { GraphmillError } from '../errors.ts'
+import { BodyTooLarge, readText } from '../http/body.ts'
+import { movedTo, request } from '../http/request.ts'
 import { absoluteIri, bracketed, type IriNotation, tripleText } from './notation.ts'
 import { reify } from './reify.ts'
 import type { TripleStore } from './store.ts'
@@ -26,11 +28,13 @@ export interface SparqlStoreOptions {
 /** Triples of one request, and characters of it, at most. */
 const maxTriples = 5000
 const maxLength = 2 * 1024 * 1024
+/** The most that is read of an answer: what is larger is no answer to an update. */
+const maxAnswerBytes = 1024 * 1024
 
 /**
  * Opens a store; nothing is sent before the first write, which begins with an empty one to see whether the store takes any.
  * `write` throws `store_failed` when it is away, `store_refused` when it does not take what it is sent for a reason that the
- * operator can mend, `message_invalid` for triples that no RDF can hold or that this store alone refuses.
+ * operator can fix, `message_invalid` for triples that no RDF can hold or that this store alone refuses.
  *
  * @throws `configuration_invalid` for an address that is none.
  */
@@ -46,16 +50,24 @@ export function openSparqlStore(options: SparqlStoreOptions): TripleStore {
     let response: Response
     let said: string
     try {
-      response = await fetch(target, {
+      response = await request(target, {
         method: 'POST',
         headers: { 'content-type': contentTypes[protocol], ...authorization() },
         body,
-        redirect: 'manual',
         signal: AbortSignal.any(limits),
       })
-      said = await response.text()
+      said = await readText(response.body, maxAnswerBytes)
     } catch (cause) {
       signal?.throwIfAborted()
+      if (cause instanceof GraphmillError) throw cause
+      if (cause instanceof BodyTooLarge)
+        throw new GraphmillError(
+          'store_refused',
+          `The store at ${target.host} answers with ${cause.message}.`,
+          {
+            cause,
+          },
+        )
       throw new GraphmillError('store_failed', `The store at ${target.host} does not answer.`, { cause })
     }
     if (!response.ok) throw refusal(response, said, { host: target.host, isProven })
@@ -190,8 +202,7 @@ function refusal(
 ): GraphmillError {
   const { status } = response
   const words = /^\s*</.test(said) ? '' : said.replace(/\s+/g, ' ').trim().slice(0, 200)
-  const place = response.headers.get('location')
-  const meaning = meanings[status] ?? (place ? `it is at ${place} now` : '')
+  const meaning = meanings[status] ?? movedTo(response) ?? ''
   const message = `The store at ${host} answered ${status}${words && `: ${words}`}${meaning && `; ${meaning}`}`
   if (status >= 500 || status === 408 || status === 425 || status === 429) {
     const seconds = Number(response.headers.get('retry-after'))

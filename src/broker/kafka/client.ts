@@ -12,6 +12,7 @@ import {
 } from 'kafkajs'
 import { type Secret, secretText } from '../../config/secret.ts'
 import { type ErrorCode, GraphmillError } from '../../errors.ts'
+import { connectionFault } from '../../http/connection-fault.ts'
 import { type Availability, createAvailability, type OnAvailability } from '../availability.ts'
 import { patchKafkajs } from './quirks.ts'
 
@@ -218,14 +219,24 @@ const codes: Readonly<Record<string, ErrorCode>> = {
 }
 /** A plain error of kafkajs, for a connection that was made and brought no answer. */
 const noAnswer = 'Broker not connected'
-const certificateFault = /^(ERR_(TLS|SSL)_|CERT_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_)/
 
 /** What kafkajs threw, as a coded error. What it does not name is a broker that is away. */
 export function kafkaError(thrown: unknown, subject: string): GraphmillError {
   if (thrown instanceof GraphmillError) return thrown
+  const fault = connectionFault(thrown, brokerOf(thrown))
+  if (fault) return fault
   const code = codeOf(thrown)
   const reason = refusedTopic(thrown) ?? (thrown instanceof Error ? thrown.message : String(thrown))
   return new GraphmillError(code, `${subject}: ${reason}`, { cause: thrown })
+}
+
+/** The broker that a connection was for, as kafkajs names it somewhere among the causes. */
+function brokerOf(thrown: unknown): string {
+  for (let error = thrown, depth = 0; error instanceof Error && depth < 8; error = error.cause, depth++) {
+    const { broker } = error as { broker?: unknown }
+    if (typeof broker === 'string') return `the broker ${broker}`
+  }
+  return 'a broker'
 }
 
 /** What kafkajs knows of the first topic that could not be made; the error that holds them all does not say. */
@@ -238,10 +249,9 @@ function refusedTopic(thrown: unknown): string | undefined {
 function codeOf(thrown: unknown): ErrorCode {
   let ours = false
   for (let error = thrown, depth = 0; error instanceof Error && depth < 8; error = error.cause, depth++) {
-    const { type, code } = error as { type?: unknown; code?: unknown }
+    const { type } = error as { type?: unknown }
     const known = codes[String(type)] ?? codes[error.name]
     if (known !== undefined) return known
-    if (typeof code === 'string' && certificateFault.test(code)) return 'broker_refused'
     ours ||= error.name.startsWith('KafkaJS') || error.message === noAnswer
     const inner = 'errors' in error && Array.isArray(error.errors) ? error.errors[0] : undefined
     if (inner instanceof Error && codes[String((inner as { type?: unknown }).type)]) return codeOf(inner)

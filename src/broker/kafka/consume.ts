@@ -123,6 +123,6 @@ function joinGroup(
   }
 }
 
-function isHopeless({ code }: GraphmillError): boolean {
-  return code === 'topic_missing' || code === 'topic_name_invalid' || code === 'broker_refused'
+function isHopeless({ code, retry }: GraphmillError): boolean {
+  return code === 'topic_missing' || code === 'topic_name_invalid' || retry === 'operator'
 }

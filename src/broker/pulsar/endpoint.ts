@@ -3,9 +3,10 @@
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
-import { text } from 'node:stream/consumers'
 import { type Secret, secretText } from '../../config/secret.ts'
 import { type ErrorCode, GraphmillError } from '../../errors.ts'
+import { readText } from '../../http/body.ts'
+import { connectionFault } from '../../http/connection-fault.ts'
 import { type Availability, createAvailability, type OnAvailability } from '../availability.ts'
 
 /** Certificates for TLS, in PEM. */
@@ -98,10 +99,12 @@ export interface Question {
 
 const requestTimeoutMs = 20_000
 const maxRedirects = 3
+/** The most that is read of an answer: the names of half a million topics. */
+const maxAnswerBytes = 64 * 1024 * 1024
 
 /**
  * One request to the admin API, whatever the status of the answer. Rejects only where there is none.
- * A broker that does not own the topic redirects to the one that does: followed, with the credentials.
+ * A broker that does not own the topic redirects to the one that does: followed, with the credentials, but never from TLS to none.
  */
 export async function ask(endpoint: Endpoint, question: Question): Promise<Answer> {
   let url = endpoint.adminBase + question.path
@@ -110,7 +113,10 @@ export async function ask(endpoint: Endpoint, question: Question): Promise<Answe
       throw connectionError(endpoint, error)
     })
     if (answer.status !== 307 || answer.location === undefined || redirects === maxRedirects) return answer
-    url = new URL(answer.location, url).href
+    const next = new URL(answer.location, url)
+    if (url.startsWith('https:') && next.protocol !== 'https:')
+      throw new GraphmillError('broker_refused', `Pulsar redirects to ${next.origin}, which has no TLS`)
+    url = next.href
   }
 }
 
@@ -123,14 +129,11 @@ export function codeOf(status: number): ErrorCode {
 
 /** A failure of the connection itself: bad certificates are the operator's to mend, the rest may pass. */
 export function connectionError(endpoint: Endpoint, cause: unknown): GraphmillError {
-  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
-  const certificate = /CERT|SELF_SIGNED|ERR_TLS|ERR_SSL|UNABLE_TO_/.test(code)
   const { host } = new URL(endpoint.adminBase)
-  return certificate
-    ? new GraphmillError('broker_refused', `the certificate of Pulsar at ${host} is not accepted (${code})`, {
-        cause,
-      })
-    : new GraphmillError('broker_unavailable', `Pulsar at ${host} cannot be reached`, { cause })
+  return (
+    connectionFault(cause, `Pulsar at ${host}`) ??
+    new GraphmillError('broker_unavailable', `Pulsar at ${host} cannot be reached`, { cause })
+  )
 }
 
 /** The `reason` of an error body, or the title of Jetty's error page, on one line. */
@@ -154,5 +157,6 @@ async function send(
     signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal ? [signal] : [])]),
   }).end(json)
   const [response] = (await once(request, 'response')) as [IncomingMessage]
-  return { status: response.statusCode ?? 0, location: response.headers.location, body: await text(response) }
+  const answer = await readText(response, maxAnswerBytes)
+  return { status: response.statusCode ?? 0, location: response.headers.location, body: answer }
 }

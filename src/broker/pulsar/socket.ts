@@ -1,9 +1,9 @@
 // One WebSocket to Pulsar: opened with our credentials, pinged while it lives, its refusals turned into codes.
 // Frames of one turn of the event loop leave together. Nothing here reopens.
 import type { Socket } from 'node:net'
-import { text } from 'node:stream/consumers'
 import WebSocket from 'ws'
 import { GraphmillError } from '../../errors.ts'
+import { readOpening } from '../../http/body.ts'
 import { codeOf, connectionError, type Endpoint, reasonIn } from './endpoint.ts'
 
 export interface Closing {
@@ -34,7 +34,7 @@ export interface SocketRequest {
 const handshakeTimeoutMs = 30_000
 const closeTimeoutMs = 5_000
 
-/** Opens a socket. Rejects with `topic_missing`, `broker_refused` or `broker_unavailable`. */
+/** Opens a socket. Rejects with `topic_missing`, `broker_refused`, `certificate_refused`, `tls_failed` or `broker_unavailable`. */
 export async function openSocket(endpoint: Endpoint, request: SocketRequest): Promise<PulsarSocket> {
   const { promise: opened, resolve, reject } = Promise.withResolvers<void>()
   const { promise: closed, resolve: resolveClosed } = Promise.withResolvers<Closing>()
@@ -62,11 +62,10 @@ export async function openSocket(endpoint: Endpoint, request: SocketRequest): Pr
   socket
     .on('open', resolve)
     .on('unexpected-response', (_, response) => {
-      const refuse = (body: string): void => {
+      void readOpening(response, 64 * 1024).then((body) => {
         reject(refusal(response.statusCode ?? 0, request.path, body))
         terminate()
-      }
-      void text(response).then(refuse, () => refuse(''))
+      })
     })
     .on('error', (error) => reject(connectionError(endpoint, error)))
     .on('message', (data) => {

@@ -80,6 +80,6 @@ describe.skipIf(!present)('Kafka with TLS and SASL', { timeout: 60_000 }, () => 
   })
 
   test('says that a certificate it does not know was refused', async () => {
-    await expectCode('broker_refused', connectKafka({ ...options('grain'), tls: true }))
+    await expectCode('certificate_refused', connectKafka({ ...options('grain'), tls: true }))
   })
 })

@@ -323,7 +323,12 @@ describe.runIf((await brokerSource('Pulsar faults', ['jars'])) !== undefined)('w
     const topic = await freshTopic(broker)
     await broker.publish(message(topic, 'm'))
     expect(await readAll(broker, topic)).toEqual(['m'])
-    await expect(connect(url)).rejects.toMatchObject({ code: 'broker_refused' })
+    await expect(connect(url)).rejects.toMatchObject({
+      code: 'certificate_refused',
+      message: expect.stringContaining('is self-signed, and not trusted here'),
+    })
+    const plain = server.url.replace('ws:', 'wss:')
+    await expect(connect(plain)).rejects.toMatchObject({ code: 'tls_failed' })
   })
 
   test('while the server is restarted messages wait, and members and readers go on afterwards', async () => {
