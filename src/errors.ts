@@ -36,6 +36,20 @@ const table = {
     remedy:
       'See with `graphmill topics lag` whether requests wait for a processor; else send it again with a later deadline.',
   },
+  message_misplaced: {
+    retry: 'never',
+    remedy: 'Fix the sender: each topic takes one type of message.',
+  },
+  message_empty: {
+    retry: 'never',
+    remedy:
+      'Fix the sender: the record has no value, which removes a key from a compacted topic and nothing else.',
+  },
+  reply_topic_missing: {
+    retry: 'never',
+    remedy:
+      'Nothing, if its client has left; else make the topic that replyTo names, then replay the dead letter.',
+  },
   reply_topic_refused: {
     retry: 'never',
     remedy: 'Use a response topic of the same workspace and flow as replyTo.',

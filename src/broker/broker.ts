@@ -93,12 +93,15 @@ export interface TopicDescription {
 export interface Broker {
   /** Makes the topics that are missing; those that exist are left as they are. */
   ensureTopics(topics: readonly TopicSpec[]): Promise<void>
+  /** Whether there is such a topic, as far as is known: an answer may be some seconds old. Rejects when nobody can say. */
+  hasTopic(topic: string): Promise<boolean>
   /** Topics whose name begins with `prefix`, by name. */
   listTopics(prefix: string): Promise<readonly TopicDescription[]>
   /**
    * Resolves when the broker has stored the message. Concurrent calls are joined into batches;
    * a batch that fails is split, so that only the guilty message rejects.
-   * Rejects with `topic_missing`, `message_too_large`, `broker_unavailable`, `broker_refused`.
+   * Rejects with `topic_missing`, when a second look that depends on nothing else has not found the topic either; and with
+   * `message_too_large`, `broker_unavailable`, `broker_refused`.
    */
   publish(message: OutgoingBytes): Promise<void>
   /**

@@ -72,6 +72,11 @@ export const payloadOf: { readonly [P in OutputPort]: OutputPorts[P] } = {
   'text-reply': 'TextCompletionResponse',
 }
 
+/** The payload that an input port takes. */
+export function payloadAt(port: InputPort): InputPorts[InputPort] {
+  return port === 'prompt-reply' ? 'PromptResponse' : payloadOf[port]
+}
+
 /** Every port that has a topic of its own in a flow, or one for each of its readers: `prompt-reply`. */
 export const inputPorts: readonly InputPort[] = [
   ...(Object.keys(payloadOf) as OutputPort[]).filter((port) => !isReply(port)),

@@ -4,6 +4,7 @@ import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import {
   type Cluster,
+  type ConsumerConfig,
   Kafka,
   logLevel,
   PartitionAssigners,
@@ -163,9 +164,10 @@ function saslOf({ mechanism, username, password }: KafkaSasl): SASLOptions {
 }
 
 /** The cluster as kafkajs shows it to partition assigners: the only way to fetch without a group. Not connected yet. */
-export function openCluster(kafka: Kafka): Cluster {
+export function openCluster(kafka: Kafka, config: Pick<ConsumerConfig, 'metadataMaxAge'> = {}): Cluster {
   const seen: Cluster[] = []
   kafka.consumer({
+    ...config,
     groupId: 'graphmill-reader',
     allowAutoTopicCreation: false,
     partitionAssigners: [

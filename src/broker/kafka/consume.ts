@@ -3,6 +3,7 @@
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
 import type { GraphmillError } from '../../errors.ts'
 import type { Delivery, Subscription } from '../broker.ts'
+import type { TopicLookup } from '../topic-lookup.ts'
 import { type ConsumeWindow, createWindow } from '../window/in-flight-window.ts'
 import { createWake } from '../window/wake.ts'
 import type { KafkaSettings } from './client.ts'
@@ -16,10 +17,17 @@ const betweenLastCommitsMs = 200
 /** The lives of all that a broker object consumes, for its `close()`. */
 export type OpenMembers = Set<() => Promise<void>>
 
+export interface ConsumeOptions {
+  readonly signal: AbortSignal
+  readonly closing: AbortSignal
+  readonly open: OpenMembers
+  readonly lookup: TopicLookup
+}
+
 export async function* consumeKafka(
   settings: KafkaSettings,
   subscription: Subscription,
-  { signal, closing, open }: { signal: AbortSignal; closing: AbortSignal; open: OpenMembers },
+  { signal, closing, open, lookup }: ConsumeOptions,
 ): AsyncGenerator<Delivery, void, undefined> {
   if (signal.aborted || closing.aborted) return
   const wake = createWake()
@@ -28,7 +36,7 @@ export async function* consumeKafka(
     wake.notify()
     member?.update()
   })
-  member = joinGroup(settings, subscription, window, wake.notify)
+  member = joinGroup(settings, subscription, { window, lookup, failed: wake.notify })
   const leave = () => member.leave(closing.aborted ? 1 : lastCommits)
   const drain = () => window.drain()
   open.add(leave)
@@ -62,8 +70,7 @@ interface Member {
 function joinGroup(
   settings: KafkaSettings,
   subscription: Subscription,
-  window: ConsumeWindow,
-  failed: () => void,
+  { window, lookup, failed }: { window: ConsumeWindow; lookup: TopicLookup; failed: () => void },
 ): Member {
   const leaving = new AbortController()
   let session: KafkaSession | undefined
@@ -81,7 +88,7 @@ function joinGroup(
       if (error === undefined) return
       if (session.joined) failures = 0
       await session.close()
-      if (isHopeless(error)) {
+      if (isHopeless(error) && !(await isThereAfterAll(error))) {
         failure = error
         return failed()
       }
@@ -95,6 +102,11 @@ function joinGroup(
       await delay(backoff, undefined, { signal: leaving.signal }).catch(() => {})
       if (leaving.signal.aborted) return
     }
+  }
+
+  /** Whether a topic that a session took for missing is found by a look of its own. */
+  async function isThereAfterAll({ code }: GraphmillError): Promise<boolean> {
+    return code === 'topic_missing' && (await lookup.look(subscription.topic).catch(() => true))
   }
 
   async function end(commits: number): Promise<void> {

@@ -2,6 +2,7 @@
 import type { Broker } from '../broker.ts'
 import { type KafkaOptions, kafkaSettings } from './client.ts'
 import { consumeKafka, type OpenMembers } from './consume.ts'
+import { createLookup } from './lookup.ts'
 import { createPublisher } from './publish.ts'
 import { readKafka } from './read.ts'
 import { checkConnection, deleteTopics, ensureTopics, lag, listTopics } from './topics.ts'
@@ -16,23 +17,41 @@ export type { KafkaLog, KafkaOptions, KafkaSasl, KafkaTls } from './client.ts'
 export async function connectKafka(options: KafkaOptions, signal?: AbortSignal): Promise<Broker> {
   const settings = kafkaSettings(options)
   await checkConnection(settings, signal)
-  const publisher = createPublisher(settings)
+  const lookup = createLookup(settings)
+  /** The topics that this client made sure of. Those of others come and go, and must not spoil what is known of these. */
+  const own = new Set<string>()
+  const publishers = {
+    own: createPublisher(settings, { lookup, foreign: false }),
+    foreign: createPublisher(settings, { lookup, foreign: true }),
+  }
   const closing = new AbortController()
   const open: OpenMembers = new Set()
 
   return {
-    ensureTopics: (topics) => ensureTopics(settings, topics),
+    async ensureTopics(topics) {
+      await ensureTopics(settings, topics)
+      const names = topics.map(({ name }) => name)
+      lookup.forget(names)
+      for (const name of names) own.add(name)
+    },
+    hasTopic: (topic) => lookup.exists(topic),
     listTopics: (prefix) => listTopics(settings, prefix),
-    publish: publisher.publish,
+    publish: (message) => publishers[own.has(message.topic) ? 'own' : 'foreign'].publish(message),
     consume: (subscription, signal) =>
-      consumeKafka(settings, subscription, { signal, closing: closing.signal, open }),
-    read: (range, signal) => readKafka(settings, range, AbortSignal.any([signal, closing.signal])),
+      consumeKafka(settings, subscription, { signal, closing: closing.signal, open, lookup }),
+    read: (range, signal) =>
+      readKafka(settings, range, { signal: AbortSignal.any([signal, closing.signal]), lookup }),
     lag: (group, topic) => lag(settings, group, topic),
-    deleteTopics: (topics) => deleteTopics(settings, topics),
+    async deleteTopics(topics) {
+      await deleteTopics(settings, topics)
+      for (const topic of topics) own.delete(topic)
+      lookup.forget(topics)
+    },
     async close() {
       closing.abort()
       await Promise.all([...open].map((leave) => leave()))
-      await publisher.close()
+      await Promise.all([publishers.own.close(), publishers.foreign.close()])
+      lookup.close()
     },
   }
 }

@@ -7,15 +7,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Message, Producer } from 'kafkajs'
 import { GraphmillError } from '../../errors.ts'
 import { maxMessageBytes, type OutgoingBytes } from '../broker.ts'
+import type { TopicLookup } from '../topic-lookup.ts'
 import { isDeadTopic } from '../topics.ts'
-import {
-  checkTopic,
-  createClient,
-  impatient,
-  type KafkaClient,
-  type KafkaSettings,
-  kafkaError,
-} from './client.ts'
+import { createClient, impatient, type KafkaClient, type KafkaSettings, kafkaError } from './client.ts'
 import { keyPartitioner } from './partitioner.ts'
 
 /** Stays under the 1 MiB that Kafka takes for a partition, with room for what a record adds. */
@@ -24,8 +18,6 @@ const maxBatchMessages = 5000
 const recordOverhead = 70
 /** Requests of one topic that may be under way at once. */
 const lanesPerTopic = 2
-/** A topic that was made a moment ago may not be known to every broker. */
-const missingAttempts = 4
 
 export interface KafkaPublisher {
   publish(message: OutgoingBytes): Promise<void>
@@ -59,7 +51,16 @@ interface Connection {
   retired: boolean
 }
 
-export function createPublisher(settings: KafkaSettings): KafkaPublisher {
+export interface PublisherOptions {
+  readonly lookup: TopicLookup
+  /** Whether the topics are made and deleted by others: then nothing is sent to one that the lookup does not find. */
+  readonly foreign: boolean
+}
+
+export function createPublisher(
+  settings: KafkaSettings,
+  { lookup, foreign }: PublisherOptions,
+): KafkaPublisher {
   const lanes = new Map<string, Lane>()
   const closing = new AbortController()
   let current: Connection | undefined
@@ -111,8 +112,10 @@ export function createPublisher(settings: KafkaSettings): KafkaPublisher {
     }
   }
 
-  /** Tries until the messages are stored, the fault is one that waiting cannot mend, or the time is over. */
+  /** Tries until the messages are stored, the fault is one that waiting cannot fix, or the time is over. */
   async function send(topic: string, batch: readonly Waiting[]): Promise<void> {
+    if (foreign && !(await mayExist(lookup.exists(topic))))
+      throw new GraphmillError('topic_missing', `${topic}: there is no such topic`)
     const end = batch[0]!.since + settings.publishTimeoutMs
     const messages = batch.map(({ message }) => message)
     for (let attempt = 1; ; attempt++) {
@@ -125,9 +128,11 @@ export function createPublisher(settings: KafkaSettings): KafkaPublisher {
         const error = kafkaError(thrown, topic)
         settings.log.debug({ topic, attempt, err: error }, 'kafka publish failed')
         if (error.code !== 'topic_missing' && error.code !== 'broker_unavailable') throw error
-        // It may be another topic that is gone and spoils the answers about all: begin afresh.
+        // It may be another topic that is gone and spoils the answers about all: use a new connection.
         retire(connection)
-        if (performance.now() > end || !(await mayExist(topic, error, attempt))) throw error
+        const isSpoilt = error.code === 'topic_missing'
+        if (isSpoilt && !(await mayExist(lookup.look(topic)))) throw error
+        if (performance.now() > end) throw isSpoilt ? unanswered(topic, error) : error
         await delay(Math.min(50 * 2 ** attempt, 1000), undefined, { signal: closing.signal }).catch(() => {
           throw error
         })
@@ -135,10 +140,6 @@ export function createPublisher(settings: KafkaSettings): KafkaPublisher {
         release(connection)
       }
     }
-  }
-
-  async function mayExist(topic: string, { code }: GraphmillError, attempt: number): Promise<boolean> {
-    return code !== 'topic_missing' || attempt < missingAttempts || exists(settings, topic)
   }
 
   function acquire(): Connection {
@@ -213,12 +214,10 @@ function headerBytes(headers: Readonly<Record<string, string>>): number {
 
 const closed = (topic: string) => new GraphmillError('broker_unavailable', `${topic}: the broker was closed`)
 
-/** True also when nobody can say. */
-async function exists(settings: KafkaSettings, topic: string): Promise<boolean> {
-  try {
-    await checkTopic(settings, topic)
-    return true
-  } catch (error) {
-    return kafkaError(error, topic).code !== 'topic_missing'
-  }
-}
+const unanswered = (topic: string, cause: GraphmillError) =>
+  new GraphmillError('broker_unavailable', `${topic}: kafkajs does not find the topic, which exists`, {
+    cause,
+  })
+
+/** Whether the topic exists; true also when nobody can say. */
+const mayExist = (exists: Promise<boolean>) => exists.catch(() => true)

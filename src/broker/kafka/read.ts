@@ -2,7 +2,9 @@
 // disturbed and no group is left behind.
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Cluster, KafkaMessage } from 'kafkajs'
+import type { ErrorCode } from '../../errors.ts'
 import type { ReadMessage, TopicRange } from '../broker.ts'
+import type { TopicLookup } from '../topic-lookup.ts'
 import { createClient, impatient, type KafkaSettings, kafkaError, openCluster } from './client.ts'
 import { readMessage } from './message.ts'
 
@@ -10,6 +12,9 @@ const maxBytesPerPartition = 1024 * 1024
 const maxBytes = 8 * 1024 * 1024
 /** So often may a leader with messages still to come answer with none before the rest is taken for a gap. */
 const emptyAnswers = 3
+
+/** After these it is read on; a topic is missing only when a second look says so, too. */
+const passes: ReadonlySet<ErrorCode> = new Set(['broker_unavailable', 'topic_missing'])
 
 /** The part of a fetch response that is read here; kafkajs leaves it untyped. */
 interface FetchResponse {
@@ -38,7 +43,7 @@ interface Cursor {
 export async function* readKafka(
   settings: KafkaSettings,
   range: TopicRange,
-  signal: AbortSignal,
+  { signal, lookup }: { readonly signal: AbortSignal; readonly lookup: TopicLookup },
 ): AsyncGenerator<ReadMessage, void, undefined> {
   let cursors: Cursor[] | undefined
   let misplaced = false
@@ -70,7 +75,8 @@ export async function* readKafka(
     } catch (thrown) {
       if (signal.aborted) return
       const error = kafkaError(thrown, range.topic)
-      if (error.code !== 'broker_unavailable') throw error
+      const isMissing = error.code === 'topic_missing' && !(await lookup.look(range.topic).catch(() => true))
+      if (isMissing || !passes.has(error.code)) throw error
       failures++
       misplaced = (thrown as { type?: unknown }).type === 'OFFSET_OUT_OF_RANGE'
       settings.log.warn({ topic: range.topic, err: error }, 'kafka read interrupted')

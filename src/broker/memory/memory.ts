@@ -133,6 +133,10 @@ export function createMemoryCluster(options: MemoryClusterOptions = {}): MemoryC
         checkOpen()
         for (const spec of specs) ensureTopic(spec)
       },
+      async hasTopic(topic) {
+        checkOpen()
+        return topics.has(topic)
+      },
       async listTopics(prefix) {
         checkOpen()
         return [...topics.values()]

@@ -54,6 +54,17 @@ export async function partitionsOf(endpoint: Endpoint, topic: string): Promise<n
   return partitions
 }
 
+/** Whether there is such a topic. */
+export async function isThere(endpoint: Endpoint, topic: string): Promise<boolean> {
+  try {
+    await partitionsOf(endpoint, topic)
+    return true
+  } catch (error) {
+    if (coded(error).code === 'topic_missing') return false
+    throw error
+  }
+}
+
 /** Names of what holds a topic's messages, by partition number: the topic itself when it has no partitions. */
 export function partitionNames(topic: string, partitions: number): readonly string[] {
   return partitions === 0 ? [topic] : Array.from({ length: partitions }, (_, n) => `${topic}-partition-${n}`)

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { coded, type GraphmillError } from '../../errors.ts'
 import { type Delivery, defaultMaxHeldBytes, type Subscription } from '../broker.ts'
+import type { TopicLookup } from '../topic-lookup.ts'
 import { createWake } from '../window/wake.ts'
 import { isMember, partitionsOf, topicPath } from './admin.ts'
 import type { Endpoint } from './endpoint.ts'
@@ -20,6 +21,7 @@ const maxReceiverQueue = 1_000
 export class PulsarMember {
   readonly #endpoint: Endpoint
   readonly #subscription: Subscription
+  readonly #lookup: TopicLookup
   /** By this name the server counts us among the members of the group. */
   readonly #name = randomUUID()
   /** Aborted when no socket is wanted any more. */
@@ -31,8 +33,9 @@ export class PulsarMember {
   #leaving = false
   #failure: GraphmillError | undefined
 
-  constructor(endpoint: Endpoint, subscription: Subscription) {
+  constructor(endpoint: Endpoint, subscription: Subscription, lookup: TopicLookup) {
     this.#endpoint = endpoint
+    this.#lookup = lookup
     this.#subscription = subscription
     this.#running = this.#run()
   }
@@ -90,7 +93,7 @@ export class PulsarMember {
       } catch (thrown) {
         if (signal.aborted) return
         const error = coded(thrown)
-        if (error.retry !== 'later') {
+        if (error.retry !== 'later' && !(await this.#isThereAfterAll(error))) {
           this.#failure = error
           this.#wake.notify()
           return
@@ -143,8 +146,10 @@ export class PulsarMember {
       if (!heard) void this.#reopenUnlessMember(socket)
       heard = false
     }, this.#endpoint.pingIntervalMs)
+    const look = setInterval(() => void this.#reopenUnlessThere(socket), this.#endpoint.topicCheckMs)
     void socket.closed.then(() => {
       clearInterval(check)
+      clearInterval(look)
       membership.lose()
       this.#membership = undefined
       this.#socket = undefined
@@ -157,10 +162,21 @@ export class PulsarMember {
   }
 
   /** A topic that was deleted leaves the socket open and silent. */
-  async #reopenUnlessMember(socket: PulsarSocket): Promise<void> {
+  async #reopenUnlessThere(socket: PulsarSocket): Promise<void> {
     // a server that cannot be asked is noticed by the pings
+    const mayStay = await this.#lookup.look(this.#subscription.topic).catch(() => true)
+    if (!mayStay) socket.terminate()
+  }
+
+  /** So does one that was deleted and made again. */
+  async #reopenUnlessMember(socket: PulsarSocket): Promise<void> {
     const mayStay = await this.#isMember().catch((error: unknown) => coded(error).code !== 'topic_missing')
     if (!mayStay) socket.terminate()
+  }
+
+  /** Whether a topic that one answer called missing is found by another look. */
+  async #isThereAfterAll({ code }: GraphmillError): Promise<boolean> {
+    return code === 'topic_missing' && (await this.#lookup.look(this.#subscription.topic).catch(() => true))
   }
 
   #isMember(): Promise<boolean> {

@@ -40,6 +40,8 @@ export interface PulsarOptions {
   readonly onAvailability?: OnAvailability
   /** How often every socket is pinged; one that has been silent for two pings is reopened. Default 30,000. */
   readonly pingIntervalMs?: number
+  /** How often a consumer and a reader ask whether its topic is still there. Default 10,000. */
+  readonly topicCheckMs?: number
   /** How long a message may wait for a server that is away before it rejects with `broker_unavailable`. Default 30,000. */
   readonly publishTimeoutMs?: number
 }
@@ -58,6 +60,7 @@ export interface Endpoint {
   readonly log: BrokerLog
   readonly availability: Availability
   readonly pingIntervalMs: number
+  readonly topicCheckMs: number
   readonly publishTimeoutMs: number
 }
 
@@ -78,6 +81,7 @@ export function endpointOf(options: PulsarOptions): Endpoint {
     log,
     availability: createAvailability(log, options.onAvailability),
     pingIntervalMs: options.pingIntervalMs ?? 30_000,
+    topicCheckMs: options.topicCheckMs ?? 10_000,
     publishTimeoutMs: options.publishTimeoutMs ?? 30_000,
   }
 }

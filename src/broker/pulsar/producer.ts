@@ -3,6 +3,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { coded, type ErrorCode, GraphmillError } from '../../errors.ts'
 import type { OutgoingBytes } from '../broker.ts'
+import type { TopicLookup } from '../topic-lookup.ts'
 import { partitionsOf, topicPath } from './admin.ts'
 import type { Endpoint } from './endpoint.ts'
 import { type Closing, openSocket, type PulsarSocket, reopenDelayMs } from './socket.ts'
@@ -25,12 +26,18 @@ interface Entry {
   reject(error: GraphmillError): void
 }
 
+export interface PulsarProducerOptions {
+  readonly lookup: TopicLookup
+  /** Called when the producer is no longer of use: it was idle for long, or its topic is missing. */
+  readonly onUseless: () => void
+}
+
 export class PulsarProducer {
   readonly #endpoint: Endpoint
   readonly #topic: string
   readonly #abort = new AbortController()
-  /** Called when the producer is no longer of use: it was idle for long. */
-  readonly #onIdle: () => void
+  readonly #lookup: TopicLookup
+  readonly #onUseless: () => void
   #waiting: Entry[] = []
   /** Everything before this index of `#waiting` has left it. */
   #head = 0
@@ -43,10 +50,11 @@ export class PulsarProducer {
   #usedAt = performance.now()
   readonly #timer: NodeJS.Timeout
 
-  constructor(endpoint: Endpoint, topic: string, onIdle: () => void) {
+  constructor(endpoint: Endpoint, topic: string, { lookup, onUseless }: PulsarProducerOptions) {
     this.#endpoint = endpoint
     this.#topic = topic
-    this.#onIdle = onIdle
+    this.#lookup = lookup
+    this.#onUseless = onUseless
     this.#timer = setInterval(() => this.#tick(), 1_000)
     this.#timer.unref()
   }
@@ -121,8 +129,9 @@ export class PulsarProducer {
         break
       } catch (thrown) {
         const error = coded(thrown)
-        if (error.retry !== 'later') {
+        if (error.retry !== 'later' && !(await this.#isThereAfterAll(error))) {
           this.#rejectAll(error)
+          if (error.code === 'topic_missing') this.#onUseless()
           break
         }
         this.#endpoint.log.warn({ topic: this.#topic, attempt, err: error }, 'producer could not be opened')
@@ -131,6 +140,11 @@ export class PulsarProducer {
     }
     this.#connecting = undefined
     this.#flush()
+  }
+
+  /** Whether a topic that one answer called missing is found by another look. */
+  async #isThereAfterAll({ code }: GraphmillError): Promise<boolean> {
+    return code === 'topic_missing' && (await this.#lookup.look(this.#topic).catch(() => true))
   }
 
   async #open(signal: AbortSignal): Promise<void> {
@@ -204,7 +218,7 @@ export class PulsarProducer {
     const now = performance.now()
     if (this.#isEmpty()) {
       if (now - this.#usedAt < idleMs) return
-      this.#onIdle()
+      this.#onUseless()
       return
     }
     const late = (entry: Entry): boolean => entry.deadline <= now

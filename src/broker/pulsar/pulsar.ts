@@ -8,8 +8,9 @@ import {
   type OutgoingBytes,
   type ReadMessage,
 } from '../broker.ts'
+import { createTopicLookup } from '../topic-lookup.ts'
 import { isDeadTopic } from '../topics.ts'
-import { checkConnection, createTopic, deleteTopic, lagOf, listTopics } from './admin.ts'
+import { checkConnection, createTopic, deleteTopic, isThere, lagOf, listTopics } from './admin.ts'
 import { PulsarMember } from './consumer.ts'
 import { endpointOf, type PulsarOptions } from './endpoint.ts'
 import { PulsarProducer } from './producer.ts'
@@ -31,6 +32,7 @@ const adminConcurrency = 8
 export async function connectPulsarWebSocket(options: PulsarOptions, signal?: AbortSignal): Promise<Broker> {
   const endpoint = endpointOf(options)
   await checkConnection(endpoint, signal)
+  const lookup = createTopicLookup((topic) => isThere(endpoint, topic))
   const producers = new Map<string, PulsarProducer>()
   const consumptions = new Set<PulsarMember | PulsarReader>()
   let closed = false
@@ -38,9 +40,12 @@ export async function connectPulsarWebSocket(options: PulsarOptions, signal?: Ab
   function producerOf(topic: string): PulsarProducer {
     const existing = producers.get(topic)
     if (existing !== undefined) return existing
-    const producer = new PulsarProducer(endpoint, topic, () => {
-      producers.delete(topic)
-      void producer.close()
+    const producer = new PulsarProducer(endpoint, topic, {
+      lookup,
+      onUseless() {
+        producers.delete(topic)
+        void producer.close()
+      },
     })
     producers.set(topic, producer)
     return producer
@@ -49,10 +54,13 @@ export async function connectPulsarWebSocket(options: PulsarOptions, signal?: Ab
   return {
     async ensureTopics(topics) {
       await forEach(topics, (spec) => createTopic(endpoint, spec))
+      lookup.forget(topics.map(({ name }) => name))
     },
+    hasTopic: (topic) => lookup.exists(topic),
     listTopics: (prefix) => listTopics(endpoint, prefix),
     async deleteTopics(topics) {
       await forEach(topics, (topic) => deleteTopic(endpoint, topic))
+      lookup.forget(topics)
     },
     lag: (group, topic) => lagOf(endpoint, group, topic),
 
@@ -64,7 +72,7 @@ export async function connectPulsarWebSocket(options: PulsarOptions, signal?: Ab
 
     async *consume(subscription, signal): AsyncGenerator<Delivery, void> {
       if (closed || signal.aborted) return
-      const member = new PulsarMember(endpoint, subscription)
+      const member = new PulsarMember(endpoint, subscription, lookup)
       consumptions.add(member)
       const leave = (): void => member.leave()
       signal.addEventListener('abort', leave, { once: true })
@@ -84,7 +92,7 @@ export async function connectPulsarWebSocket(options: PulsarOptions, signal?: Ab
 
     async *read(range, signal): AsyncGenerator<ReadMessage, void> {
       if (closed || signal.aborted) return
-      const reader = new PulsarReader(endpoint, range)
+      const reader = new PulsarReader(endpoint, range, lookup)
       consumptions.add(reader)
       const stop = (): void => void reader.close()
       signal.addEventListener('abort', stop, { once: true })

@@ -3,6 +3,7 @@ import { setMaxListeners } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { coded, GraphmillError } from '../../errors.ts'
 import type { ReadMessage, TopicRange } from '../broker.ts'
+import type { TopicLookup } from '../topic-lookup.ts'
 import { createWake } from '../window/wake.ts'
 import { endOf, type PartitionEnd, partitionNames, partitionsOf, topicPath } from './admin.ts'
 import type { Endpoint } from './endpoint.ts'
@@ -31,6 +32,7 @@ interface Queued {
 export class PulsarReader {
   readonly #endpoint: Endpoint
   readonly #range: TopicRange
+  readonly #lookup: TopicLookup
   readonly #stop = new AbortController()
   readonly #wake = createWake()
   readonly #queue: Queued[] = []
@@ -40,9 +42,10 @@ export class PulsarReader {
   #over = false
   #failure: GraphmillError | undefined
 
-  constructor(endpoint: Endpoint, range: TopicRange) {
+  constructor(endpoint: Endpoint, range: TopicRange, lookup: TopicLookup) {
     this.#endpoint = endpoint
     this.#range = range
+    this.#lookup = lookup
     setMaxListeners(0, this.#stop.signal) // every partition listens
     this.#running = this.#run()
   }
@@ -70,6 +73,8 @@ export class PulsarReader {
   }
 
   async #run(): Promise<void> {
+    const look = setInterval(() => void this.#reopenUnlessThere(), this.#endpoint.topicCheckMs)
+    look.unref()
     try {
       const parts = await this.#parts()
       const receiverQueueSize = Math.max(4, Math.floor(queuedMessages / parts.length))
@@ -78,6 +83,7 @@ export class PulsarReader {
     } catch (thrown) {
       this.#failure ??= coded(thrown)
     }
+    clearInterval(look)
     this.#wake.notify()
   }
 
@@ -118,10 +124,22 @@ export class PulsarReader {
         this.#sockets.delete(socket)
       } catch (thrown) {
         if (signal.aborted) return
-        if (coded(thrown).retry !== 'later') throw thrown
+        const error = coded(thrown)
+        if (error.retry !== 'later' && !(await this.#isThereAfterAll(error))) throw thrown
         this.#endpoint.log.warn({ topic: part.name, err: thrown }, 'reader could not be opened')
       }
     }
+  }
+
+  /** A topic that was deleted leaves the sockets open and silent. */
+  async #reopenUnlessThere(): Promise<void> {
+    const mayStay = await this.#lookup.look(this.#range.topic).catch(() => true)
+    if (!mayStay) for (const socket of this.#sockets) socket.terminate()
+  }
+
+  /** Whether a topic that one answer called missing is found by another look. */
+  async #isThereAfterAll({ code }: GraphmillError): Promise<boolean> {
+    return code === 'topic_missing' && (await this.#lookup.look(this.#range.topic).catch(() => true))
   }
 
   #open(part: Part, receiverQueueSize: number): Promise<PulsarSocket> {

@@ -14,7 +14,7 @@ export interface ContextOptions {
   readonly space: string
   readonly metrics: FlowMetrics | undefined
   /** Told of what a read of a topic threw. */
-  readonly noteMissing: (thrown: unknown, topic: string) => void
+  readonly noteMissing: (thrown: unknown, topic: string) => unknown
 }
 
 /** Makes what the handlers of a line get; `signal` ends the work on their message. */

@@ -2,7 +2,7 @@
 // this order, so that a crash repeats and never skips.
 import type { Broker, OutgoingBytes } from '../../broker/broker.ts'
 import { parseTopic, topicSpec } from '../../broker/topics.ts'
-import { coded } from '../../errors.ts'
+import { coded, type ErrorCode } from '../../errors.ts'
 import type { Message } from '../../messages/envelope.ts'
 import type { FlowMetrics } from '../../observe/metrics.ts'
 import type { Clock, Outputs } from '../processor.ts'
@@ -36,7 +36,7 @@ export function createBurial(options: BurialOptions): Bury {
   // In hands of their own: words that reach nobody must not keep the letter from being written.
   async function sayLastWords(failure: Failure, message: Message): Promise<void> {
     const { line, delivery, error } = failure
-    if (!line.processor.onDead) return
+    if (!line.processor.onDead || unanswerable.has(error.code)) return
     const hands = inHand.take(delivery)
     try {
       const words = line.processor.onDead(message as never, error, contextOf(line, hands.signal))
@@ -115,6 +115,9 @@ export function createBurial(options: BurialOptions): Bury {
     line.log.error({ messageId: id, documentId, chunkId, err: error }, 'message is dead')
   }
 }
+
+/** Of these nobody gets the last words: there is nowhere to send them, or the message is not what the processor reads. */
+const unanswerable: ReadonlySet<ErrorCode> = new Set(['reply_topic_missing', 'message_misplaced'])
 
 async function* deadEntries(failure: Failure): Outputs<'progress'> {
   const { line, delivery, message, error } = failure

@@ -37,8 +37,8 @@ export interface Outbox {
 /** What the outbox tells its owner, and is told. */
 export interface OutboxHooks {
   readonly signal: AbortSignal
-  /** Called for every message that could not be published. */
-  fail(error: unknown, topic: string): void
+  /** Called for every message that could not be published; returns what the outbox fails with. */
+  fail(error: unknown, topic: string): unknown
   /** Called for every message that the broker has stored. */
   stored?(output: Output, topic: string): void
 }
@@ -75,9 +75,9 @@ export function createOutbox(cause: Header, options: OutboxOptions, hooks: Outbo
     try {
       await publishUntilStored(message, options, hooks.signal)
       hooks.stored?.(output, message.topic)
-    } catch (error) {
+    } catch (thrown) {
+      const error = hooks.fail(thrown, message.topic)
       failure ??= error
-      hooks.fail(error, message.topic)
       throw error
     }
   }

@@ -18,8 +18,8 @@ export interface DriveOptions {
   readonly clock: Clock
   readonly space: string
   readonly metrics: FlowMetrics | undefined
-  /** Told why a message could not be published. */
-  readonly noteMissing: (thrown: unknown, topic: string) => void
+  /** Gets why a message could not be published, and returns what the work on its cause fails with. */
+  readonly noteMissing: (thrown: unknown, topic: string) => unknown
 }
 
 /** What `cause` leads to, in the hands that it was taken in. */
@@ -48,9 +48,10 @@ export function createDrive({
       { broker, codec, circuits, clock, space, source },
       {
         signal: hands.signal,
-        fail(error, topic) {
-          noteMissing(error, topic)
+        fail(thrown, topic) {
+          const error = noteMissing(thrown, topic)
           hands.abort(error)
+          return error
         },
         stored(output, topic) {
           if (!metrics) return

@@ -9,7 +9,7 @@ import type { Codec } from '../../messages/codec.ts'
 import type { Message } from '../../messages/envelope.ts'
 import type { FlowMetrics } from '../../observe/metrics.ts'
 import { startSpan } from '../../observe/trace.ts'
-import { type InputPort, inputGroup, inputTopic, isReply, replyRoute } from '../ports.ts'
+import { type InputPort, inputGroup, inputTopic, isReply, payloadAt, replyRoute } from '../ports.ts'
 import type { AnyProcessor, Clock, Deferral, Ids, Scope } from '../processor.ts'
 import type { SchemasTopic } from '../schemas-topic.ts'
 import { type Circuits, createCircuits } from './circuits.ts'
@@ -116,12 +116,20 @@ export function startRunner(options: RunnerOptions): Runner {
     }
   }
 
-  // Without a topic of its own a flow can't go on, whoever finds out. The replies of others are theirs.
-  function noteMissing(thrown: unknown, topic: string): void {
-    if (coded(thrown).code !== 'topic_missing') return
-    if (parseTopic(topic)?.class === 'response' && !inputs.has(topic)) return
+  /**
+   * Without a topic of its own a flow can't go on, whichever part of it finds out. Without the response topic of a client,
+   * only the requests of that client can't: resolves to the error that they die of.
+   */
+  function noteMissing(thrown: unknown, topic: string): unknown {
+    if (coded(thrown).code !== 'topic_missing') return thrown
+    if (isOfOthers(topic)) return replyTopicMissing(topic, thrown)
     missing.add(topic)
     broken.reject(thrown)
+    return thrown
+  }
+
+  function isOfOthers(topic: string): boolean {
+    return parseTopic(topic)?.class === 'response' && !inputs.has(topic)
   }
 
   // Never rejects: whatever happens to a message is the end of it, or its next beginning.
@@ -181,6 +189,9 @@ export function startRunner(options: RunnerOptions): Runner {
   }
 
   async function handleChecked(line: Line, message: Message, hands: Hands): Promise<Deferral | undefined> {
+    const expected = payloadAt(line.port)
+    if (message.type !== expected)
+      throw new GraphmillError('message_misplaced', `A ${message.type} is on a topic that takes ${expected}.`)
     if (message.workspace !== line.scope.workspace || message.flow !== line.scope.flow)
       throw new GraphmillError(
         'message_invalid',
@@ -192,10 +203,15 @@ export function startRunner(options: RunnerOptions): Runner {
         'deadline_exceeded',
         `The deadline was ${new Date(message.deadline).toISOString()}.`,
       )
-    // An answer that could not be delivered is not worked out in the first place.
-    if (line.processor.outputs.some(isReply)) replyRoute(message.replyTo, { space, ...line.scope })
+    // A reply that could not be delivered is not worked out in the first place.
+    if (line.processor.outputs.some(isReply)) await checkReplyTopic(message.replyTo, line)
     const context = contextOf(line, hands.signal)
     return await drive(line.processor.handle(message as never, context), { line, cause: message, hands })
+  }
+
+  async function checkReplyTopic(replyTo: string | null, { scope }: Line): Promise<void> {
+    const { topic } = replyRoute(replyTo, { space, ...scope })
+    if (isOfOthers(topic) && !(await broker.hasTopic(topic))) throw replyTopicMissing(topic)
   }
 
   return {
@@ -212,6 +228,9 @@ export function startRunner(options: RunnerOptions): Runner {
     },
   }
 }
+
+const replyTopicMissing = (topic: string, cause?: unknown) =>
+  new GraphmillError('reply_topic_missing', `There is no topic ${topic} for the reply.`, { cause })
 
 /** By OpenTelemetry's conventions for messaging, and ours. */
 function attributesOf({ topic, group, scope }: Line, { id, documentId, chunkId }: Message) {

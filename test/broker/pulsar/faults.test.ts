@@ -224,6 +224,37 @@ describe.runIf((await brokerSource('Pulsar faults', ['jars'])) !== undefined)('w
     await expect(member.ended).rejects.toMatchObject({ code: 'topic_missing' })
   })
 
+  test('a member and a reader of a topic that was deleted are told within seconds', async () => {
+    const broker = await connect(server.url)
+    const topic = await freshTopic(broker)
+    const member = joinGroup(broker, topic, (delivery) => delivery.ack())
+    const range = { topic, from: 'earliest', until: 'never' } as const
+    const reader = broker.read(range, new AbortController().signal)[Symbol.asyncIterator]()
+    await broker.publish(message(topic, 'm'))
+    await eventually(() => expect(member.seen).toEqual(['m']))
+    await reader.next()
+    const reading = reader.next()
+    reading.catch(() => {}) // expected below
+    const begun = performance.now()
+    await broker.deleteTopics([topic])
+    await expect(member.ended).rejects.toMatchObject({ code: 'topic_missing' })
+    await expect(reading).rejects.toMatchObject({ code: 'topic_missing' })
+    expect(performance.now() - begun).toBeLessThan(25_000)
+  })
+
+  test('hundreds of missing topics are refused each, and leave nothing open', async () => {
+    const broker = await connect(server.url)
+    const topic = await freshTopic(broker)
+    const missing = Array.from({ length: 300 }, (_, n) => broker.publish(message(`faults.missing-${n}`, 'm')))
+    const refused = await Promise.allSettled([...missing, broker.publish(message(topic, 'm'))])
+    expect(refused.at(-1)).toMatchObject({ status: 'fulfilled' })
+    expect(
+      refused.slice(0, -1).map((one) => ((one as PromiseRejectedResult).reason as { code: string }).code),
+    ).toEqual(missing.map(() => 'topic_missing'))
+    expect(await broker.hasTopic(topic)).toBe(true)
+    expect(await broker.hasTopic('faults.missing-0')).toBe(false)
+  })
+
   test('dead letters larger than Pulsar or its WebSocket takes are refused alone', async () => {
     const broker = await connect(server.url)
     const topic = `${await freshTopic(broker)}.dead`

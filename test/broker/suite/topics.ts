@@ -83,6 +83,17 @@ export function topics(harness: Harness): void {
     expect((await client.lag(harness.fresh('group'), topic)).total).toBe(0)
   })
 
+  test('tells whether there is a topic', async () => {
+    const client = await harness.client()
+    const topic = harness.fresh('there')
+    expect(await client.hasTopic(topic)).toBe(false)
+    await client.ensureTopics([{ name: topic, partitions: 1 }])
+    expect(await client.hasTopic(topic)).toBe(true)
+    await client.deleteTopics([topic])
+    await harness.eventually('it is gone', async () => !(await client.hasTopic(topic)))
+    expect(await client.listTopics(topic)).toEqual([])
+  })
+
   test('deletes topics, and does not mind those that are gone', async () => {
     const [client, other] = [await harness.client(), await harness.client()]
     const [kept, deleted] = [await harness.topic(client), await harness.topic(client)]

@@ -143,13 +143,87 @@ describe('replies', () => {
     const letters = await started.letters('prompt', 5)
     const codes = letters.map(({ headers }) => headers['dead-code']).sort()
     expect(codes).toEqual([
+      'reply_topic_missing',
       'reply_topic_refused',
       'reply_topic_refused',
       'reply_topic_refused',
       'reply_topic_refused',
-      'topic_missing',
     ])
-    expect(handled).toBe(1)
+    expect(handled).toBe(0)
+  })
+
+  test('to a client that leaves while its request is handled: the request is dead, the flow goes on', async () => {
+    const entered = Promise.withResolvers<void>()
+    const gate = Promise.withResolvers<void>()
+    const slow = defineProcessor({
+      ...echo,
+      async *handle(message, context) {
+        entered.resolve()
+        await gate.promise
+        yield* echo.handle(message, context)
+      },
+    })
+    const { broker, send, first, letters } = await start([slow])
+    await broker.ensureTopics([topicSpec(replyTo)])
+    await send('prompt', { promptId: 'p', terms: {} }, { replyTo })
+    await entered.promise
+    await broker.deleteTopics([replyTo])
+    gate.resolve()
+    const [letter] = await letters('prompt', 1)
+    expect(letter!.headers).toMatchObject({ 'dead-code': 'reply_topic_missing', 'dead-processor': 'echo' })
+    await broker.ensureTopics([topicSpec(replyTo)])
+    const id = await send('prompt', { promptId: 'p', terms: {} }, { replyTo })
+    expect(await first(replyTo, 1)).toMatchObject([{ correlationId: id }])
+  })
+})
+
+describe('what is no message of its topic', () => {
+  test('is a dead letter that says so: another type, no value', async () => {
+    const said: string[] = []
+    const topics = (text: string) => {
+      said.push(text)
+      return {
+        to: 'topics' as const,
+        payload: { run: { id: 'r', startedAt: 1 }, facts: [{ topic: text, definition: 'd' }] },
+      }
+    }
+    const listening = defineProcessor({
+      name: 'worker',
+      inputs: ['chunk'],
+      outputs: ['topics'],
+      async *handle() {
+        yield topics('handled')
+      },
+      async *onDead(_, { code }) {
+        yield topics(code)
+      },
+    })
+    const { broker, codec, topic, letters } = await start([listening])
+    const header = {
+      source: 'test',
+      time: 0,
+      ...scope,
+      collection: 'default',
+      documentId: 'urn:d',
+      chunkId: 'urn:d/0/0',
+      correlationId: 'c',
+      causationId: '',
+      replyTo: null,
+      deadline: null,
+      traceparent: null,
+    }
+    const request = { type: 'PromptRequest', payload: { promptId: 'p', terms: {} } } as const
+    await broker.publish(codec.encode(header, request, { topic: topic('chunk'), salt: '', id: (id) => id }))
+    await broker.publish({ topic: topic('chunk'), key: 'k', value: new Uint8Array(), headers: {} })
+    const dead = await letters('chunk', 2)
+    expect(dead.map(({ headers }) => [headers['dead-code'], headers['dead-attempts']]).sort()).toEqual([
+      ['message_empty', '1'],
+      ['message_misplaced', '1'],
+    ])
+    expect(dead.map(({ headers }) => headers['dead-message'])).toContain(
+      'A PromptRequest is on a topic that takes Chunk.',
+    )
+    expect(said).toEqual([])
   })
 })
 

@@ -1,0 +1,181 @@
+// Requests whose clients have left, on real Kafka: each is a dead letter before the model is asked, and neither the flow nor
+// the clients beside them notice.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import kafkajs from 'kafkajs'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Broker, ReadMessage } from '../../src/broker/broker.ts'
+import { connectKafka } from '../../src/broker/kafka/kafka.ts'
+import { deadTopic, topicName, topicSpec } from '../../src/broker/topics.ts'
+import { PromptClient } from '../../src/flow/prompt-client.ts'
+import { brokerSource } from '../support/brokers.ts'
+import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
+import { type LlmServer, startLlmServer } from '../support/llm-server.ts'
+import { type Execution, openExecution } from './execution.ts'
+
+const present = (await brokerSource('reply topics, on Kafka', ['jars'])) !== undefined
+
+const request = {
+  promptId: 'extract-definitions',
+  terms: { text: '"A mill is a machine."' },
+  streaming: true,
+  context: {},
+}
+
+describe.skipIf(!present)('requests whose reply topic is missing, on Kafka', { timeout: 240_000 }, () => {
+  let server: KafkaServer
+  let llm: LlmServer
+  beforeAll(async () => {
+    server = await startKafka()
+    llm = await startLlmServer({ rules: [{ reply: '{"entity":"mill","definition":"a machine"}\n' }] })
+  }, 120_000)
+  afterAll(async () => {
+    await llm?.close()
+    await server?.stop()
+  }, 120_000)
+
+  async function open(space: string): Promise<Execution> {
+    const connect = () => connectKafka({ brokers: server.bootstrap })
+    return openExecution(
+      { brokerUrl: `kafka://${server.bootstrap.join()}`, connect },
+      { space, llmUrl: llm.url },
+    )
+  }
+
+  test.each([
+    ['300 clients that have left, one request each', 300, 1],
+    ['30 clients that have left, 100 requests each', 30, 100],
+  ])(
+    '%s: a healthy client is answered, the flow goes on, no model is paid for them',
+    async (_, clients, each) => {
+      const space = `gone-${clients}`
+      const execution = await open(space)
+      const { mill } = await execution.startMill({ only: ['prompt'] })
+      let ended: unknown
+      mill.done.catch((error) => {
+        ended = error
+      })
+      const client = await PromptClient.connect({ broker: execution.broker, space, lane: 'prompt' })
+      const ask = async (text: string) => {
+        for await (const part of client.ask('extract-definitions', { text }, { timeoutMs: 60_000 }))
+          expect(JSON.parse(part.object ?? '[]')).toHaveLength(1)
+      }
+      await ask(`Before the ${clients}.`)
+      const callsBefore = llm.counts.calls
+      const place = { space, workspace: 'default', flow: 'default' }
+      const begun = performance.now()
+      const sent = Array.from({ length: clients * each }, (_, n) => {
+        const receiver = `client-gone-${n % clients}`
+        const replyTo = topicName({ ...place, class: 'response', role: 'prompt', receiver })
+        return execution.send('prompt', request, { replyTo, documentId: `urn:test:gone-${n % 10}` })
+      })
+      const asked = Array.from({ length: 10 }, (_, n) => ask(`Beside the ${clients}: ${n}.`))
+      const ids = await Promise.all(sent)
+      await Promise.all(asked)
+      const answered = performance.now() - begun
+      const letters = await lettersOf(execution.broker, execution.topic('prompt'), ids.length)
+      const over = performance.now() - begun
+      process.stderr.write(
+        `${ids.length} requests of ${clients} clients: ten healthy ones answered in ${Math.round(answered)} ms, all dead in ${Math.round(over)} ms\n`,
+      )
+      expect(ended).toBeUndefined()
+      expect(letters.map(({ headers }) => headers['dead-code'])).toEqual(ids.map(() => 'reply_topic_missing'))
+      expect(new Set(letters.map(({ headers }) => headers['id']))).toEqual(new Set(ids))
+      expect(llm.counts.calls - callsBefore).toBe(10)
+      expect(over).toBeLessThan(60_000)
+      await client.close()
+      await execution.close()
+    },
+  )
+
+  test('a client that leaves while the model writes costs its own request only', async () => {
+    const execution = await open('leaving')
+    const { mill } = await execution.startMill({ only: ['prompt'] })
+    let ended: unknown
+    mill.done.catch((error) => {
+      ended = error
+    })
+    const connect = () => PromptClient.connect({ broker: execution.broker, space: 'leaving', lane: 'prompt' })
+    const staying = await connect()
+    for (let round = 0; round < 5; round++) {
+      const leaving = await Promise.all(Array.from({ length: 5 }, connect))
+      const given = leaving.map((one) => one.ask('extract-definitions', { text: `x${round}` }).next())
+      for (const one of given) one.catch(() => {})
+      await Promise.all(leaving.map((one) => one.close()))
+      const parts: unknown[] = []
+      for await (const part of staying.ask('extract-definitions', { text: `stays ${round}` }))
+        parts.push(part)
+      expect(parts).toHaveLength(1)
+    }
+    expect(ended).toBeUndefined()
+    await staying.close()
+    await execution.close()
+  })
+
+  test('what is no message of its topic is a dead letter that says so', async () => {
+    const execution = await open('misplaced')
+    await execution.startMill({ only: ['prompt', 'extract-definitions', 'chunk-text'] })
+    const kafka = new kafkajs.Kafka({ brokers: [...server.bootstrap], logLevel: kafkajs.logLevel.NOTHING })
+    const producer = kafka.producer({ createPartitioner: kafkajs.Partitioners.DefaultPartitioner })
+    await producer.connect()
+    const id = await execution.send('prompt', request)
+    const [bare] = await lettersOf(execution.broker, execution.topic('prompt'), 1)
+    expect(bare!.headers).toMatchObject({ id, 'dead-code': 'reply_topic_refused' })
+    const { 'content-crc32': crc } = bare!.headers
+    for (const port of ['chunk', 'document'] as const) {
+      const topic = execution.topic(port)
+      const value = Buffer.from(bare!.value)
+      const messages = [
+        { key: 'k', value, headers: { id, 'content-crc32': crc! } },
+        { key: 'k', value: null, headers: { id: 'tombstone' } },
+      ]
+      await producer.send({ topic, messages })
+      const letters = await lettersOf(execution.broker, topic, 2)
+      expect(letters.map(({ headers }) => headers['dead-code']).sort()).toEqual([
+        'message_empty',
+        'message_misplaced',
+      ])
+      const misplaced = letters.find(({ headers }) => headers['dead-code'] === 'message_misplaced')
+      expect(misplaced!.headers['dead-message']).toContain('PromptRequest')
+    }
+    await producer.disconnect()
+    await execution.close()
+  })
+
+  test('hundreds of dead letters open no connection of their own', async () => {
+    const execution = await open('letters')
+    await execution.startMill({ only: ['prompt'] })
+    const place = { space: 'letters', workspace: 'default', flow: 'default' }
+    const replyTo = (receiver: string) => topicName({ ...place, class: 'response', role: 'prompt', receiver })
+    await execution.broker.ensureTopics([topicSpec(replyTo('client'))])
+    const ask = (n: number) =>
+      execution.send(
+        'prompt',
+        { ...request, promptId: 'none' },
+        { replyTo: replyTo(n % 2 ? 'client' : `gone-${n}`) },
+      )
+    await Promise.all([0, 1].map(ask))
+    await lettersOf(execution.broker, execution.topic('prompt'), 2)
+    let opened = 0
+    const count = () => opened++
+    subscribe('net.client.socket', count)
+    await Promise.all(Array.from({ length: 300 }, (_, n) => ask(n)))
+    await lettersOf(execution.broker, execution.topic('prompt'), 302)
+    unsubscribe('net.client.socket', count)
+    process.stderr.write(`300 dead letters: ${opened} connections opened\n`)
+    expect(opened).toBeLessThan(20)
+    await execution.close()
+  })
+})
+
+/** The first `count` dead letters of a topic. */
+async function lettersOf(broker: Broker, topic: string, count: number): Promise<ReadMessage[]> {
+  const dead = deadTopic(topic)
+  const signal = AbortSignal.timeout(120_000)
+  await expect.poll(() => broker.listTopics(dead), { timeout: 60_000, interval: 300 }).toHaveLength(1)
+  const letters: ReadMessage[] = []
+  for await (const letter of broker.read({ topic: dead, from: 'earliest', until: 'never' }, signal)) {
+    letters.push(letter)
+    if (letters.length === count) break
+  }
+  return letters
+}
