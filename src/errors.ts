@@ -54,6 +54,11 @@ const table = {
     retry: 'never',
     remedy: 'Use a response topic of the same workspace and flow as replyTo.',
   },
+  context_unsigned: {
+    retry: 'never',
+    remedy:
+      'When a processor has asked it, give all its replicas the same --context-key and replay the dead letter; else see who may write requests.',
+  },
   registry_unavailable: {
     retry: 'later',
     remedy: 'Check that the schema registry is up and that --schema-registry names it.',

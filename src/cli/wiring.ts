@@ -2,8 +2,10 @@
 import type { Logger } from 'pino'
 import { processors } from '../../processors/index.ts'
 import { type Config, suggest } from '../config/config.ts'
+import { checkSecret, secretText } from '../config/secret.ts'
 import { GraphmillError } from '../errors.ts'
 import { systemClock, uuids } from '../flow/clock.ts'
+import { readContextKeys } from '../flow/context-signature.ts'
 import type { AnyProcessor, Clock, FlowSettings, Ids, Scope } from '../flow/processor.ts'
 import type { ReplyCache } from '../llm/cache/reply-cache.ts'
 import { openLlm } from '../llm/from-config.ts'
@@ -28,6 +30,8 @@ export interface Assembly {
   readonly clock: Clock
   readonly ids: Ids
   readonly space: string
+  /** See `RunnerOptions`. */
+  readonly contextKey: (() => string) | undefined
   readonly flows: readonly [Scope & { readonly settings: FlowSettings }]
 }
 
@@ -110,10 +114,19 @@ export function createAssembler(options: AssemblerOptions, signal: AbortSignal):
         clock: systemClock,
         ids: uuids,
         space: options.space,
+        contextKey: contextKeyOf(config),
         flows: [{ workspace: options.workspace, flow: options.flow, settings: await settingsOf(config) }],
       }
     },
   }
+}
+
+/** Throws `configuration_invalid` for a text that is no list of keys. */
+function contextKeyOf({ options }: Config): (() => string) | undefined {
+  const secret = options['context-key']
+  if (secret === undefined) return undefined
+  readContextKeys(checkSecret(secret))
+  return () => secretText(secret)
 }
 
 /** The model of a process whose processors ask none. */

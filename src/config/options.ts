@@ -57,6 +57,13 @@ const ownTable = {
     secret: true,
     anyText: true,
   },
+  'context-key': {
+    type: 'text',
+    value: 'KEY[,KEY]',
+    help: 'key that signs requests of extractors, and further ones that count; `unsigned` for requests without',
+    secret: true,
+    anyText: true,
+  },
   'schema-registry': {
     type: 'text',
     value: 'URL',

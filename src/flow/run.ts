@@ -64,6 +64,8 @@ export interface MillOptions {
   readonly circuits?: Circuits
   readonly metrics?: FlowMetrics
   /** See `RunnerOptions`. */
+  readonly contextKey?: (() => string) | undefined
+  /** See `RunnerOptions`. */
   readonly onOperatorFault?: (error: GraphmillError) => void
 }
 

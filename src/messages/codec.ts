@@ -35,7 +35,7 @@ export interface Codec {
   /** A whole message, ready to publish. Throws `message_invalid`, and `message_too_large` above 700 KiB. */
   encode(header: Omit<Header, 'id'>, payload: TypedPayload, sealing: Sealing): OutgoingBytes
   /**
-   * Throws `message_empty`, `bytes_undecodable`, `message_too_large` above 700 KiB, or `schema_unknown` with `details.prefix` when `learn` may
+   * Throws `bytes_undecodable`, `message_too_large` above 700 KiB, or `schema_unknown` with `details.prefix` when `learn` may
    * help.
    */
   decode(bytes: Uint8Array, headers: Readonly<Record<string, string>>): Message
@@ -167,7 +167,6 @@ export function createCodec(schemas: SchemaSet): Codec {
       return { topic: sealing.topic, key: sealing.key ?? header.id, value, headers }
     },
     decode(value, headers) {
-      if (value.byteLength === 0) throw new GraphmillError('message_empty', 'The message has no value.')
       if (value.byteLength > maxMessageBytes)
         throw new GraphmillError(
           'message_too_large',

@@ -50,6 +50,7 @@ export function addRun(program: Command): void {
     })
   addOptions(command, [
     ...brokerOptions,
+    'context-key',
     'workspace',
     'flow',
     'flows',

@@ -5,6 +5,7 @@ import { parseTopic, topicSpec } from '../../broker/topics.ts'
 import { coded, type ErrorCode } from '../../errors.ts'
 import type { Message } from '../../messages/envelope.ts'
 import type { FlowMetrics } from '../../observe/metrics.ts'
+import type { ContextSigner } from '../context-signature.ts'
 import type { Clock, Outputs } from '../processor.ts'
 import { unitsOf } from '../units.ts'
 import type { Circuits } from './circuits.ts'
@@ -23,13 +24,14 @@ export interface BurialOptions {
   readonly inHand: InHand
   readonly drive: Drive
   readonly contextOf: ContextOf
+  readonly signer: ContextSigner
 }
 
 /** Gives up a message. Rejects, with nothing acked, where its letter or its entry on `progress` can't be stored yet. */
 export type Bury = (failure: Failure) => Promise<void>
 
 export function createBurial(options: BurialOptions): Bury {
-  const { broker, circuits, clock, metrics, inHand, drive, contextOf } = options
+  const { broker, circuits, clock, metrics, inHand, drive, contextOf, signer } = options
   /** By name, those that are there or being made: to ask for every letter would open a connection for each. */
   const deadTopics = new Map<string, Promise<void>>()
 
@@ -95,6 +97,12 @@ export function createBurial(options: BurialOptions): Bury {
     }
   }
 
+  /** With a key, a request that no processor has signed can't report the death of a unit. */
+  function mayName({ message, error }: Failure): boolean {
+    if (error.code === 'context_unsigned') return false
+    return message?.type !== 'PromptRequest' || signer.accepts(message, message.replyTo ?? '')
+  }
+
   function ensureTopic(name: string): Promise<void> {
     const known = deadTopics.get(name)
     if (known) return known
@@ -108,7 +116,7 @@ export function createBurial(options: BurialOptions): Bury {
     const { line, delivery, message, error } = failure
     const { id, documentId, chunkId } = causeOf(failure)
     if (message) await sayLastWords(failure, message)
-    if (documentId && !isDeadEntry(message)) await sayDeath(failure)
+    if (documentId && !isDeadEntry(message) && mayName(failure)) await sayDeath(failure)
     await writeLetter(failure)
     await delivery.ack()
     metrics?.dead(line.processor.name, error.code)
@@ -117,7 +125,11 @@ export function createBurial(options: BurialOptions): Bury {
 }
 
 /** Of these nobody gets the last words: there is nowhere to send them, or the message is not what the processor reads. */
-const unanswerable: ReadonlySet<ErrorCode> = new Set(['reply_topic_missing', 'message_misplaced'])
+const unanswerable: ReadonlySet<ErrorCode> = new Set([
+  'reply_topic_missing',
+  'message_misplaced',
+  'context_unsigned',
+])
 
 async function* deadEntries(failure: Failure): Outputs<'progress'> {
   const { line, delivery, message, error } = failure

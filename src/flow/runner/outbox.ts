@@ -6,7 +6,8 @@ import type { Broker, OutgoingBytes } from '../../broker/broker.ts'
 import { coded } from '../../errors.ts'
 import type { Codec } from '../../messages/codec.ts'
 import { type Header, inherit, type TypedPayload } from '../../messages/envelope.ts'
-import { isReply, outputRoute, payloadOf, replyRoute } from '../ports.ts'
+import type { ContextSigner } from '../context-signature.ts'
+import { inputTopic, isReply, outputRoute, payloadOf, replyRoute } from '../ports.ts'
 import type { Clock, Output } from '../processor.ts'
 import type { Circuits } from './circuits.ts'
 import { backoff } from './retry.ts'
@@ -21,6 +22,7 @@ export interface OutboxOptions {
   readonly circuits: Circuits
   readonly clock: Clock
   readonly space: string
+  readonly signer: ContextSigner
   /** The processor that gives out. */
   readonly source: string
 }
@@ -62,13 +64,23 @@ export function createOutbox(cause: Header, options: OutboxOptions, hooks: Outbo
     const route = isReply(output.to) ? replyRoute(cause.replyTo, place) : outputRoute(output.to, place)
     const header = inherit(cause, { ...output, source: options.source, time: options.clock.now() })
     const typed = { type: payloadOf[output.to], payload: output.payload } as TypedPayload
-    return options.codec.encode(header, typed, {
+    const sealing = {
       topic: route.topic,
       key: route.key === 'id' ? undefined : header[route.key],
       salt: `${cause.id}\n${options.source}\n${route.topic}\n`,
       id: idOf,
       startsCorrelation: route.key === 'id',
-    })
+    }
+    const message = options.codec.encode(header, typed, sealing)
+    const { replyTo } = header
+    if (typed.type !== 'PromptRequest' || replyTo !== inputTopic('prompt-reply', place, options.source))
+      return message
+    // The signature covers the id, which is that of the request without it: no key, and no other key, changes ids.
+    const id = message.headers['id']!
+    const context = options.signer.sign(typed.payload, { ...header, correlationId: id, replyTo })
+    if (context === typed.payload.context) return message
+    const payload = { ...typed.payload, context }
+    return options.codec.encode(header, { type: typed.type, payload }, { ...sealing, id: () => id })
   }
 
   async function publish(message: OutgoingBytes, output: Output): Promise<void> {

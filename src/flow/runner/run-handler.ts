@@ -3,6 +3,7 @@ import type { Broker } from '../../broker/broker.ts'
 import type { Codec } from '../../messages/codec.ts'
 import type { Header } from '../../messages/envelope.ts'
 import type { FlowMetrics } from '../../observe/metrics.ts'
+import type { ContextSigner } from '../context-signature.ts'
 import type { OutputPort } from '../ports.ts'
 import type { Clock, Deferral, Outputs } from '../processor.ts'
 import type { Circuits } from './circuits.ts'
@@ -17,6 +18,7 @@ export interface DriveOptions {
   readonly circuits: Circuits
   readonly clock: Clock
   readonly space: string
+  readonly signer: ContextSigner
   readonly metrics: FlowMetrics | undefined
   /** Gets why a message could not be published, and returns what the work on its cause fails with. */
   readonly noteMissing: (thrown: unknown, topic: string) => unknown
@@ -38,6 +40,7 @@ export function createDrive({
   circuits,
   clock,
   space,
+  signer,
   metrics,
   noteMissing,
 }: DriveOptions): Drive {
@@ -45,7 +48,7 @@ export function createDrive({
     const source = line.processor.name
     const outbox = createOutbox(
       cause,
-      { broker, codec, circuits, clock, space, source },
+      { broker, codec, circuits, clock, space, signer, source },
       {
         signal: hands.signal,
         fail(thrown, topic) {

@@ -9,6 +9,7 @@ import type { Codec } from '../../messages/codec.ts'
 import type { Message } from '../../messages/envelope.ts'
 import type { FlowMetrics } from '../../observe/metrics.ts'
 import { startSpan } from '../../observe/trace.ts'
+import { type ContextSigner, createContextSigner, isOfRequest } from '../context-signature.ts'
 import { type InputPort, inputGroup, inputTopic, isReply, payloadAt, replyRoute } from '../ports.ts'
 import type { AnyProcessor, Clock, Deferral, Ids, Scope } from '../processor.ts'
 import type { SchemasTopic } from '../schemas-topic.ts'
@@ -39,6 +40,8 @@ export interface RunnerOptions {
   readonly metrics?: FlowMetrics
   /** Decodes what is delivered, and knows where unknown schemas are looked up. */
   readonly schemas: SchemasTopic
+  /** The keys that sign what processors ask, as `--context-key` has them, read at each use. Default: nothing is signed. */
+  readonly contextKey?: (() => string) | undefined
   /** A fault that only a person can mend. Default: pause what needs it, say so on `progress`, and go on trying. */
   readonly onOperatorFault?: (error: GraphmillError) => void
 }
@@ -60,8 +63,9 @@ export function startRunner(options: RunnerOptions): Runner {
   const broken = Promise.withResolvers<never>()
   const inHand = createInHand(clock)
   const contextOf = createContextOf({ broker, schemas, clock, ids, space, metrics, noteMissing })
-  const drive = createDrive({ broker, codec, circuits, clock, space, metrics, noteMissing })
-  const bury = createBurial({ broker, circuits, clock, metrics, inHand, drive, contextOf })
+  const signer = createContextSigner(options.contextKey ?? (() => undefined))
+  const drive = createDrive({ broker, codec, circuits, clock, space, signer, metrics, noteMissing })
+  const bury = createBurial({ broker, circuits, clock, metrics, inHand, drive, contextOf, signer })
   const recovery = createRecovery({ clock, inHand, drive, bury, missing, onOperatorFault })
 
   const lines = options.scopes.flatMap((scope) =>
@@ -151,12 +155,18 @@ export function startRunner(options: RunnerOptions): Runner {
   async function work(line: Line, delivery: Delivery): Promise<Deferral | undefined> {
     const hands = inHand.take(delivery)
     try {
-      return await handle(line, await schemas.decode(delivery, hands.signal), hands)
+      return await handle(line, await read(delivery, hands.signal), hands)
     } catch (thrown) {
       throw hands.signal.aborted ? (hands.signal.reason ?? thrown) : thrown
     } finally {
       hands.free()
     }
+  }
+
+  function read(delivery: Delivery, signal: AbortSignal): Promise<Message> {
+    if (delivery.value.byteLength === 0)
+      throw new GraphmillError('message_empty', 'The message has no value.')
+    return schemas.decode(delivery, signal)
   }
 
   // Decoded again, so that whoever waits for others holds no more than its delivery.
@@ -197,6 +207,7 @@ export function startRunner(options: RunnerOptions): Runner {
         'message_invalid',
         `The message is of ${message.workspace}/${message.flow}, its topic is not.`,
       )
+    checkContext(message, line, signer)
     // What was done is told however late.
     if (line.port !== 'progress' && message.deadline !== null && message.deadline <= clock.now())
       throw new GraphmillError(
@@ -227,6 +238,17 @@ export function startRunner(options: RunnerOptions): Runner {
       await ended
     },
   }
+}
+
+/** Nobody reads the reply to another one's request, or has a signed context answer for another request. */
+function checkContext(message: Message, { topic }: Line, signer: ContextSigner): void {
+  if (message.type === 'PromptResponse' && !signer.accepts(message, topic))
+    throw new GraphmillError(
+      'context_unsigned',
+      'No processor of this flow has signed the context of the reply.',
+    )
+  if (message.type === 'PromptRequest' && !isOfRequest(message))
+    throw new GraphmillError('context_unsigned', 'The context was signed for another request.')
 }
 
 const replyTopicMissing = (topic: string, cause?: unknown) =>
