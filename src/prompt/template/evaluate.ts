@@ -2,11 +2,20 @@
 // looped over; work and output are bounded, so that no template can hold up the messages beside it.
 
 import { isDeepStrictEqual } from 'node:util'
-import { applyFilter, applyTest } from './filters.ts'
+import {
+  comparisonSteps,
+  containsSteps,
+  createSizes,
+  madeSteps,
+  readSteps,
+  type Sizes,
+  textSteps,
+} from './cost.ts'
+import { applyFilter, applyTest, filterArguments } from './filters.ts'
 import { type Comparison, type Expression, forbiddenNames, type Statement, TemplateFault } from './tree.ts'
 import { describeValue, isObject, isTrue, member, show } from './value.ts'
 
-/** Nodes evaluated in one rendering, and elements looped over: about a tenth of a second. */
+/** Nodes evaluated in one rendering, and what they read and make (see cost.ts): about a tenth of a second. */
 const maxSteps = 1_000_000
 /** Characters written in one rendering, those of captured blocks and joined strings included. */
 const maxLength = 16 * 1024 * 1024
@@ -19,13 +28,15 @@ interface Rendering {
   readonly frames: Map<string, unknown>[]
   steps: number
   length: number
+  readonly sizes: Sizes
   /** What was last found to be undefined, for the message. */
   missing: { readonly name: string; readonly isTerm: boolean } | undefined
 }
 
 /** The text. Throws TemplateFault. */
 export function renderTemplate(body: readonly Statement[], terms: ReadonlyMap<string, unknown>): string {
-  return renderBody(body, { terms, frames: [new Map()], steps: 0, length: 0, missing: undefined })
+  const sizes = createSizes()
+  return renderBody(body, { terms, frames: [new Map()], steps: 0, length: 0, sizes, missing: undefined })
 }
 
 function renderBody(body: readonly Statement[], rendering: Rendering): string {
@@ -35,14 +46,18 @@ function renderBody(body: readonly Statement[], rendering: Rendering): string {
 }
 
 function renderStatement(statement: Statement, rendering: Rendering): string {
-  countStep(rendering, statement.line)
+  charge(1, rendering, statement.line)
   switch (statement.kind) {
     case 'text':
       return countText(statement.text, rendering, statement.line)
     case 'output':
-      return countText(show(needed(statement.value, rendering)), rendering, statement.line)
+      return countText(
+        shown(needed(statement.value, rendering), rendering, statement.line),
+        rendering,
+        statement.line,
+      )
     case 'if': {
-      const condition = isTrue(evaluate(statement.condition, rendering))
+      const condition = truth(statement.condition, rendering)
       return renderBody(condition ? statement.body : statement.otherwise, rendering)
     }
     case 'for':
@@ -59,13 +74,15 @@ function renderStatement(statement: Statement, rendering: Rendering): string {
 
 function renderFor(statement: Statement & { kind: 'for' }, rendering: Rendering): string {
   const { names, line } = statement
-  const elements = elementsOf(needed(statement.list, rendering), names.length, line)
+  const list = needed(statement.list, rendering)
+  charge(typeof list === 'string' ? list.length : rendering.sizes.own(list), rendering, line)
+  const elements = elementsOf(list, names.length, line)
   if (elements.length === 0) return renderBody(statement.otherwise, rendering)
   const frame = new Map<string, unknown>()
   rendering.frames.push(frame)
   let text = ''
   for (const [index, element] of elements.entries()) {
-    countStep(rendering, line)
+    charge(1, rendering, line)
     frame.set('loop', loopState(index, elements.length))
     for (const [place, value] of unpack(element, names, line).entries()) frame.set(names[place]!, value)
     text += renderBody(statement.body, rendering)
@@ -142,7 +159,7 @@ function describe(expression: Expression): string {
 }
 
 function evaluate(expression: Expression, rendering: Rendering): unknown {
-  countStep(rendering, expression.line)
+  charge(1, rendering, expression.line)
   switch (expression.kind) {
     case 'literal':
       return expression.value
@@ -161,7 +178,7 @@ function evaluate(expression: Expression, rendering: Rendering): unknown {
     case 'unary':
       return unary(expression, rendering)
     case 'choice':
-      if (isTrue(evaluate(expression.condition, rendering))) return evaluate(expression.yes, rendering)
+      if (truth(expression.condition, rendering)) return evaluate(expression.yes, rendering)
       return expression.no === undefined ? '' : evaluate(expression.no, rendering)
     case 'list':
       return allDefined(expression.items, rendering)
@@ -202,8 +219,9 @@ function memberOf(expression: Expression & { kind: 'member' }, rendering: Render
   if (target === undefined) return undefined
   const key = evaluate(expression.key, rendering)
   if (key === undefined) return undefined
-  if (forbiddenNames.has(String(key)))
-    throw new TemplateFault(`"${String(key)}" is not for templates`, expression.line, { term: String(key) })
+  if (typeof key === 'string') charge(textSteps(key.length), rendering, expression.line)
+  if (typeof key === 'string' && forbiddenNames.has(key))
+    throw new TemplateFault(`"${key}" is not for templates`, expression.line, { term: key })
   const value = member(target, key)
   if (value === undefined) rendering.missing = { name: describe(expression), isTerm: false }
   return value
@@ -217,6 +235,7 @@ function callOf(expression: Expression & { kind: 'call' }, rendering: Rendering)
   if (value === null) return []
   if (!isObject(value))
     throw new TemplateFault(`${describe(target)} is ${describeValue(value)} and has no .${method}()`, line)
+  charge(rendering.sizes.own(value), rendering, line)
   if (method === 'items') return Object.entries(value)
   return method === 'keys' ? Object.keys(value) : Object.values(value)
 }
@@ -231,6 +250,7 @@ function range({ args, line }: Expression & { kind: 'call' }, rendering: Renderi
     throw new TemplateFault('range takes one to three whole numbers, the step not 0', line)
   const length = Math.max(0, Math.ceil(((end as number) - (start as number)) / (step as number)))
   if (length > maxRange) throw new TemplateFault(`range is longer than ${maxRange}`, line)
+  charge(length, rendering, line)
   return Array.from({ length }, (_, index) => (start as number) + index * (step as number))
 }
 
@@ -242,7 +262,11 @@ function filtered(expression: Expression & { kind: 'filter' }, rendering: Render
     : allDefined(expression.args, rendering)
   if (args === undefined) return undefined
   try {
-    const value = applyFilter(name, args)
+    const { sizes } = rendering
+    const checked = filterArguments(name, args)
+    charge(readSteps(name, checked, sizes), rendering, line)
+    charge(madeSteps(name, checked, sizes), rendering, line)
+    const value = applyFilter(name, checked)
     return typeof value === 'string' ? countText(value, rendering, line) : value
   } catch (error) {
     if (error instanceof TemplateFault) throw error
@@ -253,9 +277,11 @@ function filtered(expression: Expression & { kind: 'filter' }, rendering: Render
 }
 
 function tested(expression: Expression & { kind: 'test' }, rendering: Rendering): boolean {
+  const { name, line } = expression
   const args = expression.args.map((arg) => evaluate(arg, rendering))
+  charge(readSteps(name, args, rendering.sizes), rendering, line)
   try {
-    return applyTest(expression.name, args)
+    return applyTest(name, args)
   } catch (error) {
     // a test of text on something that is not text
     if (error instanceof TypeError) return false
@@ -264,8 +290,8 @@ function tested(expression: Expression & { kind: 'test' }, rendering: Rendering)
 }
 
 function unary({ operator, operand, line }: Expression & { kind: 'unary' }, rendering: Rendering): unknown {
+  if (operator === 'not') return !truth(operand, rendering)
   const value = evaluate(operand, rendering)
-  if (operator === 'not') return !isTrue(value)
   if (value === undefined) return undefined
   if (typeof value !== 'number')
     throw new TemplateFault(`${operator} needs a number, not ${describeValue(value)}`, line)
@@ -275,23 +301,26 @@ function unary({ operator, operand, line }: Expression & { kind: 'unary' }, rend
 function binary(expression: Expression & { kind: 'binary' }, rendering: Rendering): unknown {
   const { operator, line } = expression
   const left = evaluate(expression.left, rendering)
-  if (operator === 'and' && !isTrue(left)) return left
-  if (operator === 'or' && isTrue(left)) return left
+  if (operator === 'and' && !isTrueIn(left, rendering)) return left
+  if (operator === 'or' && isTrueIn(left, rendering)) return left
   const right = evaluate(expression.right, rendering)
+  const { sizes } = rendering
   switch (operator) {
     case 'and':
     case 'or':
       return right
     case '==':
-      return isDeepStrictEqual(left, right)
     case '!=':
-      return !isDeepStrictEqual(left, right)
+      charge(comparisonSteps(left, right, sizes), rendering, line)
+      return isDeepStrictEqual(left, right) === (operator === '==')
     case 'in':
+      charge(containsSteps(right, left, sizes), rendering, line)
       return contains(right, left)
     case '<':
     case '>':
     case '<=':
     case '>=':
+      charge(comparisonSteps(left, right, sizes), rendering, line)
       return compare(operator, left, right, line)
     default:
       if (left === undefined || right === undefined) return undefined
@@ -330,8 +359,11 @@ function joined(
 ): unknown {
   const isText = typeof left === 'string' || typeof right === 'string'
   if (operator === '~' || (operator === '+' && isText))
-    return countText(show(left) + show(right), rendering, line)
-  if (operator === '+' && Array.isArray(left) && Array.isArray(right)) return [...left, ...right]
+    return countText(shown(left, rendering, line) + shown(right, rendering, line), rendering, line)
+  if (operator === '+' && Array.isArray(left) && Array.isArray(right)) {
+    charge(left.length + right.length, rendering, line)
+    return [...left, ...right]
+  }
   if (typeof left === 'number' && typeof right === 'number') return arithmetic[operator](left, right)
   throw new TemplateFault(`${describeValue(left)} ${operator} ${describeValue(right)} has no meaning`, line)
 }
@@ -346,14 +378,30 @@ const arithmetic: Readonly<Record<Exclude<Arithmetic, '~'>, (left: number, right
   '**': (left, right) => left ** right,
 }
 
-function countStep(rendering: Rendering, line: number): void {
-  rendering.steps += 1
+function charge(steps: number, rendering: Rendering, line: number): void {
+  rendering.steps += steps
   if (rendering.steps > maxSteps) throw new TemplateFault(`the template takes over ${maxSteps} steps`, line)
 }
 
 /** Text that an expression makes counts as well as text that is written: a doubling in a loop ends here. */
 function countText(text: string, rendering: Rendering, line: number): string {
+  charge(textSteps(text.length), rendering, line)
   rendering.length += text.length
   if (rendering.length > maxLength) throw new TemplateFault(`the text is over ${maxLength} characters`, line)
   return text
+}
+
+/** A value as text, charged for before it is made: a list that holds another one twice, which does the same, has no end. */
+function shown(value: unknown, rendering: Rendering, line: number): string {
+  charge(rendering.sizes.whole(value), rendering, line)
+  return show(value)
+}
+
+function truth(expression: Expression, rendering: Rendering): boolean {
+  return isTrueIn(evaluate(expression, rendering), rendering)
+}
+
+/** As isTrue(); an object's members are counted once a rendering. */
+function isTrueIn(value: unknown, { sizes }: Rendering): boolean {
+  return isObject(value) ? sizes.own(value) > 0 : isTrue(value)
 }

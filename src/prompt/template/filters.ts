@@ -1,7 +1,7 @@
 // The filters and tests of templates: those of nunjucks that are pure and read no attribute by name, some with JSON's way of showing values.
 
 import nunjucks from 'nunjucks'
-import { isTrue, show } from './value.ts'
+import { describeValue, isTrue, show } from './value.ts'
 
 type Filter = (value: unknown, ...args: readonly unknown[]) => unknown
 
@@ -11,12 +11,15 @@ const { filters, tests } = environment as unknown as {
   readonly tests: Readonly<Record<string, Filter>>
 }
 
-/** No filter takes a number beyond this: `indent(1e9)` would fill the memory. */
+/** No width or count is beyond this: `indent(1e9)` would fill the memory. */
 const largestArgument = 10_000
+
+/** The filters whose first argument is a width or a count. */
+const counted: ReadonlySet<string> = new Set(['batch', 'center', 'indent', 'round', 'slice', 'truncate'])
 
 const borrowed = (
   'abs batch capitalize center dictsort dump e escape first float indent int last length lower ' +
-  'replace reverse round safe slice title trim truncate upper urlencode wordcount'
+  'replace reverse round safe slice title truncate upper urlencode wordcount'
 ).split(' ')
 
 const own: Readonly<Record<string, Filter>> = {
@@ -26,6 +29,11 @@ const own: Readonly<Record<string, Filter>> = {
   sort: (value, reverse = false, caseSensitive = false) =>
     filters['sort']!.call({ env: environment }, value, reverse, caseSensitive),
   string: show,
+  // nunjucks looks for blanks at the end from each blank on
+  trim(value) {
+    if (typeof value !== 'string') throw new TypeError()
+    return value.trim()
+  },
 }
 
 /** `undefined` is passed to `default` only. */
@@ -44,10 +52,18 @@ export const filterNames: ReadonlySet<string> = new Set([...borrowed, ...Object.
 /** `x is defined` and the like. `callable`, `escaped` and the HTML ones make no sense on JSON values but do no harm. */
 export const testNames: ReadonlySet<string> = new Set(Object.keys(tests))
 
-/** The value that the filter makes. Throws an Error with a short reason. */
+/** The arguments as the filter takes them: what it would read as a number is one. Throws an Error with a short reason. */
+export function filterArguments(name: string, args: readonly unknown[]): readonly unknown[] {
+  const [value, first, ...rest] = args
+  if (!counted.has(name) || first === undefined || first === null) return args
+  const count = typeof first === 'object' ? Number.NaN : Number(first)
+  if (Number.isNaN(count)) throw new Error(`its argument is ${describeValue(first)}, not a number`)
+  if (Math.abs(count) > largestArgument) throw new Error(`its argument is over ${largestArgument}`)
+  return [value, count, ...rest]
+}
+
+/** The value that the filter makes of checked arguments. Throws an Error with a short reason. */
 export function applyFilter(name: string, [value, ...args]: readonly unknown[]): unknown {
-  if (args.some((arg) => typeof arg === 'number' && Math.abs(arg) > largestArgument))
-    throw new Error(`its argument is over ${largestArgument}`)
   const filter = own[name] ?? filters[name]!
   const result = filter.call({ env: environment }, value, ...args)
   // nunjucks marks strings as safe with an object

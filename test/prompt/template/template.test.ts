@@ -295,6 +295,79 @@ describe('what a template cannot reach', () => {
       )
   })
 
+  describe('charges for the size of what is read and made', () => {
+    const big = Array.from({ length: 20_000 }, (_, index) => `name ${index % 7}`)
+    const long = 'ab '.repeat(100_000)
+    const tree = Object.fromEntries(big.map((name, index) => [`${name} ${index}`, { name }]))
+    const inLoop = (expression: string) =>
+      `{% for i in range(5000) %}{{ (${expression}) is string }}{% endfor %}`
+    it.each([
+      inLoop('range(90000)|length'),
+      inLoop('big + big'),
+      inLoop('big|sort'),
+      inLoop('tree|dictsort'),
+      inLoop('tree.items()'),
+      inLoop('big|reverse'),
+      inLoop('long|reverse'),
+      inLoop('"x" in big'),
+      inLoop('big == big + []'),
+      inLoop('tree|dump'),
+      inLoop('long|upper'),
+      inLoop('long < long'),
+      inLoop('long in long ~ "x"'),
+      inLoop('long|replace("c", "d")'),
+      inLoop('big is even'),
+      `{% for i in range(5000) %}{% for c in long %}{% if c == 'z' %}x{% endif %}{% endfor %}{% endfor %}`,
+      '{{ big|join(long) }}',
+      '{{ long|replace("a", long) }}',
+      '{{ long|replace("", long) }}',
+      '{{ big|join("\n")|indent(9999) }}',
+      // what a list holds twice is written twice
+      '{% set x = [1] %}{% for i in range(60) %}{% set x = [x, x] %}{% endfor %}{{ x }}',
+      '{% set x = [1] %}{% for i in range(60) %}{% set x = {a: x, b: x} %}{% endfor %}{{ x == [x] }}{{ x|dump(2) }}',
+      '{% set x = [1] %}{% for i in range(60) %}{% set x = x + x %}{% endfor %}',
+      '{% set x = [1] %}{% for i in range(60) %}{% set x = [x, x] %}{% endfor %}{{ [x, x]|sort }}',
+      '{% set x = [1] %}{% for i in range(60) %}{% set x = [x, x] %}{% endfor %}{{ long[x] is defined }}{{ x is even }}',
+    ])('%s', (source) => {
+      expect(failure(source, { big, long, tree }).message).toMatch(/over \d+ (steps|characters)$/)
+    })
+
+    it('and not for looking at what is large', () => {
+      const source = `{% for name, it in tree.items() %}{% if tree and loop.index <= loop.length and big|length > 1 %}{{
+        it.name|default(big|first) }}{% endif %}{% endfor %}`
+      expect(
+        render(source, { big, tree: Object.fromEntries(Object.entries(tree).slice(0, 10_000)) }),
+      ).toContain('name 1')
+      expect(
+        render('{{ long }}{{ tree|dump(1) }}{{ big|sort|join(", ") }}', { big, long, tree }).length,
+      ).toBeGreaterThan(long.length)
+    })
+  })
+
+  it('takes blanks from both ends of a text in linear time', () => {
+    const blanks = ' \n\t\u00a0'.repeat(50_000)
+    const start = performance.now()
+    expect(render('[{{ text|trim }}]', { text: `${blanks}a${blanks}b${blanks}` })).toBe(`[a${blanks}b]`)
+    expect(performance.now() - start).toBeLessThan(5000)
+    expect(failure('{{ 5|trim }}').message).toMatch(/the filter "trim" on a number: it does not take that/)
+  })
+
+  it('checks a width as the filter will read it', () => {
+    for (const [width, reason] of [
+      ['10001', 'over 10000'],
+      ["'1e9'", 'over 10000'],
+      ['-10001', 'over 10000'],
+      ['[99999999]', 'a list, not a number'],
+      ['{a: 1}', 'an object, not a number'],
+      ["'wide'", 'text, not a number'],
+    ])
+      for (const filter of ['center', 'indent', 'batch', 'slice', 'truncate', 'round'])
+        expect(failure(`{{ 'a b'|${filter}(${width}) }}`).message, `${filter} ${width}`).toContain(reason)
+    expect(render("{{ 'a'|center('3') }}|{{ none|default(20000) }}|{{ x|default(20000) }}")).toBe(
+      ' a ||20000',
+    )
+  })
+
   it('gives an error, not a crash, for what is nested too deeply', () => {
     expect(failure(`{{ ${'('.repeat(50_000)}`).code).toBe('prompt_invalid')
     let deep: unknown = 0

@@ -1,0 +1,146 @@
+// What each operation of a template costs, in steps, known before it is done: by the size of what it reads and makes. All costs
+// are decided here, so that no filter, test or operator can take more than its template's budget.
+
+import { isObject } from './value.ts'
+
+/** A step is the work for one node of a template, one element of a list, or so many characters. */
+const charactersPerStep = 64
+const keysPerStep = 16
+
+/** The sizes of the values of one rendering, each worked out once: values do not change, and may share parts. */
+export interface Sizes {
+  /** The elements or members of a list or object, 0 for all else. */
+  own(value: unknown): number
+  /** Everything in it, in steps; what it holds twice counts twice. At least 1. */
+  whole(value: unknown): number
+  /** How deeply lists and objects are nested in it: 0 for a text. */
+  depth(value: unknown): number
+}
+
+interface Size {
+  readonly whole: number
+  readonly depth: number
+}
+
+export function createSizes(): Sizes {
+  const known = new WeakMap<object, Size>()
+  const owns = new WeakMap<object, number>()
+  return {
+    own(value) {
+      if (Array.isArray(value)) return value.length
+      if (!isObject(value)) return 0
+      const count = owns.get(value) ?? Object.keys(value).length
+      owns.set(value, count)
+      return count
+    },
+    whole: (value) => sizeOf(value).whole,
+    depth: (value) => sizeOf(value).depth,
+  }
+
+  function sizeOf(value: unknown): Size {
+    if (!isStructure(value))
+      return { whole: typeof value === 'string' ? textSteps(value.length) : 1, depth: 0 }
+    const before = known.get(value)
+    if (before !== undefined) return before
+    let [whole, depth] = [1, 0]
+    for (const [key, element] of Object.entries(value)) {
+      const size = sizeOf(element)
+      whole += size.whole + (Array.isArray(value) ? 0 : textSteps(key.length))
+      depth = Math.max(depth, size.depth)
+    }
+    const size = { whole, depth: depth + 1 }
+    known.set(value, size)
+    return size
+  }
+}
+
+const isStructure = (value: unknown): value is object => typeof value === 'object' && value !== null
+
+/** Steps for as many characters. */
+export function textSteps(length: number): number {
+  return 1 + length / charactersPerStep
+}
+
+/** `left == right`, `left < right`. */
+export function comparisonSteps(left: unknown, right: unknown, sizes: Sizes): number {
+  return isStructure(left) && isStructure(right)
+    ? sizes.whole(left) + sizes.whole(right)
+    : Math.min(plainSteps(left), plainSteps(right))
+}
+
+const plainSteps = (value: unknown) => (typeof value === 'string' ? textSteps(value.length) : 1)
+
+/** `part in whole`. */
+export function containsSteps(whole: unknown, part: unknown, sizes: Sizes): number {
+  if (typeof whole === 'string' && typeof part === 'string') return searchSteps(whole, part)
+  if (!Array.isArray(whole)) return plainSteps(part)
+  return isStructure(part)
+    ? sizes.whole(whole) + whole.length * sizes.whole(part)
+    : whole.length * plainSteps(part)
+}
+
+/** A search is linear as a rule, and takes the product of both lengths at worst. */
+const searchSteps = (text: string, part: string) => textSteps(text.length) * textSteps(part.length)
+
+/** Filters and tests that look at a value, not at what is in it. */
+const looking: ReadonlySet<string> = new Set(
+  (
+    'd default first last length ' +
+    'callable defined escaped falsy iterable mapping null number string truthy undefined'
+  ).split(' '),
+)
+/** Filters that go through elements, not through what is in them. */
+const walking: ReadonlySet<string> = new Set(['batch', 'reverse', 'slice'])
+
+/** What a filter or a test reads. */
+export function readSteps(name: string, args: readonly unknown[], sizes: Sizes): number {
+  if (looking.has(name)) return 1
+  const sizeOf = walking.has(name) ? sizes.own : sizes.whole
+  return args.reduce<number>((steps, arg) => steps + sizeOf(arg), 1)
+}
+
+/** What a filter makes beyond what it reads, and the work that is not linear, at most; its arguments are checked. */
+export function madeSteps(name: string, args: readonly unknown[], sizes: Sizes): number {
+  return made[name]?.(args, sizes) ?? 0
+}
+
+const made: Readonly<Record<string, (args: readonly unknown[], sizes: Sizes) => number>> = {
+  batch: ([, count]) => Number(count ?? 0),
+  center: ([, width]) => textSteps(Number(width ?? 0)),
+  d: keySteps,
+  default: keySteps,
+  dictsort: ([value], sizes) => (isObject(value) ? sortSteps(Object.entries(value), sizes) : 0),
+  // JSON.stringify indents by ten characters at most
+  dump: ([value, indent], sizes) => (indent ? sizes.whole(value) * textSteps(10 * sizes.depth(value)) : 0),
+  indent: ([value, width]) =>
+    typeof value === 'string' ? countOf(value, '\n') * textSteps(Number(width ?? 0)) : 0,
+  join: ([list, separator], sizes) => sizes.own(list) * sizes.whole(separator),
+  replace([value, old, replacement], sizes) {
+    if (isStructure(value) || isStructure(old)) return 0
+    const [text, part] = [String(value), String(old)]
+    return searchSteps(text, part) + (countOf(text, part) + 1) * sizes.whole(replacement)
+  },
+  // a text is reversed as a list of its characters
+  reverse: ([value]) => (typeof value === 'string' ? value.length : 0),
+  length: keySteps,
+  slice: ([, count]) => Number(count ?? 0),
+  sort: ([value], sizes) => (Array.isArray(value) ? sortSteps(value, sizes) : 0),
+}
+
+/** The keys of an object are counted, or looked at for whether there is one. */
+function keySteps([value]: readonly unknown[], sizes: Sizes): number {
+  return isObject(value) ? sizes.own(value) / keysPerStep : 0
+}
+
+/** Each comparison may read two of the largest elements. */
+function sortSteps(elements: readonly unknown[], sizes: Sizes): number {
+  const largest = elements.reduce<number>((most, element) => Math.max(most, sizes.whole(element)), 1)
+  return elements.length * Math.log2(elements.length + 1) * 2 * largest
+}
+
+function countOf(text: string, part: string): number {
+  if (part === '') return text.length
+  let count = 0
+  for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + part.length)) count++
+  return count
+}
