@@ -56,7 +56,7 @@ export interface ItemsEnd {
   readonly ignored: number
   /** The cut tail, at most 200 characters, for people only. */
   readonly tail: string
-  /** Nothing but white space, `[]` or a wrapper round an empty array: an honest empty, if the model stopped by itself. */
+  /** Nothing but white space, `[]` or a wrapper round an empty array, behind any thoughts: an honest empty, if the model stopped by itself. */
   readonly empty: boolean
 }
 
@@ -71,8 +71,16 @@ export interface ItemsOptions {
   readonly root?: `/${string}`
 }
 
+/** How many items, and rejected records, a thought held whose end alone was marked, as by a lone `</think>`: they had left by then. */
+export interface Thoughts {
+  readonly items: number
+  readonly rejected: number
+}
+
 /** Fed with text in any split; gives the same events for every split. */
 export interface ItemsParser {
+  /** What of all that left so far was a thought: the first so many. */
+  readonly thoughts: Thoughts
   /** The events that `text` completed. */
   push(text: string): readonly ItemEvent[]
   /** The last events, and what is known of the whole. Call once. */

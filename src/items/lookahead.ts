@@ -33,6 +33,19 @@ export function opensRecord(after: string, complete: boolean): Ahead {
   return next.startsWith(':') ? 'yes' : 'no'
 }
 
+/** The rest of a line that began as a record: a word after the brace, and no other brace but the one that ends the line. */
+const brokenRecord = /^[^\S\n]*[\p{L}_$][^{}\n]*(?:\}[\s,;\]]*)?$/u
+const brokenSoFar = /^[^\S\n]*(?:[\p{L}_$][^{}\n]*(?:\}[\s,;\]]*)?)?$/u
+
+/** Whether a `{` that opens no record and is first on its line, followed by `after`, makes the line a broken record rather than prose. */
+export function opensBrokenRecord(after: string, complete: boolean): Ahead {
+  const end = after.indexOf('\n')
+  const line = end < 0 ? after : after.slice(0, end)
+  if (!brokenSoFar.test(line)) return 'no'
+  if (end < 0 && !complete && after.length < lookAhead) return 'wait'
+  return brokenRecord.test(line) ? 'yes' : 'no'
+}
+
 /** Whether a `[` outside any record, followed by `after`, opens an array of JSON rather than a remark in prose. */
 export function opensArray(after: string, complete: boolean): Ahead {
   for (let index = 0; index < after.length; index++) {

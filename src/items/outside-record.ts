@@ -27,6 +27,7 @@ import {
   longestTag,
   lookAhead,
   opensArray,
+  opensBrokenRecord,
   opensEncoded,
   opensRecord,
   opensRoot,
@@ -195,7 +196,7 @@ export class Between {
       return this.#openContainer(openBrace, 1)
     }
     const opens = this.#opensRecord()
-    if (opens !== 'yes') return opens === 'no' && this.#passProse()
+    if (opens !== 'yes') return opens === 'no' && this.#stepNoRecord(top)
     const value = top?.kind === openBrace ? top.valueDue : (top?.level ?? 0) > wrapperDepth
     if (top && value) return this.#openContainer(openBrace, top.level + 1)
     // No value is due: the wrapper was never closed, and this is something new.
@@ -211,6 +212,22 @@ export class Between {
     this.#rowStart = -1
     // Once it is over, a comment may follow on its line.
     this.#proseLine = 0
+    return true
+  }
+
+  /** A brace that opens no record: prose, unless its line begins with it and looks like a record that is broken. */
+  #stepNoRecord(top: Container | undefined): boolean {
+    const cursor = this.#cursor
+    const isFirst = this.#proseLine !== cursor.line && this.#fenceLine !== cursor.line
+    if (top?.kind === openBrace || !isFirst) return this.#passProse()
+    const broken = cursor.ahead(opensBrokenRecord)
+    if (broken !== 'yes') return broken === 'no' && this.#passProse()
+    const end = cursor.lineEnd()
+    const text = cursor.excerpt(cursor.position, end < 0 ? cursor.store.end : end).trimEnd()
+    this.#records.reject('invalid_json', cursor.line, text)
+    // The rest of the line is passed over, and not counted as ignored.
+    this.#ignoredLine = cursor.line
+    this.#mode = 'comment'
     return true
   }
 
@@ -255,7 +272,14 @@ export class Between {
     if (whole.kind === 'wait') return false
     if (whole.kind === 'none') return this.#mode === 'thinking' ? this.#pass(1, false) : this.#passProse()
     if (whole.kind === 'thinks') this.#mode = 'thinking'
-    if (whole.kind === 'thought') this.#mode = 'text'
+    if (whole.kind === 'thought') {
+      if (this.#mode !== 'thinking') {
+        // All that stood before was a thought, prose too.
+        this.prose = false
+        this.#records.thought()
+      }
+      this.#mode = 'text'
+    }
     return this.#pass(whole.length, false)
   }
 

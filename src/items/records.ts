@@ -16,6 +16,8 @@ export interface Records {
   /** A JSON string that may hold an object: false if it is just a string. */
   encoded(text: string, line: number): boolean
   reject(reason: RejectReason, line: number, text: string): void
+  /** All that was found so far was a thought: its end was met, and no beginning. */
+  thought(): void
   /** Whether a record would be an item; without a schema, whether it is JSON as it stands. */
   passes(text: string): boolean
   /** Whether there is a schema. */

@@ -63,6 +63,7 @@ export function createStrictParser(schema: ItemSchema | undefined, options: Item
   }
 
   return {
+    thoughts: { items: 0, rejected: 0 },
     push(text) {
       store.append(text)
       for (;;) {

@@ -1,7 +1,15 @@
 // The tolerant parser: what the scanner finds becomes items, exact or repaired, or is rejected with a reason.
 // Every record is read once and validated once; a wrapper's decision and a resync are the only second looks.
 import { excerptOf } from './excerpt.ts'
-import type { ItemEvent, ItemsEnd, ItemsOptions, ItemsParser, RejectReason, RepairName } from './item.ts'
+import type {
+  ItemEvent,
+  ItemsEnd,
+  ItemsOptions,
+  ItemsParser,
+  RejectReason,
+  RepairName,
+  Thoughts,
+} from './item.ts'
 import { type Reading, type ReadOptions, readRecord, restoreDigits } from './record.ts'
 import { wrapperDepth } from './record-scan.ts'
 import type { Outcome, Records } from './records.ts'
@@ -27,6 +35,9 @@ export function createTolerantParser(schema: ItemSchema | undefined, options: To
     root: options.root,
   })
   return {
+    get thoughts() {
+      return records.thoughts
+    },
     push(text) {
       scanner.push(text)
       return records.drain()
@@ -41,8 +52,9 @@ export function createTolerantParser(schema: ItemSchema | undefined, options: To
   }
 }
 
-const reasons: Readonly<Record<'broken' | 'too_deep' | 'too_large', string>> = {
+const reasons: Readonly<Record<'broken' | 'invalid_json' | 'too_deep' | 'too_large', string>> = {
   broken: 'It was not finished when the next record began.',
+  invalid_json: 'It is not JSON: it begins with neither a key in quotes nor a key and a colon.',
   too_deep: 'It nests too deep.',
   too_large: 'It is too large.',
 }
@@ -54,6 +66,9 @@ const nothing = { text: '', thrown: undefined }
 class Collector implements Records {
   /** Nothing was found so far, neither items nor rejected records. */
   silent = true
+  thoughts: Thoughts = { items: 0, rejected: 0 }
+  #items = 0
+  #rejected = 0
   readonly #schema: ItemSchema | undefined
   readonly #read: ReadOptions
   readonly #options: TolerantOptions
@@ -139,6 +154,11 @@ class Collector implements Records {
     return true
   }
 
+  thought(): void {
+    this.thoughts = { items: this.#items, rejected: this.#rejected }
+    this.silent = true
+  }
+
   passes(text: string): boolean {
     const reading = readRecord(text, this.#read)
     if (!reading.ok || !isObject(reading.value)) return false
@@ -159,6 +179,8 @@ class Collector implements Records {
   }
 
   #say(event: ItemEvent): void {
+    if (event.type === 'item') this.#items++
+    else this.#rejected++
     // A list of one is by far the commonest; growing an empty one would make room for many.
     if (this.#events === undefined) this.#events = [event]
     else this.#events.push(event)

@@ -289,7 +289,7 @@ export interface Progress {
   readonly seq: number
   /** reply: whether it is the last part of the run. */
   readonly last: boolean
-  /** reply: why the unit is only partial, as the prompt says it: truncated, refused, no_items (nothing in the reply looked like an item), no_facts (items came, and none was accepted), max_cost. The reader of these adds no_facts where the extractor refused all items of a run. */
+  /** reply: why the unit is only partial, as the prompt says it: truncated, refused, no_items (nothing in the reply looked like an item), no_facts (items came, and none was accepted), thoughts (items left before the model marked them as thoughts), max_cost. The reader of these adds no_facts where the extractor refused all items of a run. */
   readonly incomplete: string | null
   /** reply: facts published from this part, by kind. */
   readonly facts: { readonly [key: string]: number }
@@ -382,7 +382,7 @@ export interface PromptResponse {
   readonly repaired: number
   /** Accepted items equal to an earlier one; on the last part the total. */
   readonly duplicates: number
-  /** Why a reply counts as partial: truncated, refused, no_items (nothing in it looked like an item), no_facts (items came, and none was accepted), max_cost; on the last part. */
+  /** Why a reply counts as partial: truncated, refused, no_items (nothing in it looked like an item), no_facts (items came, and none was accepted), thoughts (items left before the model marked them as thoughts), max_cost; on the last part. */
   readonly incomplete: string | null
   /** Tokens of the whole run; on the last part. */
   readonly usage: Usage | null

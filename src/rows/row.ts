@@ -1,5 +1,8 @@
 // From an item to a row: checked against its row schema, each value also as text by TrustGraph's rules, which are Python's:
 // null is "", booleans are True and False, numbers are as `str` writes them, lists and objects as `json.dumps` does.
+import { readRecord } from '../items/record.ts'
+import { defaultMaxDepth } from '../items/tolerant.ts'
+import { isObject } from '../items/value.ts'
 import type { RowSchema } from './row-schema.ts'
 
 /** A row: every value as text, and the row with typed values as JSON text. */
@@ -15,8 +18,9 @@ const maxRow = 100_000
 
 /**
  * The row that an item is, or why it is none: `empty` (no field of the table has a value), `too_long` (over 100,000 characters),
- * `schema`. Numbers and booleans that came as texts, or the other way round, get the type of their field in place;
- * integers that a double cannot hold stay texts of digits. Fields that the table does not name are kept.
+ * `schema`. Numbers and booleans that came as texts, or the other way round, get the type of their field in place; 1 and 0 are
+ * booleans where the field is one; integers that a double cannot hold stay texts of digits. Fields that the table does not name are
+ * kept. An object that came as a text, in any field, is no value.
  */
 export function readRow(
   item: Item,
@@ -26,10 +30,15 @@ export function readRow(
     schema.fields.every(({ name }) => !Object.hasOwn(item, name) || item[name] === null || item[name] === '')
   )
     return { refused: 'empty', message: `The row has no value for any field of ${schema.name}.` }
+  const nested = Object.keys(item).find((name) => isObjectText(item[name]))
+  if (nested !== undefined)
+    return { refused: 'schema', message: `/${nested}: is an object written as a text` }
   const digits = bigIntegers(item, schema)
   // Without a prototype, so that a column may be called `constructor`.
   const row = Object.assign(Object.create(null) as Record<string, unknown>, item)
   for (const [name, text] of digits) row[name] = Number(text)
+  for (const { name, kind } of schema.fields)
+    if (kind === 'boolean' && /^[01]$/.test(String(row[name]))) row[name] = Number(row[name]) === 1
   const { error } = schema.items.mend(row, [])
   if (error !== undefined) return { refused: 'schema', message: error }
   for (const [name, text] of digits) row[name] = text
@@ -37,6 +46,14 @@ export function readRow(
   if (typed.length > maxRow) return { refused: 'too_long', message: `The row has over ${maxRow} characters.` }
   const values = Object.fromEntries(Object.entries(row).map(([name, value]) => [name, pythonText(value)]))
   return { row: { values, typed } }
+}
+
+/** Whether a value is the text of an object, or of a list that holds one, as JSON or nearly so. */
+function isObjectText(value: unknown): boolean {
+  if (typeof value !== 'string' || !/^\s*[{[]/.test(value)) return false
+  const reading = readRecord(value, { maxDepth: defaultMaxDepth })
+  if (!reading.ok) return reading.reason !== 'invalid_json'
+  return isObject(reading.value) || (Array.isArray(reading.value) && reading.value.some(isObject))
 }
 
 /** Integers of more than 53 bits, which the items engine hands on as texts. */

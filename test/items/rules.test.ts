@@ -87,6 +87,19 @@ const rules: Readonly<Record<string, readonly Example[]>> = {
     [`{1: 2} { { {x y: 1} {name} {-} {(}\n${a}`, 'a, 1 ignored', [1, 1]],
     [`{\\"e\\":\\"a\\"}\n{{ ${a} }}`, 'a, 2 ignored', [0, 2]],
   ],
+  'a line that begins with a brace and a word is a broken record, unless another brace follows': [
+    [`{broken json\n${a}`, '!invalid_json a', [1, 1]],
+    [
+      `${a}\n  { broken json }, \n[{entity "Ada", "e": 1}]\n${b}\n{broken`,
+      'a !invalid_json !invalid_json b, cut',
+      [2, 3],
+    ],
+    [`\`\`\`json\n[{broken json,\n${a}]\n\`\`\``, '!invalid_json a, 2 ignored', [0, 2]],
+    [`{broken ${'x'.repeat(2000)}\n${a}`, '!invalid_json a', [1, 1]],
+    [`{broken\n${a}`, '!invalid_json a', [1, 1]],
+    [`{broken ${a}`, 'a, 1 ignored', [0, 1]],
+    [`{entity} and {definition}:\n{text} holds:\nas {this one\n${a}`, 'a, 3 ignored', [1, 3]],
+  ],
   'scalars are ignored and counted, in arrays and in the arrays of a wrapper too': [
     [`"text"\n-1.5e3\ntrue\n[1,"x"]\n${a}`, 'a, 4 ignored', [1, 4]],
     [`["x",\n1,\n${a}\n]`, 'a, 2 ignored', [1, 3]],

@@ -77,6 +77,25 @@ describe('what is passed over', () => {
     expect(parse(`${a}\n</think>\n${b}`).items).toStrictEqual([A, B])
   })
 
+  test.each([
+    [`${a}\n{"e":1}\n${b}</think>${c}`, { items: 2, rejected: 1 }],
+    [`Let me see.</think>${a}`, { items: 0, rejected: 0 }],
+    [`<think>${a}</think>${b}`, { items: 0, rejected: 0 }],
+    [`{"e":"</think>","d":1}\n${b}`, { items: 0, rejected: 0 }],
+    [`${a}</think>${b}</thinking>${c}`, { items: 2, rejected: 0 }],
+  ])('a lone end of thinking tells how much of what left was a thought: %j', (text, thoughts) => {
+    for (const size of [1, 3, 1000]) {
+      const parser = createItemsParser(required)
+      feed(parser, piecesOf(text, size))
+      expect(parser.thoughts).toEqual(thoughts)
+    }
+  })
+
+  test('nothing behind thoughts is honest', () => {
+    expect(parse('There is nothing.\n</think>\n[]').empty).toBe(true)
+    expect(parse('</think>\nThere is nothing.').empty).toBe(false)
+  })
+
   test('thinking inside a record is content', () => {
     expect(parse('{"e":"<think>","d":"</think>"}').items).toStrictEqual([{ e: '<think>', d: '</think>' }])
   })

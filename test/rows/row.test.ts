@@ -30,6 +30,13 @@ describe('a value', () => {
     [{ type: 'number' }, 3, 3],
     [{ type: 'boolean' }, 'True', true],
     [{ type: 'bool' }, false, false],
+    [{ type: 'bool' }, 1, true],
+    [{ type: 'boolean', required: true }, 0, false],
+    [{ type: 'boolean' }, '1', true],
+    [{ type: 'integer' }, 1, 1],
+    [{ type: 'string' }, '[the Mill]', '[the Mill]'],
+    [{ type: 'string' }, '[1786, 1791]', '[1786, 1791]'],
+    [{ type: 'string' }, '{the Mill}', '{the Mill}'],
     [{ type: 'string' }, 5, '5'],
     [{ type: 'STRING', size: 3 }, '𝒳é文', '𝒳é文'],
     [{ type: 'timestamp' }, '1786-03-01T10:00:00Z', '1786-03-01T10:00:00Z'],
@@ -56,8 +63,12 @@ describe('a value', () => {
     [{ type: 'integer', size: 4 }, '9007199254740993'],
     [{ type: 'float' }, 'NaN'],
     [{ type: 'boolean' }, 'yes'],
-    [{ type: 'boolean' }, 1],
+    [{ type: 'boolean' }, 2],
+    [{ type: 'boolean' }, -0.5],
     [{ type: 'string' }, { nested: 1 }],
+    [{ type: 'string' }, '{"nested": 1}'],
+    [{ type: 'string' }, " [{'nested': 1}] "],
+    [{ type: 'string' }, '{"a":'.repeat(80) + 1 + '}'.repeat(80)],
     [{ type: 'string' }, ['a']],
     [{ type: 'string', size: 3 }, 'four'],
     [{ type: 'string', enum: ['water'] }, 'Water'],
@@ -74,6 +85,14 @@ describe('a value', () => {
     [{ type: 'string', primary_key: true }, null],
   ])('of %j may not be %j', (field, value) => {
     expect(one(field, value)).toBe('schema')
+  })
+})
+
+test('an object that came as a text is refused also in a field that the table does not name', () => {
+  const nested = JSON.stringify({ value: 'Albion' })
+  expect(readRow({ value: 'Albion', mill: nested }, schemaOf({ name: 'value' }))).toEqual({
+    refused: 'schema',
+    message: '/mill: is an object written as a text',
   })
 })
 

@@ -23,6 +23,8 @@ export function incompleteness(reply: {
   readonly truncated: boolean
   readonly empty: boolean
   readonly opening: string
+  /** Items that were accepted before the model marked them as thoughts, and did not repeat as an answer. */
+  readonly thoughts: number
   readonly accepted: number
   readonly rejected: number
   readonly cause: { readonly type: string } | undefined
@@ -30,6 +32,7 @@ export function incompleteness(reply: {
   if (reply.cause?.type === 'cost_limit_reached') return 'max_cost'
   if (reply.finishReason === 'content_filter') return 'refused'
   if (reply.truncated) return 'truncated'
+  if (reply.thoughts > 0) return 'thoughts'
   if (reply.accepted > 0) return undefined
   if (reply.rejected > 0) return 'no_facts'
   if (reply.empty) return undefined

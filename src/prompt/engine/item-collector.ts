@@ -10,7 +10,6 @@ const mostKnown = 100_000
 const mostTold = 10_000
 
 type ItemFound = Extract<ItemEvent, { type: 'item' }>
-type Rejected = Extract<ItemEvent, { type: 'rejected' }>
 
 export interface Findings {
   accepted: number
@@ -30,7 +29,7 @@ export interface Findings {
   know(item: unknown): 'new' | 'repeated' | 'from an earlier call'
   /** Counts an item in, and gives the piece of the reply that it is. */
   accept(item: ItemFound): Extract<Heard, { type: 'item' }>
-  reject(event: Rejected): void
+  reject(rejection: Refused): void
   /** Takes a rejection back: its item came back valid. */
   mended(rejection: Refused): void
   /** Takes `count` rejections back, from the one at `first`: their lines were written anew. */

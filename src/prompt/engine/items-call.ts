@@ -11,6 +11,7 @@ import type { Findings } from './item-collector.ts'
 import { lineOf, type Refused } from './reask.ts'
 import { createRepetitionGuard } from './repetition.ts'
 import { type Asking, type Heard, maxPart, type ReplyEnd } from './reply.ts'
+import { watchThoughts } from './thoughts.ts'
 
 export interface ItemsCall {
   readonly request: CompletionRequest
@@ -72,6 +73,8 @@ export async function* callForItems(
   const parser = createItemsParser(form.schema, { ...form.parser, maxRecord })
   const guard = createRepetitionGuard()
   const before = { accepted: findings.accepted, rejected: findings.rejected }
+  const told = findings.rejections.length
+  const thoughts = watchThoughts(parser)
   let items = 0
   let seen = 0
   let stopped: Outcome['stopped']
@@ -98,12 +101,13 @@ export async function* callForItems(
     return heard
   }
 
-  function take(event: Extract<ItemEvent, { type: 'item' }>): Heard | undefined {
-    items++
+  function take(event: Extract<ItemEvent, { type: 'item' }>): Extract<Heard, { type: 'item' }> | undefined {
+    const place = items++
     const line = lines && lineOf(event.value, [...lines])
     if (lines && !line) return undefined
     const knowledge = findings.know(event.value)
-    if (guard.repeats(knowledge !== 'new')) stopped = repetition
+    // An answer that repeats the thoughts before it is no loop.
+    if (guard.repeats(knowledge !== 'new' && !thoughts.confirms(event, place))) stopped = repetition
     // What the run has already takes no rejected line's place: the rejection stands.
     if (knowledge === 'from an earlier call') return undefined
     if (knowledge === 'repeated') findings.duplicates++
@@ -113,6 +117,7 @@ export async function* callForItems(
       findings.reasked++
     }
     const heard = findings.accept(event)
+    thoughts.leave(event, place, heard.json)
     shown.push(heard.json)
     if (shown.length > mostShown) shown.shift()
     return heard
@@ -152,11 +157,15 @@ export async function* callForItems(
   const last = parser.end()
   const rest = sort(last.events)
   if (rest.length > 0) yield rest
+  // Rejected thoughts are nothing; accepted ones have left.
+  if (!lines) findings.forgetRejections(told, parser.thoughts.rejected)
+  for (const thought of thoughts.unconfirmed()) findings.reject(thought)
   end ??= { finishReason: 'length', usage: noUsage, model: calls.llm.model, reasoned }
   const empty = last.end.empty && end.finishReason === 'stop'
   made.end(end)
   const isOver = end.finishReason === 'stop' || end.finishReason === 'length'
-  if ((items > 0 && isOver) || empty) calls.keep()
+  // That rejected lines stay as they are is no honest empty.
+  if ((items > 0 && isOver) || (empty && !lines)) calls.keep()
   return {
     ...end,
     items,

@@ -146,6 +146,7 @@ export async function* hearJsonl(asking: Asking): Hearing {
   function endOf(): ReplyEnd {
     const { finishReason, truncated, empty, opening, cause } = seen
     const { accepted, repaired, duplicates, reasked, rejected, rejections } = findings
+    const rejectedBy = findings.counts()
     return {
       finishReason,
       outputMode: form.outputMode,
@@ -158,6 +159,7 @@ export async function* hearJsonl(asking: Asking): Hearing {
         truncated,
         empty,
         opening,
+        thoughts: rejectedBy['thought'] ?? 0,
         accepted,
         rejected,
         cause,
@@ -166,7 +168,7 @@ export async function* hearJsonl(asking: Asking): Hearing {
       accepted,
       rejected,
       rejections,
-      rejectedBy: findings.counts(),
+      rejectedBy,
       repaired,
       duplicates,
       reasked,

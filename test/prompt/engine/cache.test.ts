@@ -76,6 +76,7 @@ describe('a run that is over', () => {
     ['a longer one', {}, [{ text: linesOf(1), cutAt: 10 }, linesOf(2)]],
     ['one asked again', {}, [`${linesOf(3)}{"e": "x", "w": "y"}\n`, '{"e": "x", "d": "y"}']],
     ['one asked again in vain', {}, [`${linesOf(3)}{"e": "x", "w": "y"}\n`, 'What?']],
+    ['one that thought aloud', {}, [`${linesOf(3)}</think>\n${linesOf(2)}`]],
     ['one in a loop', {}, [linesOf(1).repeat(100)]],
     ['one of white space', {}, [linesOf(2) + ' '.repeat(50_000)]],
     ['json, then white space', { prompt: whole.json }, [`{"a": 1}${' '.repeat(50_000)}`]],
@@ -423,6 +424,7 @@ describe('a reply that is worth nothing', () => {
   it.each<[string, Script, Partial<AskOptions>]>([
     ['prose', ['There is nothing.'], {}],
     ['a refusal', ["I'm sorry, no."], {}],
+    ['rejected items only', ['{"e": 1}', ''], {}],
     ['a filtered one', [{ text: '', finish: 'content_filter' }], {}],
     ['an empty text', [' '], { prompt: whole.text }],
   ])('is not remembered: %s', async (_name, script, more) => {

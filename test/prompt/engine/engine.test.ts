@@ -182,8 +182,31 @@ describe('a jsonl prompt', () => {
     expect(llm.requests).toHaveLength(2)
     const accepted = await askAll(scriptedLlm(['{"e": 1}', linesOf(1).replace('entity 0', '1')]))
     expect(accepted.end).toMatchObject({ accepted: 1, rejected: 0, incomplete: undefined })
-    const cut = await askAll(scriptedLlm([{ text: '{"e": 1}\n{"e": "mi', finish: 'length' }, '']))
+    const cut = await askAll(scriptedLlm([{ text: '{"e": 1}\n{"e": "mi', finish: 'length' }]))
     expect(cut.end.incomplete).toBe('truncated')
+  })
+
+  it('is partial when items left before a lone end of thinking, and names those that the answer does not repeat', async () => {
+    const thoughts = `Perhaps:\n${linesOf(3)}{"e": 1}\n`
+    const llm = scriptedLlm([`${thoughts}</think>\n${linesOf(2, 1)}${linesOf(1, 5)}`, ''])
+    const { items, end } = await askAll(llm)
+    expect(items).toEqual([0, 1, 2, 1, 2, 5].map(itemOf))
+    expect(end).toMatchObject({
+      accepted: 6,
+      rejected: 1,
+      rejectedBy: { thought: 1 },
+      incomplete: 'thoughts',
+    })
+    expect(end.rejections[0]).toMatchObject({ reason: 'thought', line: 2, text: linesOf(1).trim() })
+    expect(llm.requests, 'nothing is asked for again, not a rejected thought either').toHaveLength(1)
+  })
+
+  it('is done when the answer repeats all items of its thoughts, however many, or leaves none of what were none', async () => {
+    const { end } = await askAll(scriptedLlm([`${linesOf(30)}</think>\n${linesOf(30)}`]))
+    expect(end).toMatchObject({ accepted: 60, duplicates: 30, rejected: 0, incomplete: undefined })
+    const llm = scriptedLlm(['Is {"e": 1} one? No.\n</think>\n[]'])
+    expect((await askAll(llm)).end).toMatchObject({ accepted: 0, rejected: 0, incomplete: undefined })
+    expect(llm.requests).toHaveLength(1)
   })
 
   it('counts repeated items of a call, and keeps them', async () => {
