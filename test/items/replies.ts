@@ -167,6 +167,8 @@ const noise = fc.constantFrom(
   '{ /* c */ "e":"a","d":"1"}\n',
   '{"x":1},',
   '{name: x}\n',
+  '{broken json\n',
+  '{broken',
   '{{',
   '}}',
 )

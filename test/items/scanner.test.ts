@@ -166,6 +166,8 @@ describe('time and memory', () => {
     'quotes and braces': (count) => '{"'.repeat(9 * count),
     tags: (count) => '<think <'.repeat(2 * count),
     'nested arrays of records': (count) => `{"a":[\n{"e":1,"d":2}\n,`.repeat(count),
+    'broken records': (count) => '{broken json\n'.repeat(count),
+    'one endless broken record': (count) => `{broken ${'x } '.repeat(4 * count)}`,
     'quotes and spaces': (count) => '" '.repeat(9 * count),
   }
   test.each(Object.entries(shapes))('grow with the text only: %s', (_, write) => {
