@@ -2,6 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { coded, type ErrorCode, GraphmillError } from '../errors.ts'
+import { stuckCalls } from '../system-calls.ts'
 import { coloured } from './colour.ts'
 import { addCache } from './commands/cache.ts'
 import { addCheck } from './commands/check.ts'
@@ -91,6 +92,14 @@ try {
     process.exitCode = fail(thrown instanceof CommanderError ? usageError(thrown) : coded(thrown))
   }
 }
+
+// The command has ended. A call that is stuck in the system would hold the process all the same, and `process.exit` with it.
+setTimeout(() => {
+  const stuck = stuckCalls()
+  if (stuck.length === 0) return
+  console.error(`graphmill: ended without what is stuck in the system: ${stuck.join(', ')}`)
+  process.kill(process.pid, 'SIGTERM')
+}, 10_000).unref()
 
 /** Says what went wrong; returns the exit code. */
 function fail(error: GraphmillError): 1 | 2 {

@@ -6,6 +6,7 @@ import { type BigIntStats, createReadStream } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
+import { systemCall } from '../system-calls.ts'
 
 /** Names the content of files and folders; what is not there counts as such. */
 export async function contentOf(paths: readonly string[]): Promise<string> {
@@ -31,8 +32,10 @@ async function look(paths: readonly string[], known: Look['files']): Promise<Loo
   async function add(path: string): Promise<void> {
     digest.update(`${path}\n`)
     try {
-      const stats = await stat(path, { bigint: true })
-      if (stats.isDirectory()) for (const name of (await readdir(path)).sort()) await add(join(path, name))
+      const stats = await systemCall(`stat ${path}`, stat(path, { bigint: true }))
+      if (stats.isDirectory())
+        for (const name of (await systemCall(`read ${path}`, readdir(path))).sort())
+          await add(join(path, name))
       else digest.update(await contentOfFile(path, stats))
     } catch (error) {
       digest.update(String((error as NodeJS.ErrnoException).code))
@@ -44,7 +47,8 @@ async function look(paths: readonly string[], known: Look['files']): Promise<Loo
     const before = known.get(path)
     const touched = Math.max(Number(stats.mtimeMs), Number(stats.ctimeMs))
     const settled = Date.now() - touched > settledMs
-    const content = before?.identity === identity ? before.content : await hashFile(path)
+    const content =
+      before?.identity === identity ? before.content : await systemCall(`read ${path}`, hashFile(path))
     // Written again within the resolution of its times, a young file would look the same.
     if (settled) files.set(path, { identity, content })
     return content

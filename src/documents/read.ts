@@ -10,6 +10,7 @@ import { buffer } from 'node:stream/consumers'
 import { pathToFileURL } from 'node:url'
 import { GraphmillError } from '../errors.ts'
 import { defaultLimits, type SubprocessLimits } from '../subprocess/subprocess.ts'
+import { systemCall } from '../system-calls.ts'
 import { type ExtractedType, extractText, maxFileBytes } from './extract.ts'
 import { filesIn, filesLike, type SkippedFile } from './files.ts'
 import { sniff, spool } from './spool.ts'
@@ -101,7 +102,7 @@ function fileSource(path: string, limits: SubprocessLimits): NamedSource {
   const bytes = async () => {
     const { size } = await stat(path).catch((cause: Error) => raise(path, cause))
     checkSize(size, path, limits)
-    return readFile(path).catch((cause: Error) => raise(path, cause))
+    return systemCall(`read ${path}`, readFile(path)).catch((cause: Error) => raise(path, cause))
   }
   const plain = {
     ...source,
@@ -196,7 +197,7 @@ async function* pieces(text: string): AsyncGenerator<string> {
 }
 
 async function firstBytes(path: string): Promise<Uint8Array> {
-  const file = await open(path).catch((cause: Error) => raise(path, cause))
+  const file = await systemCall(`open ${path}`, open(path)).catch((cause: Error) => raise(path, cause))
   try {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(8192), 0, 8192, 0)
     return buffer.subarray(0, bytesRead)

@@ -4,6 +4,7 @@ import { readdir, readFile, stat } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
 import { type Problem, problemsError } from '../prompt/catalogue/problem.ts'
 import { quote } from '../rdf/iri.ts'
+import { systemCall } from '../system-calls.ts'
 import { finish } from './build.ts'
 import { compare, createDraft, type Draft } from './builder.ts'
 import { ontologiesOf, readTrustGraph } from './from-json.ts'
@@ -84,7 +85,7 @@ export async function readFiles(
   const paths = from.filter((each) => typeof each === 'string')
   for (const path of await findFiles(paths, problems))
     try {
-      files.push({ path, bytes: await readFile(path) })
+      files.push({ path, bytes: await systemCall(`read ${path}`, readFile(path)) })
     } catch (error) {
       problems.push({ code: 'ontology_invalid', file: path, message: (error as Error).message })
     }

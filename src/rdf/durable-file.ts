@@ -1,5 +1,6 @@
 // A file to which batches are appended whole: what a failed batch has left is cut off before the next one.
 import { type FileHandle, open, stat } from 'node:fs/promises'
+import { systemCall } from '../system-calls.ts'
 
 export interface DurableFile {
   readonly path: string
@@ -16,8 +17,8 @@ export interface DurableFile {
 
 /** Opens the file with what it holds, or a new one; `a+` to read that too. */
 export async function openDurableFile(path: string, flags: 'a' | 'a+'): Promise<DurableFile> {
-  const handle = await open(path, flags)
-  const opened = await handle.stat()
+  const handle = await systemCall(`open ${path}`, open(path, flags))
+  const opened = await systemCall(`stat ${path}`, handle.stat())
   /** Pipes and devices can neither be cut nor synced. */
   const isFile = opened.isFile()
   let length = isFile ? opened.size : 0
@@ -29,14 +30,14 @@ export async function openDurableFile(path: string, flags: 'a' | 'a+'): Promise<
     if (isTorn) await cut(length)
     const bytes = Buffer.from(text)
     isTorn = isFile
-    await handle.appendFile(bytes)
-    if (isFile) await handle.datasync()
+    await systemCall(`write ${path}`, handle.appendFile(bytes))
+    if (isFile) await systemCall(`sync ${path}`, handle.datasync())
     isTorn = false
     length += bytes.byteLength
   }
 
   async function cut(to: number): Promise<void> {
-    if (isFile) await handle.truncate(to)
+    if (isFile) await systemCall(`truncate ${path}`, handle.truncate(to))
     length = to
     isTorn = false
   }
@@ -52,13 +53,13 @@ export async function openDurableFile(path: string, flags: 'a' | 'a+'): Promise<
     truncate: cut,
     async isThere() {
       if (!isFile) return true
-      const there = await stat(path).catch(() => undefined)
+      const there = await systemCall(`stat ${path}`, stat(path)).catch(() => undefined)
       return there?.ino === opened.ino && there.dev === opened.dev
     },
     async close({ isOwn } = { isOwn: true }) {
       await last
       if (isTorn && isOwn) await cut(length).catch(() => undefined)
-      await handle.close()
+      await systemCall(`close ${path}`, handle.close())
     },
   }
 }

@@ -4,6 +4,7 @@ import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { GraphmillError } from '../errors.ts'
+import { systemCall } from '../system-calls.ts'
 import { type DurableFile, openDurableFile } from './durable-file.ts'
 import { type FileLock, lockFile } from './file-lock.ts'
 import type { Triple } from './term.ts'
@@ -164,7 +165,7 @@ export function openFolderStore(
     write,
     async ready() {
       await mkdir(folder, { recursive: true })
-        .then(() => access(folder, constants.W_OK))
+        .then(() => systemCall(`access ${folder}`, access(folder, constants.W_OK)))
         .catch(failed(folder))
     },
     async close() {

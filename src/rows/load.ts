@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { isObject } from '../items/value.ts'
 import { type Problem, problemsError } from '../prompt/catalogue/problem.ts'
 import { type Path, parseSource, reporter, type Source } from '../prompt/catalogue/source.ts'
+import { systemCall } from '../system-calls.ts'
 import { readTable } from './definition.ts'
 import { type RowSchema, rowSchema } from './row-schema.ts'
 
@@ -58,7 +59,12 @@ async function schemaFiles(path: string, problems: Problem[]): Promise<string[]>
 
 async function readSource(file: string, problems: Problem[]): Promise<Source | undefined> {
   try {
-    return parseSource((await readFile(file, 'utf8')).replace(/^\uFEFF/, ''), file, problems, code)
+    return parseSource(
+      (await systemCall(`read ${file}`, readFile(file, 'utf8'))).replace(/^\uFEFF/, ''),
+      file,
+      problems,
+      code,
+    )
   } catch (error) {
     problems.push(unreadable(file, error))
     return undefined

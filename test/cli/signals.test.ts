@@ -1,5 +1,7 @@
 // Ctrl-C and SIGTERM where a command waits for something that says nothing.
+import { execFile } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtemp, open, rm } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import {
   type AddressInfo,
@@ -7,8 +9,11 @@ import {
   type Socket,
   type Server as TcpServer,
 } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { describe, expect, test } from 'vitest'
+import { promisify } from 'node:util'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { freePorts } from '../support/ports.ts'
 import { startGraphmill } from '../support/processes.ts'
 
@@ -99,5 +104,51 @@ describe('SIGTERM while `run` waits for its broker ends it well', { timeout: 120
   test('where somebody says nothing', async () => {
     const ended = await interrupt('SIGTERM', (host) => ({ args: args(host) }))
     expect(ended).toMatchObject({ code: 0, signal: null })
+  })
+})
+
+describe('A call that is stuck in the system', { timeout: 120_000 }, () => {
+  /** A pipe to which the other side does not come. */
+  async function makePipe(): Promise<string> {
+    const folder = await mkdtemp(join(tmpdir(), 'graphmill-pipe-'))
+    onTestFinished(() => rm(folder, { recursive: true }))
+    const path = join(folder, 'prompts.yaml')
+    await promisify(execFile)('mkfifo', [path])
+    return path
+  }
+
+  test('does not hold a command that was asked to end, which names it', async () => {
+    const path = await makePipe()
+    const extract = startGraphmill(['extract', 'package.json', '--llm', 'offline', '--out', path])
+    await extract.says('offline')
+    const { signal } = await extract.end('SIGINT')
+    expect(signal).toBe('SIGINT')
+    expect(extract.stderr()).toContain(
+      `ended before everything was finished: stuck in the system: open ${path} (for `,
+    )
+  })
+
+  test('does not hold a process beyond its grace period, and the log names it', async () => {
+    const path = await makePipe()
+    const run = startGraphmill([
+      'run',
+      '--all',
+      '--llm',
+      'offline',
+      '--prompts',
+      path,
+      '--http',
+      'off',
+      '--broker',
+      'kafka://127.0.0.1:1',
+    ])
+    // Opened when the process reads it; it waits for what never comes.
+    const silent = await open(path, 'w')
+    onTestFinished(() => silent.close())
+    const { signal } = await run.end('SIGTERM')
+    expect(signal).toBe('SIGTERM')
+    const last = JSON.parse(run.stderr().trim().split('\n').at(-1)!)
+    expect(last).toMatchObject({ level: 60, msg: 'the process ends before everything was finished' })
+    expect(last.stuck).toEqual([expect.stringContaining(`read ${path} (for `)])
   })
 })

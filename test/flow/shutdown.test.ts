@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { onShutdown, type ShutdownOptions } from '../../src/flow/shutdown.ts'
+import { stuckCalls, systemCall } from '../../src/system-calls.ts'
 
 /** Hears signals at times that the test sets; `ended` holds those that ended the process. */
 function listen(options: ShutdownOptions = {}) {
@@ -37,6 +38,27 @@ test('the time that a second signal leaves is over once', async () => {
   heard.hear('SIGINT', 0)
   heard.hear('SIGINT', 1000)
   expect(await ended.promise).toBe('SIGINT')
+})
+
+test('a process that was asked to end and does not is ended when its time is over, and what is stuck is named', async () => {
+  const stuck = Promise.withResolvers<void>()
+  const calling = systemCall('write /out/a.nq', stuck.promise)
+  const late = Promise.withResolvers<readonly string[]>()
+  const ended = Promise.withResolvers<string>()
+  using heard = listen({ graceMs: () => 1200, onLate: late.resolve, end: ended.resolve })
+  heard.hear('SIGTERM', 0)
+  expect(await late.promise).toEqual([expect.stringMatching(/^write \/out\/a\.nq \(for \d+ s\)$/)])
+  expect(await ended.promise).toBe('SIGTERM')
+  stuck.resolve()
+  await calling
+  expect(stuckCalls(-1)).toEqual([])
+})
+
+test('a process that ends by a fault has a deadline, too', async () => {
+  const ended = Promise.withResolvers<string>()
+  using heard = listen({ onLate: () => {}, end: ended.resolve })
+  heard.shutdown.endWithin(1)
+  expect(await ended.promise).toBe('SIGTERM')
 })
 
 test('a Ctrl-C that comes from the terminal and from npm counts once', () => {

@@ -80,8 +80,11 @@ export function addRun(program: Command): void {
   ])
 }
 
-/** How long a second signal leaves to drop what is in hand, in milliseconds. */
+/** How long the end takes when nothing is finished any more, also after a second signal, in milliseconds. */
 const lastStopMs = 10_000
+
+/** How long the end takes at most when a fault is its reason, in milliseconds: nobody is there to send a signal. */
+const faultStopMs = 30_000
 
 /** Open while the broker is away. Nobody enters it: whoever needs the broker finds out by itself when it is back. */
 const brokerCircuit = 'broker'
@@ -95,7 +98,12 @@ async function runUntilStopped(
   all: boolean,
 ): Promise<void> {
   const { options } = config
-  const shutdown = onShutdown({ lastMs: lastStopMs })
+  const shutdown = onShutdown({
+    lastMs: lastStopMs,
+    graceMs: () => (ready ? graceMs : 0) + lastStopMs,
+    onLate: (stuck) =>
+      log.fatal({ stuck, resources: resources() }, 'the process ends before everything was finished'),
+  })
   const over = new AbortController()
   /** Ends all that waits or watches: at a signal, and whenever the process ends. */
   const signal = AbortSignal.any([shutdown.asked, over.signal])
@@ -158,6 +166,7 @@ async function runUntilStopped(
     }
   } finally {
     over.abort(new GraphmillError('aborted', 'The process ends.'))
+    if (!shutdown.asked.aborted) shutdown.endWithin(faultStopMs)
     // What is in hand still publishes, and would wait for a broker that was closed.
     await flows.stop(0)
     for (const each of opened.reverse())
@@ -307,6 +316,9 @@ async function runUntilStopped(
     })
   }
 }
+
+/** What the event loop still waits for, by Node's names. */
+const resources = () => [...new Set(process.getActiveResourcesInfo())].filter((name) => name !== 'Timeout')
 
 /** The files and folders from which a flow is made. */
 const watched = ({ options }: Config): string[] => [

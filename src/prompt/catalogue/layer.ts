@@ -2,6 +2,7 @@
 
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
+import { systemCall } from '../../system-calls.ts'
 import { findConfiguration, readConfiguration } from './configuration.ts'
 import { type PromptDefinition, readPrompt, readSystem, type SystemDefinition } from './definition.ts'
 import type { Problem } from './problem.ts'
@@ -26,7 +27,11 @@ export async function readLayer(path: string, shown: string, problems: Problem[]
   const layer: Layer = { systems: [], prompts: [] }
   try {
     for (const { file, name } of await promptFiles(path, shown)) {
-      const source = parseSource((await readFile(file, 'utf8')).replace(/^\uFEFF/, ''), name, problems)
+      const source = parseSource(
+        (await systemCall(`read ${file}`, readFile(file, 'utf8'))).replace(/^\uFEFF/, ''),
+        name,
+        problems,
+      )
       if (source !== undefined) readDefinitions(source, layer, problems)
     }
   } catch (error) {
