@@ -5,10 +5,8 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { definitionFact, extractDefinitions } from '../../processors/extract-definitions.ts'
 import { extractRelationships, relationshipFact } from '../../processors/extract-relationships.ts'
 import { prompt } from '../../processors/prompt.ts'
-import type { Message } from '../../src/messages/envelope.ts'
-import { createTally } from '../../src/progress/progress-aggregate.ts'
 import { loadCatalogue } from '../../src/prompt/catalogue/catalogue.ts'
-import { extractChunk } from '../support/extract-chunk.ts'
+import { extractChunk, tallyOf } from '../support/extract-chunk.ts'
 import { startFlow } from '../support/flow.ts'
 import { scriptedLlm } from '../support/scripted-llm.ts'
 
@@ -83,15 +81,8 @@ describe('an extractor of a single kind', () => {
     expect(byExtractor.rejected).toMatchObject([
       { reason: 'empty', message: 'Its definition is missing or empty.' },
     ])
-    const tally = createTally()
-    const about = { documentId: 'urn:d', chunkId: 'urn:d/0/0', causationId: '', time: 0 }
-    for (const payload of [
-      { kind: 'document', parts: 1 },
-      { kind: 'part', part: 0, chunks: 1, units: ['extract-definitions'] },
-      ...byExtractor.progress,
-    ])
-      tally.add({ ...about, payload } as Message<'Progress'>)
-    expect(tally.status('urn:d')).toMatchObject({ state: 'partial', incomplete: { no_facts: 1 } })
+    const told = tallyOf(byExtractor.progress, ['extract-definitions'])
+    expect(told).toMatchObject({ state: 'partial', incomplete: { no_facts: 1 } })
   })
 })
 

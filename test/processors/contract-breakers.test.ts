@@ -11,7 +11,7 @@ import { openOntologies } from '../../src/ontology/ontologies.ts'
 import { readTable } from '../../src/rows/definition.ts'
 import { rowSchema } from '../../src/rows/row-schema.ts'
 import { fixture } from '../ontology/support/files.ts'
-import { type Extracted, extractChunk } from '../support/extract-chunk.ts'
+import { type Extracted, extractChunk, tallyOf } from '../support/extract-chunk.ts'
 
 interface Kind {
   readonly extractor: AnyProcessor
@@ -272,6 +272,21 @@ describe('a relationship', () => {
   ])('whose object-entity is %j has %j', async (value, expected) => {
     expect(await said(value)).toBe(expected)
   })
+})
+
+test('agent-kg and ontology, which tell kinds apart by type, are partial where no item is of a kind of theirs', async () => {
+  const cases = [
+    [extractAgentKg, { type: 'Person', ...definition('mill') }],
+    [extractOntology, { type: 'Mill', entity: 'Albion Mills', entity_type: 'Mill' }],
+    [extractOntology, { type: 'entity', entity: 'Albion Mills', entity_type: 'Castle' }],
+  ] as const
+  for (const [extractor, item] of cases) {
+    const { progress } = await extractChunk(extractor, [JSON.stringify(item), ''], { settings })
+    expect(tallyOf(progress, [extractor.name])).toMatchObject({
+      state: 'partial',
+      incomplete: { no_facts: 1 },
+    })
+  }
 })
 
 test('agent-kg sends definitions and relationships to the topics of the other extractors', async () => {

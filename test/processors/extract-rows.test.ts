@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { extractRows } from '../../processors/extract-rows.ts'
 import { readTable } from '../../src/rows/definition.ts'
 import { type RowSchema, rowSchema } from '../../src/rows/row-schema.ts'
-import { extractChunk } from '../support/extract-chunk.ts'
+import { extractChunk, tallyOf } from '../support/extract-chunk.ts'
 
 function schema(name: string, ...fields: object[]): RowSchema {
   return rowSchema(readTable(name, { fields }, { at: [], report: (_, message) => expect.fail(message) })!)
@@ -81,6 +81,31 @@ describe('rows', () => {
       "must have required property 'name'",
     ])
     expect(counted).toEqual({ facts: { rows: 1 }, rejected: { schema: 3, empty: 1 } })
+  })
+
+  test('that are all refused leave the unit of their table partial, without another call, and no other unit', async () => {
+    const replies = { mill: '{"opened": 1}\n{"name": "Kirk Mill", "opened": "soon"}', river: '' }
+    const { prompts, progress } = await extractChunk(extractRows, byTable(replies), {
+      settings: { rowSchemas },
+    })
+    expect(prompts).toHaveLength(2)
+    const units = ['extract-rows:mill', 'extract-rows:river']
+    expect(tallyOf(progress, units)).toMatchObject({
+      state: 'partial',
+      units: { done: 1, partial: 1 },
+      incomplete: { no_facts: 1 },
+      totals: { rejected: { schema: 2 } },
+    })
+    const kept = await extractChunk(
+      extractRows,
+      byTable({ ...replies, river: '{"name": "Thames", "navigable": 1}' }),
+      {
+        settings: { rowSchemas },
+      },
+    )
+    expect(kept.rows.map(({ payload }) => [payload.values, payload.typed])).toEqual([
+      [[{ name: 'Thames', navigable: 'True' }], ['{"name":"Thames","navigable":true}']],
+    ])
   })
 
   test('of nothing are nothing: no message, and the unit is done where the model said so', async () => {
