@@ -11,6 +11,7 @@ export const targets: Readonly<Record<string, TargetEntry>> = {
   items: { module: './items.ts', iterations: 20_000 },
   decoder: { module: './decoder.ts', iterations: 20_000 },
   headers: { module: './headers.ts', iterations: 20_000 },
+  patterns: { module: './patterns.ts', iterations: 3_000 },
   templates: { module: './templates.ts', iterations: 20_000 },
   http: { module: './http.ts', iterations: 2_000 },
 }

@@ -37,6 +37,7 @@ describe('a schema that cannot be used', () => {
     ['refers to nothing', { properties: { e: { $ref: '#/$defs/none' } } }, '/properties/e'],
     ['has a pattern that is none', { properties: { 'a/b': { pattern: '(' } } }, '/properties/a~1b'],
     ['has a pattern that only backtracking matches', { items: { pattern: '^(a)\\1$' } }, '/items'],
+    ['has a pattern that is too large', { items: { pattern: 'a{0,1000}'.repeat(10) } }, '/items'],
     ['has such a pattern for keys', { patternProperties: { '(?=x)': {} } }, ''],
     ['names an unknown dialect', { $schema: 'http://json-schema.org/draft-04/schema#' }, '/$schema'],
   ])('%s is refused, naming the place', (_, schema, place) => {
@@ -78,6 +79,27 @@ describe('dialects', () => {
     expect(dated.test({ d: '2026-02-30' })).toBe(false)
     expect(dated.test({ d: '2026-02-28' })).toBe(true)
   })
+})
+
+test('each of several patterns is matched with its own text', () => {
+  const schema = compileSchema({
+    properties: { d: { pattern: '^a' }, e: { pattern: '^b' } },
+    patternProperties: { '^x': { pattern: '^c' } },
+  })
+  expect(schema.check({ d: 'a', e: 'b', x: 'c' })).toBeUndefined()
+  expect(schema.check({ e: 'a' })).toBe('/e: must match pattern "^b"')
+  expect(schema.check({ x: 'a' })).toBe('/x: must match pattern "^c"')
+})
+
+test('a text that is too long for its pattern does not match it, at once', () => {
+  const schema = compileSchema({
+    properties: { d: { pattern: '(a|b)*a(a|b){900}$' }, e: { pattern: '^[^<]*$' } },
+  })
+  const long = 'ab'.repeat(300_000)
+  const start = performance.now()
+  expect(schema.check({ d: long })).toMatch(/must match pattern/)
+  expect(performance.now() - start).toBeLessThan(2000)
+  expect(schema.test({ d: long.slice(1, 1001), e: long })).toBe(true)
 })
 
 test('a pattern that backtracks catastrophically is matched at once', () => {
