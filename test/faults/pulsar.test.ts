@@ -6,6 +6,7 @@ import { startLlmServer } from '../support/llm-server.ts'
 import { type PulsarServer, startPulsar } from '../support/pulsar-server.ts'
 import { type Outcome, type Site, undisturbed } from './execution.ts'
 import { ledgerReplicas } from './ledger-replicas.ts'
+import { leftClients } from './left-clients.ts'
 import { calm, crashAndRestart, modelAway } from './scenarios.ts'
 import { secondAnswer } from './second-answer.ts'
 
@@ -47,6 +48,17 @@ describe.skipIf(!present)('faults, on Pulsar', { timeout: 120_000 }, () => {
     await ledgerReplicas(site)
     expect.hasAssertions()
   })
+
+  test.each([
+    { clients: 300, each: 1 },
+    { clients: 30, each: 100 },
+  ])(
+    '$clients clients that have left, with $each requests each, cost no call and hold up nobody',
+    async (load) => {
+      await leftClients(site, load)
+      expect.hasAssertions()
+    },
+  )
 
   test('a model that answers differently after a crash: nothing of either answer is lost, one is counted', async () => {
     await secondAnswer(site)
