@@ -85,7 +85,7 @@ export function opensString(after: string, complete: boolean): Ahead {
   const rest = after.slice(end)
   if (rest === '' || rest === '\\') return undecided
   if (!rest.startsWith('"')) return 'no'
-  const next = /^"[^\S\n]*(.|\n)/.exec(rest)?.[1]
+  const next = /^"[^\S\n]*(\S|\n)/.exec(rest)?.[1]
   if (next === undefined) return complete ? 'yes' : undecided
   return next === '\n' || next === ',' ? 'yes' : 'no'
 }

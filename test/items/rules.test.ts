@@ -115,6 +115,9 @@ const rules: Readonly<Record<string, readonly Example[]>> = {
     [JSON.stringify(JSON.stringify(a)), 'nothing, 1 ignored', [0, 1]],
   ],
   'a string that holds anything else is a scalar': [
+    [`"[" ,\n${a}`, 'a, 1 ignored', [1, 1]],
+    [`"[" \n${a}`, 'a, 1 ignored', [1, 1]],
+    [`"[" `, 'nothing, 1 ignored', [0, 1]],
     [`${JSON.stringify(`[${a},${b}]`)}\n${c}`, 'c, 1 ignored', [1, 1]],
     [`${JSON.stringify(`[${`${a},`.repeat(100)}${b}]`)}\n${c}`, 'c, 1 ignored', [1, 1]],
     [`${JSON.stringify(`${a}\n${b}`)}\n${c}`, 'c, 1 ignored', [1, 1]],
