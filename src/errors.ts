@@ -1,5 +1,6 @@
 // Every error that graphmill raises on purpose, in one table: its code, when to try again and what the operator can do.
 // docs/errors.md lists the same codes; a test compares them.
+import { redact, redactAll } from './redact.ts'
 
 /**
  * When the same attempt may succeed:
@@ -320,7 +321,7 @@ export interface GraphmillErrorOptions {
   readonly details?: Readonly<Record<string, unknown>>
 }
 
-/** An error with a code from the table. `message` is one sentence without the remedy. */
+/** An error with a code from the table. `message` is one sentence without the remedy. No secret stands in it, nor in its causes. */
 export class GraphmillError extends Error {
   readonly code: ErrorCode
   readonly retryAfterMs: number | undefined
@@ -328,12 +329,12 @@ export class GraphmillError extends Error {
   readonly details: Readonly<Record<string, unknown>>
 
   constructor(code: ErrorCode, message: string, options: GraphmillErrorOptions = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    super(redact(message), options.cause === undefined ? undefined : { cause: redactAll(options.cause) })
     this.name = 'GraphmillError'
     this.code = code
     this.retryAfterMs = options.retryAfterMs
     this.circuit = options.circuit
-    this.details = options.details ?? {}
+    this.details = redactAll(options.details ?? {})
   }
 
   get retry(): Retry {

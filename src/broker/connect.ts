@@ -1,4 +1,5 @@
 // A broker by its URL: the one place that knows which implementations there are. Each is loaded when it is asked for.
+import { maskAddress } from '../config/address.ts'
 import type { Secret } from '../config/secret.ts'
 import { GraphmillError } from '../errors.ts'
 import type { OnAvailability } from './availability.ts'
@@ -89,6 +90,8 @@ function isAddress(text: string): boolean {
 }
 
 function invalid(url: string, instead: string): GraphmillError {
-  const shown = url.replace(/\/\/[^/]*@/, '//***@') // a password may stand there
-  return new GraphmillError('broker_url_invalid', `${JSON.stringify(shown)} names no broker: ${instead}`)
+  return new GraphmillError(
+    'broker_url_invalid',
+    `${JSON.stringify(maskAddress(url))} names no broker: ${instead}`,
+  )
 }

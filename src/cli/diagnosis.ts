@@ -1,4 +1,5 @@
 // What `doctor` looks at: files that are read, and servers that each get one call. Nothing is published, nothing registered.
+import { maskAddress } from '../config/address.ts'
 import type { Config } from '../config/config.ts'
 import { coded, GraphmillError } from '../errors.ts'
 import { openLlm } from '../llm/from-config.ts'
@@ -98,7 +99,7 @@ async function brokerFinding(config: Config, signal: AbortSignal): Promise<Findi
       const { tls } = config.options
       return ok(
         'broker',
-        `${hidden(url)} answers${tls ? ' over TLS' : ''}; ${topics.length} topics of ${space}`,
+        `${maskAddress(url)} answers${tls ? ' over TLS' : ''}; ${topics.length} topics of ${space}`,
       )
     } finally {
       await broker.close()
@@ -114,10 +115,8 @@ async function registryFinding(config: Config, signal: AbortSignal): Promise<Fin
   if (!url) return skipped('schema registry', 'none is named; messages carry the fingerprint of their schema')
   try {
     await openRegistry(config)?.find(1, signal)
-    return ok('schema registry', `${hidden(url)} answers`)
+    return ok('schema registry', `${maskAddress(url)} answers`)
   } catch (thrown) {
     return failed('schema registry', inTime(thrown, signal))
   }
 }
-
-const hidden = (url: string) => url.replace(/\/\/[^/@]*@/, '//***@')

@@ -21,6 +21,7 @@ import { addTail } from './commands/tail.ts'
 import { addTopics } from './commands/topics.ts'
 import { failureText } from './failure.ts'
 import { readOwnOptions } from './options.ts'
+import { guardStandardError } from './standard-error.ts'
 import { usageError } from './usage.ts'
 
 // Two folders up from the sources, three from the build.
@@ -31,6 +32,8 @@ const { version, description } = JSON.parse(readFileSync(packageFile, 'utf8')) a
   version: string
   description: string
 }
+
+guardStandardError(process.argv.slice(2))
 
 const program = new Command('graphmill')
   .description(description)

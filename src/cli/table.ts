@@ -1,4 +1,5 @@
 // Tables for people, and the same rows as JSON lines for programs.
+import { redact } from '../redact.ts'
 
 /** A row; only JSON shows a value that is no text or number as it is. */
 type Row = Readonly<Record<string, unknown>>
@@ -12,9 +13,14 @@ export function cutText(text: string): string {
   return characters.length > mostOfText ? `${characters.slice(0, mostOfText - 1).join('')}…` : text
 }
 
+/** Writes a line to standard output, without secrets; triples and other content have ways of their own. */
+export function printLine(line: string): void {
+  process.stdout.write(`${redact(line)}\n`)
+}
+
 export function printTable(rows: readonly Row[], json: boolean): void {
   if (json) {
-    for (const row of rows) process.stdout.write(`${JSON.stringify(row)}\n`)
+    for (const row of rows) printLine(JSON.stringify(row))
     return
   }
   if (rows.length === 0) return
@@ -25,10 +31,10 @@ export function printTable(rows: readonly Row[], json: boolean): void {
   ]
   const widths = names.map((_, column) => Math.max(...lines.map((line) => line[column]!.length)))
   for (const line of lines)
-    process.stdout.write(
-      `${line
+    printLine(
+      line
         .map((cell, column) => cell.padEnd(widths[column]!))
         .join('  ')
-        .trimEnd()}\n`,
+        .trimEnd(),
     )
 }

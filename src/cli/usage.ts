@@ -4,7 +4,9 @@ import { GraphmillError } from '../errors.ts'
 
 /** `error: unknown option '--x'\n(Did you mean --y?)` becomes the error `usage` with `Unknown option '--x'. Did you mean --y?`. */
 export function usageError(cause: CommanderError): GraphmillError {
-  const [problem = '', suggestion] = cause.message.replace(/^error: /, '').split(/\n\((.*)\)/s)
+  // What stands behind the name of an option that is none may be a secret that was meant for another.
+  const message = cause.message.replace(/^error: /, '').replace(/^(unknown option '--?[^=']*)=.*'/s, "$1'")
+  const [problem = '', suggestion] = message.split(/\n\((.*)\)/s)
   const sentence = `${problem.charAt(0).toUpperCase()}${problem.slice(1)}${/[.?]$/.test(problem) ? '' : '.'}`
   return new GraphmillError('usage', suggestion ? `${sentence} ${suggestion}` : sentence)
 }

@@ -1,8 +1,8 @@
 // One typed configuration, read once: flags, then environment, then file, then defaults. Nothing else reads the environment.
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { closest, distance } from 'fastest-levenshtein'
-import { parse } from 'yaml'
 import { GraphmillError } from '../errors.ts'
+import { keepAddress } from './address.ts'
 import { cacheFolder } from './cache-folder.ts'
 import {
   fileOption,
@@ -14,6 +14,7 @@ import {
   secretNames,
 } from './options.ts'
 import { checkSecret, type Secret } from './secret.ts'
+import { readYaml } from './yaml.ts'
 
 /** Where a value came from. */
 export type Origin = 'flag' | 'environment' | 'file' | 'default'
@@ -67,10 +68,12 @@ export function readConfig(sources: ConfigSources): Config {
     options[name] = found ? readValue(entry, found[1], found[2]) : entry.default
     origins[name] = found ? found[0] : 'default'
     if (entry.type === 'flag') options[name] ??= false
+    if (entry.address && found) keepAddress(String(options[name]), found[1])
   }
   const placeOf = (name: OptionName, origin: Origin) =>
     origin === 'flag' ? `--${name}` : origin === 'environment' ? variableOf(name) : `${path}: ${name}`
   for (const name of secretNames) options[name] = readSecret(name, { options, origins, placeOf })
+  for (const name of ['OPENAI_BASE_URL', 'OLLAMA_HOST']) keepAddress(environment[name] ?? '', name)
   return {
     options: options as Options,
     origins: origins as Record<OptionName, Origin>,
@@ -166,16 +169,15 @@ export function readConfigFile({ flags, environment, own = [] }: ConfigSources):
 
 function readFile(path: string, own: readonly string[]): Readonly<Record<string, unknown>> {
   const known = [...Object.keys(optionTable), ...own]
-  let content: unknown
-  try {
-    content = parse(readFileSync(path, 'utf8')) ?? {}
-  } catch (cause) {
-    throw invalid(`${path}: ${(cause as Error).message}`, cause)
-  }
+  const content = readYaml(path) ?? {}
   if (typeof content !== 'object' || Array.isArray(content))
     throw invalid(`${path}: it must hold options by name.`)
   for (const key of Object.keys(content as object)) {
-    if (!known.includes(key)) throw invalid(`${path}: there is no option ${key}.${suggest(key, known)}`)
+    if (!known.includes(key)) {
+      // Without a blank behind the colon the value is a part of the key.
+      const name = /^[\w-]*/.exec(key)![0]
+      throw invalid(`${path}: there is no option ${name}.${suggest(name, known)}`)
+    }
     if (key === 'config') throw invalid(`${path}: config cannot be set in the file itself.`)
   }
   return content as Record<string, unknown>

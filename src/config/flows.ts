@@ -1,9 +1,8 @@
 // The flows file: which workspaces and flows there are, and what each sets for itself. It is read whole or not at all.
-import { readFileSync } from 'node:fs'
-import { parse } from 'yaml'
 import { GraphmillError } from '../errors.ts'
 import { type Config, overrideConfig, readValue, suggest } from './config.ts'
 import { type OptionName, optionTable } from './options.ts'
+import { readYaml } from './yaml.ts'
 
 /** What a flow may set, besides `topics`; everything else is the process's. */
 export const flowOptions = [
@@ -44,12 +43,7 @@ const dayMs = 24 * 3600 * 1000
  * Throws `configuration_invalid`, naming file and flow, for unknown keys, and for two flows that would share topics.
  */
 export function readFlows(path: string, base: Config, ports: Ports): FlowConfig[] {
-  let content: unknown
-  try {
-    content = parse(readFileSync(path, 'utf8'), { maxAliasCount: 100 })
-  } catch (cause) {
-    throw invalid(`${path}: ${(cause as Error).message}`, cause)
-  }
+  const content = readYaml(path)
   if (!isObject(content))
     throw invalid(`${path}: it must hold a list \`flows\`, such as flows: [{workspace: acme, flow: papers}].`)
   const stranger = Object.keys(content).find((key) => key !== 'flows')

@@ -16,6 +16,8 @@ interface Entry {
    * entry of its own, names a file that holds it.
    */
   readonly secret?: true
+  /** It may hold credentials, as in `http://user:password@host`: they are not shown either. */
+  readonly address?: true
   /** Of a secret: it may hold what no HTTP header takes. */
   readonly anyText?: true
   /** The least count. Default 1. */
@@ -29,7 +31,12 @@ const ownTable = {
     help: 'configuration file (YAML or JSON); graphmill.yaml if it is there',
   },
   // where
-  broker: { type: 'text', value: 'URL', help: 'kafka://host:port[,host:port] or pulsar+ws://host:port' },
+  broker: {
+    type: 'text',
+    value: 'URL',
+    help: 'kafka://host:port[,host:port] or pulsar+ws://host:port',
+    address: true,
+  },
   space: { type: 'text', value: 'NAME', help: 'what topic names begin with', default: 'gm' },
   workspace: { type: 'text', value: 'NAME', help: 'workspace', default: 'default' },
   flow: { type: 'text', value: 'NAME', help: 'flow', default: 'default' },
@@ -68,6 +75,7 @@ const ownTable = {
     type: 'text',
     value: 'URL',
     help: "schema registry with Confluent's API; messages are then written in its format",
+    address: true,
   },
   'pulsar-token': {
     type: 'text',
@@ -132,6 +140,7 @@ const ownTable = {
     type: 'text',
     value: 'URL',
     help: 'embeddings endpoint (/v1/embeddings or /api/embed) to select classes with; without it words are compared',
+    address: true,
   },
   'embeddings-model': { type: 'text', value: 'NAME', help: 'model of the embeddings endpoint' },
   'embeddings-key': {
@@ -234,6 +243,7 @@ const ownTable = {
     type: 'text',
     value: 'URL',
     help: 'SPARQL endpoint that triples go to instead of files; user:password@ may stand in it',
+    address: true,
   },
   'store-protocol': {
     type: 'text',

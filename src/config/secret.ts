@@ -1,7 +1,8 @@
 // A secret as a configuration holds it: plain data, so that it can be handed to another thread, and read at each use, since a
-// file may hold another one by now. Errors name the option and the file, never the value.
+// file may hold another one by now. What is read is known to `redact`. Errors name the option and the file, never the value.
 import { type BigIntStats, readFileSync, statSync } from 'node:fs'
 import { GraphmillError } from '../errors.ts'
+import { keepSecret } from '../redact.ts'
 
 /** What an option gave: the secret itself, or the file that holds it. */
 export type Secret = {
@@ -26,12 +27,14 @@ const seen = new Map<string, SeenFile>()
  * @example headers.authorization = `Bearer ${secretText(token)}`
  */
 export function secretText(secret: string | Secret): string {
-  if (typeof secret === 'string') return secret
-  if ('text' in secret) return secret.text
+  if (typeof secret === 'string') {
+    keepSecret(secret, 'program')
+    return secret
+  }
   try {
     return checkSecret(secret)
   } catch (thrown) {
-    const before = seen.get(secret.file)
+    const before = 'file' in secret ? seen.get(secret.file) : undefined
     if (before) return before.text
     throw thrown
   }
@@ -78,7 +81,10 @@ const anywhere = /^[^\p{Cc}\u2028\u2029]+$/u
 function checkText(secret: Secret, text: string): string {
   const where = 'file' in secret ? `${secret.place}: the file ${secret.file}` : secret.place
   if (text === '') throw invalid(`${where} holds nothing.`)
-  if (secret.anyText ? anywhere.test(text) : inHeaders.test(text)) return text
+  if (secret.anyText ? anywhere.test(text) : inHeaders.test(text)) {
+    keepSecret(text, secret.place)
+    return text
+  }
   const what = /[\r\n\u2028\u2029]/.test(text)
     ? 'a line break'
     : /\p{Cc}/u.test(text)

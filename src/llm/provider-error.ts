@@ -1,5 +1,5 @@
 // What a model server's refusal means: one table from HTTP answers to our error codes, with OpenArmature's category in `details`.
-// Messages quote the server; a key that the server echoes is taken out before anything is kept.
+// Messages quote the server.
 import { type ErrorCode, GraphmillError, type GraphmillErrorOptions } from '../errors.ts'
 
 /** OpenArmature's nine categories of error (llm-provider 7). */

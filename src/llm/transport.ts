@@ -1,6 +1,5 @@
 // What stands between a client of a model server and the network: refusals become our errors here, and a server that is silent,
 // or goes on for too long or too much, is noticed.
-import { type Secret, secretText } from '../config/secret.ts'
 import { GraphmillError } from '../errors.ts'
 import { readOpening } from '../http/body.ts'
 import { type Fetch, movedTo, request } from '../http/request.ts'
@@ -8,11 +7,10 @@ import { asProviderError, providerError, refusalError } from './provider-error.t
 
 export type { Fetch } from '../http/request.ts'
 
-/** Whom errors name, and the secret that they must not show. */
+/** Whom errors name. */
 export interface Peer {
   readonly destination: string
   readonly circuit: string
-  readonly apiKey: string | Secret | undefined
   /** The longest silence of the server, in milliseconds. */
   readonly timeoutMs: number
   /** The longest call, in milliseconds: a server that says a little every second is never silent. */
@@ -32,13 +30,13 @@ const streamLimit = 128 * 1024 * 1024
 
 /** A fetch that throws a GraphmillError for every answer that is not 2xx, and for what no retry of a connection fixes. */
 export function refusing(fetch: Fetch, peer: Peer): Fetch {
-  const { destination, circuit, apiKey } = peer
+  const { destination, circuit } = peer
   return async (input, init) => {
     const response = await request(input, { ...init, fetch }).catch((thrown: unknown) => {
       throw asProviderError(thrown, circuit)
     })
     if (response.ok) return response
-    const text = movedTo(response) ?? hidden(await readOpening(response.body, refusalLimit), apiKey)
+    const text = movedTo(response) ?? (await readOpening(response.body, refusalLimit))
     const { status, headers } = response
     throw refusalError({ status, headers, text, destination, circuit })
   }
@@ -84,12 +82,6 @@ export function beginCall(peer: Peer, signal: AbortSignal): ServerCall {
       if (!this.over) upstream.abort()
     },
   }
-}
-
-/** `text` without the key. */
-export function hidden(text: string, secret: string | Secret | undefined): string {
-  const apiKey = secret && secretText(secret)
-  return apiKey && apiKey.length > 3 ? text.replaceAll(apiKey, '[key]') : text
 }
 
 /** What is known of a body while it is read. */

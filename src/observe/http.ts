@@ -2,6 +2,7 @@
 import fastify from 'fastify'
 import type { Registry } from 'prom-client'
 import { GraphmillError } from '../errors.ts'
+import { redact } from '../redact.ts'
 
 /** `away`: the broker is. */
 export type Readiness = 'starting' | 'ready' | 'away' | 'stopping'
@@ -38,6 +39,7 @@ export async function serveHttp({
   const found = /^(.*):(\d+)$/.exec(address)
   if (!found) throw new GraphmillError('configuration_invalid', `http: ${address} is not host:port.`)
   const server = fastify()
+  server.addHook('onSend', async (_request, _reply, body) => (typeof body === 'string' ? redact(body) : body))
   server.get('/healthz', async () => ({ status: 'alive' }))
   server.get('/readyz', async (_, reply) => {
     const now = state()

@@ -1,6 +1,7 @@
 // Logs: a constant phrase, data in fields, one JSON object a line on standard error. Keys never, prompt texts only at debug.
 import { destination, type Logger, pino } from 'pino'
 import { GraphmillError } from '../errors.ts'
+import { redact } from '../redact.ts'
 
 /** The root logger of a process. */
 export function createLogger(level: string): Logger {
@@ -19,7 +20,13 @@ export function createLogger(level: string): Logger {
     }
   }
   return pino(
-    { level, base: null, timestamp: pino.stdTimeFunctions.isoTime, serializers: { err } },
+    {
+      level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      serializers: { err },
+      hooks: { streamWrite: redact },
+    },
     destination({ fd: 2, sync: true }),
   )
 }

@@ -11,6 +11,7 @@ import {
   SpanStatusCode,
   trace,
 } from '@opentelemetry/api'
+import { redactError } from '../redact.ts'
 import { version } from '../version.ts'
 
 export interface SpanOptions {
@@ -53,8 +54,9 @@ export function startSpan(name: string, { kind, parent, attributes }: SpanOption
     within: (work) => context.with(trace.setSpan(above, span), work),
     end(error) {
       if (error) {
-        span.recordException(error)
-        span.setStatus({ code: SpanStatusCode.ERROR, message: error.message })
+        const shown = redactError(error)
+        span.recordException(shown)
+        span.setStatus({ code: SpanStatusCode.ERROR, message: shown.message })
       }
       span.end()
     },

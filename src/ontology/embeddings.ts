@@ -85,7 +85,7 @@ async function post(
     throw unavailable(`${shown} does not answer: ${(cause as Error).message}.`, cause)
   }
   if (!response.ok) {
-    const said = movedTo(response) ?? (apiKey ? text.replaceAll(apiKey, '[key]') : text)
+    const said = movedTo(response) ?? text
     const message = `${shown} answered ${response.status}: ${said.slice(0, 300)}`
     const waits = Number(response.headers.get('retry-after'))
     if (response.status === 429 || response.status === 408 || response.status >= 500)

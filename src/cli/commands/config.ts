@@ -1,5 +1,6 @@
 // `graphmill config`: the value of every option, and where it came from. What is secret is not shown.
 import type { Command } from 'commander'
+import { maskAddress } from '../../config/address.ts'
 import { type Config, strangeVariables, variableOf } from '../../config/config.ts'
 import {
   defaultsText,
@@ -45,7 +46,7 @@ type Setting = {
 
 function settingsOf({ options, origins, file, servers, cacheDir }: Config): Setting[] {
   const ofOptions = (Object.entries(optionTable) as [OptionName, OptionEntry][]).map(
-    ([option, { defaults }]): Setting => {
+    ([option, { defaults, address }]): Setting => {
       const from = (name: string) =>
         ({ flag: `--${name}`, environment: variableOf(name), file: file ?? '', default: 'default' })[
           origins[option]
@@ -56,13 +57,13 @@ function settingsOf({ options, origins, file, servers, cacheDir }: Config): Sett
         return { option, value: secret ? '***' : null, from: from(name) }
       }
       const value = (option === 'cache-dir' ? cacheDir : options[option]) ?? defaults ?? null
-      return { option, value: shown(value), from: from(option) }
+      return { option, value: shown(value, address === true), from: from(option) }
     },
   )
   const ofServers = [
-    ['OPENAI_BASE_URL', shown(servers.openaiBaseUrl ?? null)],
+    ['OPENAI_BASE_URL', shown(servers.openaiBaseUrl ?? null, true)],
     ['OPENAI_API_KEY', servers.openaiApiKey ? '***' : null],
-    ['OLLAMA_HOST', shown(servers.ollamaHost ?? null)],
+    ['OLLAMA_HOST', shown(servers.ollamaHost ?? null, true)],
   ] as const
   return [
     ...ofOptions,
@@ -74,9 +75,11 @@ function settingsOf({ options, origins, file, servers, cacheDir }: Config): Sett
   ]
 }
 
-/** Addresses may hold a user and a password. */
-function shown(value: Setting['value']): Setting['value'] {
-  return typeof value === 'string' ? value.replace(/\/\/[^/@\s]*@/g, '//***@') : value
+/** Addresses may hold credentials, also where none is expected. */
+function shown(value: Setting['value'], isAddress: boolean): Setting['value'] {
+  if (Array.isArray(value)) return value.map((each) => shown(each, isAddress)).map(String)
+  if (typeof value !== 'string' || !(isAddress || value.includes('://'))) return value
+  return maskAddress(value)
 }
 
 function textOf({ option, value }: Setting): string {

@@ -16,7 +16,7 @@ import { readToEnd } from '../read-to-end.ts'
 import { idOf, replayOne, replayWaiting } from '../replay.ts'
 import { requireFlow } from '../require-flow.ts'
 import { show } from '../show-message.ts'
-import { printTable } from '../table.ts'
+import { printLine, printTable } from '../table.ts'
 import { topicOf } from '../topic-names.ts'
 
 interface Place {
@@ -100,7 +100,7 @@ async function showLetters(place: Place, role: string | undefined): Promise<void
   const { broker, schemas, signal } = place
   for (const topic of await deadTopics(place, role))
     for await (const letter of readToEnd(broker, topic, signal))
-      process.stdout.write(`${JSON.stringify(await show(letter, { topic, schemas, signal }))}\n`)
+      printLine(JSON.stringify(await show(letter, { topic, schemas, signal })))
 }
 
 async function replayLetters(place: Place, role: string | undefined, id: string | undefined): Promise<void> {

@@ -8,7 +8,7 @@ import { coloured } from '../colour.ts'
 import { findings } from '../diagnosis.ts'
 import { ontologyOptions } from '../ontologies.ts'
 import { addOptions, configOf, ownNames } from '../options.ts'
-import { printTable } from '../table.ts'
+import { printLine, printTable } from '../table.ts'
 
 export function addDoctor(program: Command): void {
   const command = program
@@ -54,6 +54,6 @@ const colours = { ok: 'green', failed: 'red', skipped: 'yellow' } as const
 
 function print({ check, state, detail, fix }: Finding): void {
   const word = coloured(colours[state], state.padEnd(7), process.stdout)
-  process.stdout.write(`${word}  ${check.padEnd(15)}  ${detail}\n`)
-  if (fix) process.stdout.write(`${' '.repeat(26)}${fix}\n`)
+  printLine(`${word}  ${check.padEnd(15)}  ${detail}`)
+  if (fix) printLine(`${' '.repeat(26)}${fix}`)
 }

@@ -18,7 +18,7 @@ import { addOptions, configOf } from '../options.ts'
 import { passOver, readToEnd } from '../read-to-end.ts'
 import { requireFlow } from '../require-flow.ts'
 import { type StatusView, statusLines, statusRow, viewStatus } from '../status-view.ts'
-import { printTable } from '../table.ts'
+import { printLine, printTable } from '../table.ts'
 
 interface Flags {
   readonly watch?: boolean
@@ -63,7 +63,7 @@ async function status(document: string | undefined, flags: Flags, config: Config
         if (view.documentId !== (id ?? document)) continue
       }
       if (json) print(view)
-      else printLine(view)
+      else printChange(view)
       if (document !== undefined && hasEnded(view)) return
     }
   } finally {
@@ -140,19 +140,19 @@ const sorted = (views: readonly StatusView[]) =>
   [...views].sort((one, other) => (one.updatedAt < other.updatedAt ? -1 : 1))
 
 function print(view: StatusView): void {
-  process.stdout.write(`${JSON.stringify(view)}\n`)
+  printLine(JSON.stringify(view))
 }
 
 function printForPeople(shown: readonly StatusView[] | StatusView): void {
-  if ('documentId' in shown) for (const line of statusLines(shown)) process.stdout.write(`${line}\n`)
+  if ('documentId' in shown) statusLines(shown).forEach(printLine)
   else if (shown.length === 0) process.stderr.write('no documents yet\n')
   else printTable(shown.map(statusRow), false)
 }
 
 /** A change, while others may follow. */
-function printLine(view: StatusView): void {
+function printChange(view: StatusView): void {
   const { state, done, partial, dead, facts, rejected } = statusRow(view)
-  process.stdout.write(
-    `${view.title || view.documentId}: ${state}, ${done} units done, ${partial} partial, ${dead} dead, ${facts} facts, ${rejected} rejected\n`,
+  printLine(
+    `${view.title || view.documentId}: ${state}, ${done} units done, ${partial} partial, ${dead} dead, ${facts} facts, ${rejected} rejected`,
   )
 }

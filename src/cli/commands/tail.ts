@@ -7,6 +7,7 @@ import { loadSchemas } from '../../messages/registry.ts'
 import { brokerOptions, openBroker, openRegistry } from '../broker.ts'
 import { addOptions, choiceOption, configOf } from '../options.ts'
 import { show } from '../show-message.ts'
+import { printLine } from '../table.ts'
 import { topicOf } from '../topic-names.ts'
 
 export function addTail(program: Command): void {
@@ -28,9 +29,7 @@ export function addTail(program: Command): void {
       try {
         const range = { topic, from: flags.from, until: flags.untilEnd ? 'end' : 'never' } as const
         for await (const entry of broker.read(range, shutdown.asked)) {
-          process.stdout.write(
-            `${JSON.stringify(await show(entry, { topic, schemas, signal: shutdown.asked }))}\n`,
-          )
+          printLine(JSON.stringify(await show(entry, { topic, schemas, signal: shutdown.asked })))
         }
         if (flags.untilEnd) shutdown.asked.throwIfAborted()
       } finally {

@@ -6,6 +6,7 @@ import type { Broker, OutgoingBytes } from '../../broker/broker.ts'
 import { coded } from '../../errors.ts'
 import type { Codec } from '../../messages/codec.ts'
 import { type Header, inherit, type TypedPayload } from '../../messages/envelope.ts'
+import { redactAll } from '../../redact.ts'
 import type { ContextSigner } from '../context-signature.ts'
 import { inputTopic, isReply, outputRoute, payloadOf, replyRoute } from '../ports.ts'
 import type { Clock, Output } from '../processor.ts'
@@ -63,7 +64,9 @@ export function createOutbox(cause: Header, options: OutboxOptions, hooks: Outbo
     const place = { space: options.space, workspace: cause.workspace, flow: cause.flow }
     const route = isReply(output.to) ? replyRoute(cause.replyTo, place) : outputRoute(output.to, place)
     const header = inherit(cause, { ...output, source: options.source, time: options.clock.now() })
-    const typed = { type: payloadOf[output.to], payload: output.payload } as TypedPayload
+    // What a server echoed may be what was rejected; what errors say is clean, and all else is content.
+    const shown = output.to === 'rejected' ? redactAll(output.payload) : output.payload
+    const typed = { type: payloadOf[output.to], payload: shown } as TypedPayload
     const sealing = {
       topic: route.topic,
       key: route.key === 'id' ? undefined : header[route.key],

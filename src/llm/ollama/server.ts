@@ -45,7 +45,7 @@ export function ollamaServer(options: OllamaServerOptions, model: string): Ollam
   const { fetch = globalThis.fetch } = options
   const destination = ollamaBaseUrl(options.host)
   const circuit = `llm:ollama ${destination} ${model}`
-  const peer: Peer = { destination, circuit, apiKey: undefined, timeoutMs, callTimeoutMs }
+  const peer: Peer = { destination, circuit, timeoutMs, callTimeoutMs }
   const send = refusing(fetch, peer)
 
   async function ask(path: string, body: object | undefined, upstream: AbortController): Promise<Response> {

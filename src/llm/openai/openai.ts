@@ -150,7 +150,6 @@ export function connect(server: OpenAiServer, model: string): { client: OpenAI; 
   const peer = {
     destination,
     circuit: `llm:openai ${destination} ${model}`,
-    apiKey: server.apiKey,
     timeoutMs,
     callTimeoutMs,
   }

@@ -5,7 +5,7 @@ import type { GraphmillError } from '../../errors.ts'
 import { parseJson } from '../../http/json.ts'
 import type { CompletionEvent, FinishReason, Usage } from '../llm.ts'
 import { embeddedError, providerError } from '../provider-error.ts'
-import { hidden, newWatch, type Peer, readWatched, type Watch, watched } from '../transport.ts'
+import { newWatch, type Peer, readWatched, type Watch, watched } from '../transport.ts'
 import { type ContentPattern, matchPattern, patternOf } from './pattern.ts'
 
 export interface OpenAiReply {
@@ -111,8 +111,8 @@ function chunkOf({ event, data }: EventSourceMessage, reply: OpenAiReply, watch:
   if (chunk === undefined) throw notACompletion(reply, watch.head)
   const error = isObject(chunk) ? (chunk['error'] ?? (event === 'error' ? chunk : undefined)) : undefined
   if (error) {
-    const { destination, circuit, apiKey } = reply.peer
-    throw embeddedError(JSON.parse(hidden(JSON.stringify(error), apiKey)), destination, circuit)
+    const { destination, circuit } = reply.peer
+    throw embeddedError(error, destination, circuit)
   }
   const fields = isObject(chunk) ? chunk : {}
   reply.onChunk?.(fields)
@@ -236,8 +236,8 @@ export function notACompletion(
   text: string,
   cause?: unknown,
 ): GraphmillError {
-  const { destination, circuit, apiKey } = reply.peer
-  const said = hidden(text, apiKey).slice(0, 200)
+  const { destination, circuit } = reply.peer
+  const said = text.slice(0, 200)
   const answer = said.replace(/\s+/g, ' ').trim()
   return providerError(
     'llm_response_invalid',

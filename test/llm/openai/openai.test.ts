@@ -320,7 +320,7 @@ describe('a failure', () => {
       { apiKey },
     )
     const error = await failure(llm.stream(question, never))
-    expect(error.message).toContain('[key]')
+    expect(error.message).toContain('[secret]')
     expect(JSON.stringify([error.message, error.details, `${error.cause}`])).not.toContain(apiKey)
   })
 
