@@ -11,7 +11,7 @@ const seconds = Number(asked ?? 100) / Object.keys(targets).length
 const extraMs = 30_000
 
 describe('fuzz', () => {
-  for (const [name, { module, iterations }] of Object.entries(targets))
+  for (const [name, { module, iterations, hangMs }] of Object.entries(targets))
     test(
       `${name} keeps its properties for every input`,
       async () => {
@@ -21,6 +21,7 @@ describe('fuzz', () => {
           seed,
           iterations: asked === undefined ? iterations : 1e9,
           seconds,
+          ...(hangMs !== undefined && { hangMs, limits: { failMs: hangMs } }),
         })
         const { costly, slowest, largest } = report
         process.stdout.write(
@@ -29,7 +30,7 @@ describe('fuzz', () => {
         expect(report.failures).toEqual([])
         expect(report.iterations).toBeGreaterThan(100)
       },
-      seconds * 1000 + extraMs,
+      seconds * 1000 + extraMs + (hangMs ?? 0),
     )
 })
 

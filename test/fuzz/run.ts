@@ -27,7 +27,7 @@ process.stdout.write(`seed ${seed}\n`)
 
 let failed = false
 for (const name of names) {
-  const { module, iterations } = targets[name]!
+  const { module, iterations, hangMs } = targets[name]!
   const most = values.iterations ?? (values.seconds === undefined ? iterations : unbounded)
   const report = await runTarget({
     name,
@@ -36,6 +36,7 @@ for (const name of names) {
     first: Number(values.iteration ?? 0),
     iterations: values.iteration === undefined ? Number(most) : 1,
     seconds,
+    ...(hangMs !== undefined && { hangMs, limits: { failMs: hangMs } }),
   })
   process.stdout.write(`${linesOf(report).join('\n')}\n`)
   failed ||= report.failures.length > 0

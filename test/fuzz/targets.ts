@@ -5,6 +5,8 @@ export interface TargetEntry {
   readonly module: `./${string}.ts`
   /** How many inputs a run takes that is not bounded by time alone: the same ones each time. */
   readonly iterations: number
+  /** Where an input may take longer than others: milliseconds. */
+  readonly hangMs?: number
 }
 
 export const targets: Readonly<Record<string, TargetEntry>> = {
@@ -13,5 +15,6 @@ export const targets: Readonly<Record<string, TargetEntry>> = {
   headers: { module: './headers.ts', iterations: 20_000 },
   patterns: { module: './patterns.ts', iterations: 3_000 },
   templates: { module: './templates.ts', iterations: 20_000 },
+  documents: { module: './documents.ts', iterations: 2_000, hangMs: 45_000 },
   http: { module: './http.ts', iterations: 2_000 },
 }

@@ -56,7 +56,8 @@ export function pdfOfStream(
   const objects = `%PDF-1.7
 1 0 obj << /Type /Catalog /Pages 2 0 R >> endobj
 2 0 obj << /Type /Pages /Kids [3 0 R] /Count 1 >> endobj
-3 0 obj << /Type /Page /Parent 2 0 R /MediaBox [0 0 400 400] /Contents 4 0 R >> endobj
+3 0 obj << /Type /Page /Parent 2 0 R /MediaBox [0 0 400 400] /Contents 4 0 R /Resources << /Font << /F1 6 0 R >> >> >> endobj
+6 0 obj << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> endobj
 ${more}
 4 0 obj << ${dictionary} /Length ${content.length} >> stream${lineEnd}`
   const end = '\nendstream endobj\ntrailer << /Size 9 /Root 1 0 R >>\nstartxref\n0\n%%EOF\n'
