@@ -10,8 +10,10 @@ import { GraphmillError } from '../../src/errors.ts'
 import { loadDocument, type SourceOptions } from '../../src/flow/load-document.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import { createTally } from '../../src/progress/progress-aggregate.ts'
+import { openExtraction } from '../support/extraction.ts'
 import { scope, settings, startFlow, type TestFlow } from '../support/flow.ts'
 import { encrypt, makePdf } from '../support/pdf.ts'
+import { scriptedLlm } from '../support/scripted-llm.ts'
 
 let folder: string
 let flow: TestFlow
@@ -130,4 +132,25 @@ test('a file that can not be read is the same document at each load, and another
     await expect(load(name, locked)).rejects.toMatchObject({ code: 'document_encrypted' })
   const titles = (await tallied()).map(({ title }) => title)
   expect(titles.filter((title) => /^(twice|once)/.test(title)).sort()).toEqual(['once.pdf', 'twice.pdf'])
+})
+
+test('a document that is loaded again adds no fact, but provenance of its own, unless there is none', async () => {
+  const reply = '{"type":"definition","entity":"Mill","definition":"A machine."}'
+  for (const provenance of ['subgraph', 'none'] as const) {
+    const extraction = await openExtraction(scriptedLlm([reply]), ['extract-definitions'], provenance)
+    await extraction.start()
+    const sizes: { facts: number; provenance: number }[] = []
+    for (let load = 0; load < 2; load++) {
+      await extraction.load('A mill grinds grain.')
+      await extraction.finished()
+      const of = [...extraction.triples].filter((line) => line.includes('<urn:graph:source>')).length
+      sizes.push({ facts: extraction.triples.size - of, provenance: of })
+    }
+    await extraction.stop()
+    const [first, second] = sizes
+    expect(first!.facts).toBeGreaterThan(0)
+    expect(second!.facts).toBe(first!.facts)
+    if (provenance === 'none') expect(second!.provenance).toBe(first!.provenance)
+    else expect(second!.provenance).toBeGreaterThan(first!.provenance)
+  }
 })

@@ -150,6 +150,13 @@ const turtle = [
   '; ',
 ] as const
 
+/** Whole ontologies, of which a change or two often leaves something to read. */
+const wholes = {
+  jsonld: `${jsonld[0]}${jsonld[1]}{"@id":"urn:b","@type":"http://www.w3.org/2002/07/owl#Class"}]}`,
+  rdf: `${rdfXml[0]}${rdfXml[1]}${rdfXml[2]}${rdfXml[3]}</owl:Class></rdf:RDF>`,
+  ttl: turtle.slice(0, 5).join(''),
+} as const
+
 function inputOf(rng: Rng): DocumentInput {
   const kind = pick(rng, ['application/pdf', 'text/html', 'jsonld', 'rdf', 'ttl'] as const)
   switch (kind) {
@@ -158,11 +165,11 @@ function inputOf(rng: Rng): DocumentInput {
     case 'text/html':
       return { kind, bytes: textOf(rng, html) }
     case 'jsonld':
-      return { kind, bytes: textOf(rng, jsonld) }
+      return { kind, bytes: chance(rng, 0.4) ? wholeOf(rng, wholes.jsonld) : textOf(rng, jsonld) }
     case 'rdf':
-      return { kind, bytes: textOf(rng, rdfXml) }
+      return { kind, bytes: chance(rng, 0.4) ? wholeOf(rng, wholes.rdf) : textOf(rng, rdfXml) }
     case 'ttl':
-      return { kind, bytes: textOf(rng, turtle) }
+      return { kind, bytes: chance(rng, 0.4) ? wholeOf(rng, wholes.ttl) : textOf(rng, turtle) }
     default:
       return kind satisfies never
   }
@@ -173,6 +180,9 @@ function pdfOf(rng: Rng): Uint8Array {
   if (chance(rng, 0.1)) return bytes.subarray(0, below(rng, bytes.length))
   return Uint8Array.from(mutated(rng, bytes))
 }
+
+const wholeOf = (rng: Rng, whole: string) =>
+  Uint8Array.from(chance(rng, 0.2) ? Buffer.from(whole) : mutated(rng, Buffer.from(whole)))
 
 /** The head, as a rule, then pieces in any order, one of them many times over now and then; changed now and then. */
 function textOf(rng: Rng, pieces: readonly string[]): Uint8Array {

@@ -4,7 +4,7 @@ import { createMemoryCluster, type MemoryCluster } from '../../src/broker/memory
 import type { TextSource } from '../../src/documents/read.ts'
 import { loadDocument } from '../../src/flow/load-document.ts'
 import { inputGroup, inputTopic } from '../../src/flow/ports.ts'
-import type { AnyProcessor } from '../../src/flow/processor.ts'
+import type { AnyProcessor, FlowSettings } from '../../src/flow/processor.ts'
 import type { Llm } from '../../src/llm/llm.ts'
 import { createOpenAi } from '../../src/llm/openai/openai.ts'
 import type { Message } from '../../src/messages/envelope.ts'
@@ -70,6 +70,7 @@ export interface Extraction {
 export async function openExtraction(
   model: Llm | string,
   extractors: readonly string[] = settings.extractors,
+  provenance: NonNullable<FlowSettings['provenance']> = 'none',
 ): Promise<Extraction> {
   const wanted = ['chunk-text', 'prompt', ...extractors, 'emit-triples', 'store-triples']
   const extraction = processors.filter(({ name }) => wanted.includes(name))
@@ -110,7 +111,9 @@ export async function openExtraction(
         cluster,
         llm,
         store,
-        flows: [{ ...scope, settings: { ...settings, extractors, chunkSize: 200, chunkOverlap: 0 } }],
+        flows: [
+          { ...scope, settings: { ...settings, extractors, provenance, chunkSize: 200, chunkOverlap: 0 } },
+        ],
       })
       flows.push(flow)
       following ??= follow(flow)
