@@ -8,6 +8,8 @@ RUN npm run build && npm prune --omit=dev
 
 FROM node:24-bookworm-slim
 ENV NODE_ENV=production
+# Probes and Prometheus come from outside; publish the port to where they are only.
+ENV GRAPHMILL_HTTP=0.0.0.0:8000
 WORKDIR /app
 COPY --from=build /app/package.json ./
 COPY --from=build /app/node_modules ./node_modules

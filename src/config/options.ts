@@ -271,7 +271,13 @@ const ownTable = {
     type: 'text',
     value: 'HOST:PORT',
     help: 'where /healthz, /readyz, /metrics and /status.json are served; `off` for nowhere',
-    default: '0.0.0.0:8000',
+    default: '127.0.0.1:8000',
+  },
+  'http-names': {
+    type: 'list',
+    value: 'NAME',
+    help: 'host names by which they may be asked for, besides localhost and IP addresses; may be repeated',
+    default: [],
   },
   drain: {
     type: 'text',

@@ -1,5 +1,7 @@
 // What Kubernetes and Prometheus ask of a process. An LLM that is away makes a process no less ready, a broker does.
-import fastify from 'fastify'
+// Anybody may connect: requests are short and soon, connections few, and names that are not ours are refused.
+import { isIP, type Socket } from 'node:net'
+import fastify, { type FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
 import { GraphmillError } from '../errors.ts'
 import { redact } from '../redact.ts'
@@ -12,6 +14,8 @@ export interface HttpOptions {
   readonly address: string
   /** Whether the address was asked for: then a port that is taken is an error, else any free one will do. */
   readonly insist: boolean
+  /** Host names under which it may be asked, besides `localhost`, the name in `address` and every IP address. */
+  readonly names?: readonly string[]
   readonly registry: Registry
   /** `ready` when the broker is joined and the configuration loaded. */
   readonly state: () => Readiness
@@ -19,11 +23,39 @@ export interface HttpOptions {
   readonly details: () => object
   /** All that can be told, for /status.json; it may ask the broker. */
   readonly status: () => Promise<object>
+  /** Default: the limits below. For tests. */
+  readonly limits?: Partial<HttpLimits>
 }
+
+/** Times are in milliseconds. */
+export interface HttpLimits {
+  /** From the connection to the end of the headers. */
+  readonly headersTimeout: number
+  /** From the connection to the end of the request. */
+  readonly requestTimeout: number
+  /** Without a byte in either direction. */
+  readonly idleTimeout: number
+  /** How often connections are looked at. */
+  readonly connectionsCheckingInterval: number
+  /** Connections at a time; the oldest makes room for a new one, so that a probe always gets through. */
+  readonly connections: number
+}
+
+const defaultLimits: HttpLimits = {
+  headersTimeout: 5000,
+  requestTimeout: 10_000,
+  idleTimeout: 30_000,
+  connectionsCheckingInterval: 1000,
+  connections: 512,
+}
+const maxHeaderSize = 8 * 1024
+/** No page takes a body. */
+const bodyLimit = 1024
 
 export interface HttpServer {
   /** `http://host:port` as it was bound. */
   readonly url: string
+  /** Ends every connection, whatever it is in the middle of. */
   close(): Promise<void>
 }
 
@@ -35,10 +67,32 @@ export async function serveHttp({
   state,
   details,
   status,
+  names = [],
+  limits,
 }: HttpOptions): Promise<HttpServer> {
   const found = /^(.*):(\d+)$/.exec(address)
   if (!found) throw new GraphmillError('configuration_invalid', `http: ${address} is not host:port.`)
-  const server = fastify()
+  const [, bracketed = '', port] = found
+  const host = bracketed.replace(/^\[(.*)\]$/, '$1')
+  const { headersTimeout, requestTimeout, idleTimeout, connectionsCheckingInterval, connections } = {
+    ...defaultLimits,
+    ...limits,
+  }
+  const server = fastify({
+    bodyLimit,
+    requestTimeout,
+    connectionTimeout: idleTimeout,
+    keepAliveTimeout: idleTimeout,
+    forceCloseConnections: true,
+    http: { headersTimeout, connectionsCheckingInterval, maxHeaderSize },
+  })
+  keepConnections(server, connections)
+  const known = new Set(['localhost', host, ...names].map((name) => name.toLowerCase()))
+  server.addHook('onRequest', async (request, reply) => {
+    if (isOurs(request.headers.host, known)) return
+    const error = 'this server is not known by that name; see --http-names'
+    return reply.code(421).send({ error })
+  })
   server.addHook('onSend', async (_request, _reply, body) => (typeof body === 'string' ? redact(body) : body))
   server.get('/healthz', async () => ({ status: 'alive' }))
   server.get('/readyz', async (_, reply) => {
@@ -47,7 +101,6 @@ export async function serveHttp({
   })
   server.get('/metrics', async (_, reply) => reply.type(registry.contentType).send(await registry.metrics()))
   server.get('/status.json', () => status())
-  const [, host = '', port] = found
   try {
     return { url: await server.listen({ host, port: Number(port) }), close: () => server.close() }
   } catch (cause) {
@@ -55,4 +108,25 @@ export async function serveHttp({
       throw new GraphmillError('configuration_invalid', `http: ${(cause as Error).message}.`, { cause })
     return { url: await server.listen({ host, port: 0 }), close: () => server.close() }
   }
+}
+
+/**
+ * Whether a request was sent to us by a name of ours. A web page can make its own name lead to this address (DNS rebinding), but
+ * not an IP address: probes and Prometheus use that of the pod. HTTP/1.0 knows requests without a host.
+ */
+function isOurs(header: string | undefined, known: ReadonlySet<string>): boolean {
+  if (header === undefined) return true
+  const name = header.replace(/:\d*$/, '').toLowerCase()
+  return known.has(name) || isIP(name.replace(/^\[(.*)\]$/, '$1')) !== 0
+}
+
+function keepConnections({ server }: FastifyInstance, most: number): void {
+  const open = new Set<Socket>()
+  server.on('connection', (socket: Socket) => {
+    open.add(socket)
+    socket.once('close', () => open.delete(socket))
+    if (open.size <= most) return
+    const [oldest] = open
+    oldest!.destroy()
+  })
 }

@@ -75,6 +75,7 @@ export function addRun(program: Command): void {
     'provenance',
     ...storeOptions,
     'http',
+    'http-names',
     'drain',
     'log-level',
   ])
@@ -298,6 +299,7 @@ async function runUntilStopped(
     if (options.http === 'off') return undefined
     return serveHttp({
       address: options.http,
+      names: options['http-names'],
       insist: config.origins.http !== 'default',
       registry: metrics.registry,
       state,
