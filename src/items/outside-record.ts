@@ -222,12 +222,15 @@ export class Between {
     if (top?.kind === openBrace || !isFirst) return this.#passProse()
     const broken = cursor.ahead(opensBrokenRecord)
     if (broken !== 'yes') return broken === 'no' && this.#passProse()
-    const end = cursor.lineEnd()
-    const text = cursor.excerpt(cursor.position, end < 0 ? cursor.store.end : end).trimEnd()
-    this.#records.reject('invalid_json', cursor.line, text)
-    // The rest of the line is passed over, and not counted as ignored.
+    const near = cursor.store.slice(cursor.position, cursor.position + lookAhead)
+    const [line = ''] = near.split('\n', 1)
+    // What closes an array around it is left to be read.
+    const record = line.replace(/[\s,\]]+$/, '')
+    this.#records.reject('invalid_json', cursor.line, record)
+    this.#rowStart = -1
     this.#ignoredLine = cursor.line
-    this.#mode = 'comment'
+    if (line.length === lookAhead) this.#mode = 'comment'
+    cursor.position += line.length === lookAhead ? 1 : record.length
     return true
   }
 

@@ -89,14 +89,13 @@ const rules: Readonly<Record<string, readonly Example[]>> = {
   ],
   'a line that begins with a brace and a word is a broken record, unless another brace follows': [
     [`{broken json\n${a}`, '!invalid_json a', [1, 1]],
-    [
-      `${a}\n  { broken json }, \n[{entity "Ada", "e": 1}]\n${b}\n{broken`,
-      'a !invalid_json !invalid_json b, cut',
-      [2, 3],
-    ],
+    [`${a}\n  { broken json }, \n[{entity "Ada", "e": 1}]\n${b}`, 'a !invalid_json !invalid_json b', [2, 2]],
     [`\`\`\`json\n[{broken json,\n${a}]\n\`\`\``, '!invalid_json a, 2 ignored', [0, 2]],
     [`{broken ${'x'.repeat(2000)}\n${a}`, '!invalid_json a', [1, 1]],
     [`{broken\n${a}`, '!invalid_json a', [1, 1]],
+    [`[${a},\n{broken json]\n${b}`, 'a !invalid_json b', [1, 2]],
+    [`{"items":[\n{broken json,\n${a}]}`, '!broken a, 1 ignored', [0, 3]],
+    [`${a}\n{broken`, 'a, cut', [1, 1]],
     [`{broken ${a}`, 'a, 1 ignored', [0, 1]],
     [`{entity} and {definition}:\n{text} holds:\nas {this one\n${a}`, 'a, 3 ignored', [1, 3]],
   ],
