@@ -145,11 +145,12 @@ export function openFolderStore(
 
   const write: TripleStore['write'] = async (triples, scope) => {
     const name = `${scope.workspace}.${scope.flow}`
-    const opening = files.get(name) ?? openFile(name).catch(failed(folder))
+    const opening =
+      files.get(name) ?? systemCall(`open a file in ${folder}`, openFile(name)).catch(failed(folder))
     files.set(name, opening as Promise<OwnFile>)
     opening.catch(() => files.delete(name))
     const own = (await opening) as OwnFile
-    if (await own.lock.isHeld()) {
+    if (await systemCall(`look at the lock of ${own.file.path}`, own.lock.isHeld())) {
       await own.file.append(encoder.encode(triples)).catch(failed(own.file.path))
       if (await own.file.isThere()) return
     }

@@ -1,7 +1,12 @@
 // SIGTERM to `graphmill run --all` under load on real Kafka: exit 0 within the grace period, nothing lost, and nothing
 // done twice but what was neither finished nor committed.
+import { execFile } from 'node:child_process'
+import { mkdtemp, open, rm } from 'node:fs/promises'
+import { hostname, tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { connectKafka } from '../../src/broker/kafka/kafka.ts'
 import { inputGroup } from '../../src/flow/ports.ts'
 import { brokerSource } from '../support/brokers.ts'
@@ -72,6 +77,27 @@ describe.skipIf(!present)('SIGTERM under load, on Kafka', { timeout: 120_000 }, 
     await expectAll(execution, expected)
     const more = (await execution.messages(execution.topic('prompt'))).length - before.open.asked
     expect(llm.counts.calls).toBeLessThanOrEqual(before.calls + before.open.uncommitted + more)
+    await execution.close()
+  })
+
+  test('a file that is stuck holds no process beyond its end, is named, and costs nothing', async () => {
+    await using llm = await startLlmServer()
+    const execution = await openExecution(site, { space: 'stuck', llmUrl: llm.url })
+    const folder = await mkdtemp(join(tmpdir(), 'graphmill-stuck-'))
+    onTestFinished(() => rm(folder, { recursive: true }))
+    const path = join(folder, `default.default.${hostname()}.nq`)
+    await promisify(execFile)('mkfifo', [path])
+    const process = await execution.startProcess(['--all'], ['--out', folder, '--drain', 'now'])
+    await execution.load()
+    // Opened when the store opens it, which then waits for what never comes.
+    const silent = await open(path, 'w')
+    onTestFinished(() => silent.close())
+    expect(await process.end('SIGTERM')).toEqual({ code: null, signal: 'SIGTERM' })
+    const last = JSON.parse(process.stderr().trim().split('\n').at(-1)!)
+    expect(last).toMatchObject({ msg: 'the process ends before everything was finished' })
+    expect(last.stuck).toEqual([expect.stringContaining(`open a file in ${folder} (for `)])
+    await execution.startProcess(['--all'])
+    await expectAll(execution, expected)
     await execution.close()
   })
 })

@@ -2,6 +2,7 @@
 // It only ever saves calls: whatever is wrong with the disk makes it forget, and nothing fails by it.
 import { mkdir } from 'node:fs/promises'
 import cacache from 'cacache'
+import { systemCall } from '../../system-calls.ts'
 import { parseEntry, type RunEntry } from './entry.ts'
 import { day, indexBytes, isTidyDue, tidyUp } from './tidy.ts'
 import { createTurns, type Turns } from './turns.ts'
@@ -49,7 +50,7 @@ export function openCache(options: CacheOptions): ReplyCache {
   /** Whatever the disk does, the work goes on. */
   async function tolerant<T>(work: () => Promise<T>): Promise<T | undefined> {
     try {
-      return await work()
+      return await systemCall(`use the replies in ${dir}`, work())
     } catch (error) {
       if (!failed && !isMiss(error)) options.onFailure?.(error)
       failed ||= !isMiss(error)
