@@ -54,10 +54,12 @@ function certificateFault(error: Error, host: string): Fault | undefined {
 
 function tlsFault(error: Error, host: string): Fault | undefined {
   const code = codeOf(error)
-  if (!/^(ERR_SSL_|ERR_TLS_)/.test(code)) return undefined
-  const why = /WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST/.test(code)
+  // EPROTO is what Node's `https` makes of the same; then the message alone says which it is.
+  if (!/^(ERR_SSL_|ERR_TLS_|EPROTO$)/.test(code)) return undefined
+  const words = code === 'EPROTO' ? error.message.toUpperCase().replaceAll(' ', '_') : code
+  const why = /WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST/.test(words)
     ? ': what listens there does not speak TLS'
-    : /CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE|BAD_CERTIFICATE/.test(code)
+    : /CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE|BAD_CERTIFICATE/.test(words)
       ? ': it may ask for a certificate of this client'
       : ''
   return { code: 'tls_failed', message: `The TLS handshake with ${host} failed (${code})${why}.` }

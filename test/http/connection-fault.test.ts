@@ -4,6 +4,7 @@ import { createServer, setGlobalProxyFromEnv } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { connect } from '../../src/broker/connect.ts'
 import type { GraphmillError } from '../../src/errors.ts'
 import { connectionFault } from '../../src/http/connection-fault.ts'
 import { createOllama } from '../../src/llm/ollama/ollama.ts'
@@ -111,6 +112,54 @@ describe.each(Object.entries(peers))('%s', (_, ask) => {
     expect(error.message).toContain(why)
     expect(asked).toEqual(['models.example:443'])
   })
+})
+
+describe.each([
+  [
+    'Kafka',
+    (host: string) => connect(`kafka://${host}`, { tls: {} }),
+    (host: string) => `the broker ${host}`,
+  ],
+  ['Pulsar', (host: string) => connect(`pulsar+wss://${host}`), (host: string) => `Pulsar at ${host}`],
+] as const)('a broker, %s,', (_, open, nameOf) => {
+  test('with a certificate that nobody trusts waits for its operator', async () => {
+    const { host } = new URL(await startTlsServer(certificates.get('signed by itself')!))
+    const error = await failureOf(open(host))
+    expect(error).toMatchObject({ code: 'certificate_refused', retry: 'operator' })
+    expect(error.message).toContain(`The certificate of ${nameOf(host)} is self-signed`)
+    expect(error.remedy).toContain('--tls-ca')
+  })
+
+  test('behind a port without TLS says so', async () => {
+    const server = createServer().listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    onTestFinished(() => void server.close())
+    const { host } = new URL(originOf(server, 'http'))
+    const error = await failureOf(open(host))
+    expect(error).toMatchObject({ code: 'tls_failed', retry: 'operator' })
+    expect(error.message).toContain(`The TLS handshake with ${nameOf(host)} failed`)
+  })
+})
+
+test('Pulsar is not followed from TLS to an address without', async () => {
+  const asked: string[] = []
+  const other = createServer(({ url }, response) => {
+    asked.push(url ?? '')
+    response.end('[]')
+  }).listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  onTestFinished(() => void other.close())
+  const { ca, ...key } = certificates.get('signed by itself')!
+  const server = createTlsServer(key, ({ url }, response) => {
+    response.writeHead(307, { location: `${originOf(other, 'http')}${url}` }).end()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => void server.close())
+  const url = originOf(server, 'pulsar+wss')
+  const error = await failureOf(connect(url, { tls: { ca }, token: 'secret' }))
+  expect(error).toMatchObject({ code: 'broker_refused' })
+  expect(error.message).toContain('which has no TLS')
+  expect(asked).toEqual([])
 })
 
 test.each([
