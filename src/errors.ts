@@ -60,6 +60,11 @@ const table = {
     remedy:
       'When a processor has asked it, give all its replicas the same --context-key and replay the dead letter; else see who may write requests.',
   },
+  killed_process: {
+    retry: 'never',
+    remedy:
+      'See why processes died with it: their last log lines, exit code 134 (out of memory, or the watchdog) or 137 (the memory limit of the container). Then replay the dead letter.',
+  },
   registry_unavailable: {
     retry: 'later',
     remedy: 'Check that the schema registry is up and that --schema-registry names it.',

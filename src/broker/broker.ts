@@ -55,6 +55,8 @@ export interface Delivery {
   readonly signal: AbortSignal
   /** 1 on first delivery in this process, then 2, 3, … */
   readonly attempt: number
+  /** Set when processes died while the message was in flight, so that it may be why: it wants to be handled alone. */
+  readonly suspect?: Suspect | undefined
   /** The message is done with. Resolves at once; it is committed soon after, and at the latest when the consumer ends. */
   ack(): Promise<void>
   /**
@@ -62,6 +64,17 @@ export interface Delivery {
    * Once the consumer's signal has aborted it lets go instead: the message stays unsettled, and the group gets it again.
    */
   retryLater(delayMs: number): Promise<void>
+}
+
+/** What is known of a message with which processes may have died. */
+export interface Suspect {
+  /** Processes that died while they handled it alone. */
+  deaths(): Promise<number>
+  /**
+   * Stores what `deaths` is to be if this process dies now. Nothing of a message that was settled or lost. Rejects with a
+   * coded error where it can't be stored.
+   */
+  record(deaths: number): Promise<void>
 }
 
 export interface TopicRange {
@@ -75,7 +88,7 @@ export interface TopicRange {
 }
 
 /** A message that is only read: no group, nothing to settle. */
-export type ReadMessage = Omit<Delivery, 'signal' | 'attempt' | 'ack' | 'retryLater'>
+export type ReadMessage = Omit<Delivery, 'signal' | 'attempt' | 'suspect' | 'ack' | 'retryLater'>
 
 export interface Lag {
   /** Messages of the topic that the group has not settled, by topic and partition. */

@@ -279,6 +279,13 @@ const ownTable = {
     help: 'host names by which they may be asked for, besides localhost and IP addresses; may be repeated',
     default: [],
   },
+  watchdog: {
+    type: 'count',
+    value: 'SECONDS',
+    help: 'end the process when its main thread is blocked for so long; 0 for never',
+    default: 60,
+    least: 0,
+  },
   drain: {
     type: 'text',
     value: 'HOW',

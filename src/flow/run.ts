@@ -29,6 +29,7 @@ import { gateLlm, gateStore, meterStore } from './runner/circuit-guards.ts'
 import { type Circuits, createCircuits } from './runner/circuits.ts'
 import { untilAvailable } from './runner/retry.ts'
 import { type Runner, startRunner } from './runner/runner.ts'
+import type { Solitude } from './runner/solitude.ts'
 import { createSchemasTopic } from './schemas-topic.ts'
 
 export interface MillOptions {
@@ -62,6 +63,8 @@ export interface MillOptions {
   readonly registry?: SchemaRegistry
   /** Shared by the mills of a process, which know together what is away. */
   readonly circuits?: Circuits
+  /** Likewise: who works alone in the process. */
+  readonly solitude?: Solitude
   readonly metrics?: FlowMetrics
   /** See `RunnerOptions`. */
   readonly contextKey?: (() => string) | undefined

@@ -6,7 +6,7 @@ import type { Delivery, Subscription } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import { type ConsumeWindow, createWindow } from '../window/in-flight-window.ts'
 import { createWake } from '../window/wake.ts'
-import type { KafkaSettings } from './client.ts'
+import { type KafkaSettings, kafkaError } from './client.ts'
 import { type KafkaSession, openSession } from './session.ts'
 
 const longestBackoffMs = 5000
@@ -32,10 +32,11 @@ export async function* consumeKafka(
   if (signal.aborted || closing.aborted) return
   const wake = createWake()
   let member: Member | undefined
-  const window = createWindow(subscription, () => {
+  const changed = () => {
     wake.notify()
     member?.update()
-  })
+  }
+  const window = createWindow(subscription, changed, () => member!.store())
   member = joinGroup(settings, subscription, { window, lookup, failed: wake.notify })
   const leave = () => member.leave(closing.aborted ? 1 : lastCommits)
   const drain = () => window.drain()
@@ -63,6 +64,8 @@ interface Member {
   readonly failure: GraphmillError | undefined
   /** The window has changed. */
   update(): void
+  /** Commits at once. Rejects where the broker does not take it. */
+  store(): Promise<void>
   /** Commits what was settled, trying so often, lets go of all that is in hand, and leaves. Never rejects. */
   leave(commits: number): Promise<void>
 }
@@ -111,7 +114,8 @@ function joinGroup(
 
   async function end(commits: number): Promise<void> {
     const isGone = failure?.code === 'topic_missing'
-    for (let attempt = 0; attempt < commits && !isGone && window.marks().size > 0; attempt++) {
+    window.release()
+    for (let attempt = 0; attempt < commits && !isGone && window.commits().size > 0; attempt++) {
       await (attempt === 0 ? turn() : delay(betweenLastCommitsMs))
       await session?.commit()
     }
@@ -128,6 +132,13 @@ function joinGroup(
       return failure
     },
     update: () => session?.update(),
+    async store() {
+      try {
+        await session?.store()
+      } catch (thrown) {
+        throw kafkaError(thrown, subscription.topic)
+      }
+    },
     leave(commits) {
       left ??= end(commits)
       return left

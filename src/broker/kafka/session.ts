@@ -3,6 +3,7 @@
 // partition paused that was so when it went: all of this is mended at the moment when the group has joined.
 import { setTimeout as delay } from 'node:timers/promises'
 import {
+  type Cluster,
   type Consumer,
   type ConsumerConfig,
   type EachBatchPayload,
@@ -14,6 +15,7 @@ import { defaultMaxHeldBytes, type Subscription } from '../broker.ts'
 import type { ConsumeWindow } from '../window/in-flight-window.ts'
 import type { Incoming } from '../window/partition-buffer.ts'
 import { checkTopic, createClient, type KafkaSettings, kafkaError, patient } from './client.ts'
+import { type Committed, fetchCommitted, metadataOf } from './deaths.ts'
 import { leaveFor } from './leave-group.ts'
 import { readMessage } from './message.ts'
 import { beforeJoin } from './quirks.ts'
@@ -48,6 +50,8 @@ export interface KafkaSession {
    * Call it from a timer, not from a promise: between two generations of the group there is a gap of one promise.
    */
   commit(): Promise<void>
+  /** The same, and rejects where that is refused. */
+  store(): Promise<void>
   /** Leaves the group and disconnects. */
   close(): Promise<void>
 }
@@ -61,15 +65,20 @@ export function openSession(
 ): KafkaSession {
   const { topic, group } = subscription
   const client = createClient(settings, patient)
+  /** The consumer's own, as kafkajs shows it to partition assigners. */
+  let cluster: Cluster | undefined
   const consumer = client.kafka.consumer({
     ...consumerConfig(settings, subscription),
     partitionAssigners: [
       (config) => {
         beforeJoin(config.cluster, handOver)
+        cluster = config.cluster
         return PartitionAssigners.roundRobin(config)
       },
     ],
   })
+  /** What the group had committed when this session joined last. */
+  let found: Promise<Map<number, Committed>> = Promise.resolve(new Map())
   const over = Promise.withResolvers<GraphmillError>()
   const end = (cause: unknown) => over.resolve(kafkaError(cause, topic))
   const paused = new Set<number>()
@@ -89,6 +98,7 @@ export function openSession(
     answered()
     const partitions = payload.memberAssignment[topic] ?? []
     const kept = window.own(partitions)
+    found = fetchFound(partitions)
     for (const [partition, next] of kept) consumer.seek({ topic, partition, offset: String(next) })
     paused.clear()
     for (const partition of partitions) setPaused(partition, !window.wants(partition))
@@ -135,6 +145,7 @@ export function openSession(
       const late = delay(waitMs, undefined, { ref: false, signal: closing.signal }).catch(() => {})
       await Promise.race([idle, late])
     }
+    window.release()
     await commit()
   }
 
@@ -164,6 +175,24 @@ export function openSession(
     // What is not resolved is fetched again.
     if (taken > 0) payload.resolveOffset(batch.messages[taken - 1]!.offset)
     if (!window.wants(batch.partition)) setPaused(batch.partition, true)
+    if (taken > 0 && !window.isKnown(batch.partition)) await takeUp(batch.partition)
+  }
+
+  /** Nothing of a partition is handed out before it is stored that a death from now on is this owner's. */
+  async function takeUp(partition: number): Promise<void> {
+    window.know(partition, (await found).get(partition))
+    await commit()
+    window.open(partition)
+  }
+
+  async function fetchFound(partitions: readonly number[]): Promise<Map<number, Committed>> {
+    try {
+      if (cluster === undefined) return new Map()
+      return await fetchCommitted(cluster, { group, topic, partitions })
+    } catch (err) {
+      settings.log.debug({ group, topic, err }, 'kafka commits could not be read: no deaths are known')
+      return new Map()
+    }
   }
 
   function setPaused(partition: number, pause: boolean): void {
@@ -178,17 +207,21 @@ export function openSession(
   }
 
   async function commit(): Promise<void> {
-    const marks = window.marks()
-    if (marks.size === 0 || memberId === undefined) return
-    const partitions = [...marks].map(([partition, mark]) => ({ partition, offset: String(mark) }))
-    try {
-      if (commitOnce !== undefined) await commitOnce({ topics: [{ topic, partitions }] })
-      // Nothing was fetched yet in this session: what is in hand is from the one before.
-      else await consumer.commitOffsets(partitions.map((entry) => ({ topic, ...entry })))
-      window.committed(marks)
-    } catch (err) {
-      settings.log.debug({ group, topic, err }, 'kafka commit refused')
-    }
+    await store().catch((err: unknown) => settings.log.debug({ group, topic, err }, 'kafka commit refused'))
+  }
+
+  async function store(): Promise<void> {
+    const commits = window.commits()
+    if (commits.size === 0 || memberId === undefined) return
+    const partitions = [...commits].map(([partition, { offset, ...deaths }]) => ({
+      partition,
+      offset: String(offset),
+      metadata: metadataOf(deaths),
+    }))
+    if (commitOnce !== undefined) await commitOnce({ topics: [{ topic, partitions }] })
+    // Nothing was fetched yet in this session: what is in hand is from the one before.
+    else await consumer.commitOffsets(partitions.map((entry) => ({ topic, ...entry })))
+    window.committed(commits)
   }
 
   /** kafkajs tries for ever what a missing topic or a wrong password makes hopeless. */
@@ -222,6 +255,7 @@ export function openSession(
       if (window.outstanding === 0) onIdle?.()
     },
     commit,
+    store,
     async close() {
       closing.abort()
       clearInterval(commits)

@@ -2,8 +2,10 @@
 // which partitions want more and how far each may be committed. It knows no broker and never waits.
 import { setMaxListeners } from 'node:events'
 import { type Delivery, defaultMaxHeldBytes, type Subscription } from '../broker.ts'
+import { noteProgress, takeUp, toStore } from './deaths.ts'
 import { settledAboveMarkOf } from './offsets.ts'
 import {
+  type Commit,
   createHold,
   freeKey,
   type Held,
@@ -38,11 +40,19 @@ export interface ConsumeWindow {
   next(): Delivery | undefined
   /** Whether more of this partition should be fetched. */
   wants(partition: number): boolean
-  /** Offsets that may be committed and were not yet, by partition. */
-  marks(): Map<number, number>
-  committed(marks: ReadonlyMap<number, number>): void
   /** Hands out nothing until `own` says which partitions are ours. */
   pause(): void
+  /** Where it is not known yet what the owner before stored: nothing of the partition is handed out before. */
+  isKnown(partition: number): boolean
+  /** That is known now; it counts where it was stored for the offset at which the partition goes on. To be stored next. */
+  know(partition: number, stored: Commit | undefined): void
+  /** It is stored that the partition is ours: its messages may be handed out. */
+  open(partition: number): void
+  /** What is to be committed and was not yet, by partition. */
+  commits(): Map<number, Commit>
+  committed(commits: ReadonlyMap<number, Commit>): void
+  /** The partitions may go to others now, in order: until `own` is called, what is committed counts no death of this process. */
+  release(): void
   /** Hands out nothing more, and lets go of all that no handler has. */
   drain(): void
   readonly partitions: readonly number[]
@@ -50,8 +60,15 @@ export interface ConsumeWindow {
   readonly outstanding: number
 }
 
-/** `onChange` is called whenever something was settled, freed or let go. */
-export function createWindow(subscription: Subscription, onChange: () => void): ConsumeWindow {
+/**
+ * `onChange` is called whenever something was settled, freed or let go. `store` commits at once, and rejects where it can't:
+ * without it no deaths are counted.
+ */
+export function createWindow(
+  subscription: Subscription,
+  onChange: () => void,
+  store?: () => Promise<void>,
+): ConsumeWindow {
   const { maxInFlight, ordering, maxBytes = defaultMaxHeldBytes } = subscription
   const room = Math.max(1, maxInFlight / 2 / maxWaitingMessages)
   const holds = new Map<number, PartitionHold>()
@@ -65,13 +82,18 @@ export function createWindow(subscription: Subscription, onChange: () => void): 
   let heldBytes = 0
   let draining = false
   let paused = false
+  let isReleased = false
   /** The partition whose turn it is, as an index. */
   let turn = 0
 
   const settler = {
     ack(held: Held) {
+      const { tracker, suspicion } = held.hold
+      const before = tracker.mark
       takeBack(held)
-      held.hold.tracker.settle(held.offset)
+      tracker.settle(held.offset)
+      if (held.isSuspect) suspicion.suspects--
+      if (tracker.mark !== before) noteProgress(suspicion)
       freeKey(held, ordering)
       onChange()
     },
@@ -83,6 +105,11 @@ export function createWindow(subscription: Subscription, onChange: () => void): 
         held.timer = setTimeout(wake, Math.min(Math.max(delayMs, 0), longestDelayMs), held)
       }
       onChange()
+    },
+    async record(held: Held, deaths: number) {
+      if (held.state === 'gone') return
+      held.hold.suspicion.aloneIfDead = deaths
+      await store?.()
     },
   }
 
@@ -105,6 +132,7 @@ export function createWindow(subscription: Subscription, onChange: () => void): 
   function handOut(held: Held): Delivery {
     if (held.state === 'fetched') {
       inFlight++
+      held.isSuspect = held.hold.suspicion.suspects > 0
       held.hold.inHand.add(held)
       held.hold.waitingBytes -= held.bytes
     }
@@ -116,6 +144,7 @@ export function createWindow(subscription: Subscription, onChange: () => void): 
 
   function take(partition: number): PartitionHold {
     const hold = createHold(partition, settledAboveMarkOf(subscription))
+    if (store === undefined) hold.state = 'open'
     // One listener for each delivery in hand.
     setMaxListeners(0, hold.lost.signal)
     holds.set(partition, hold)
@@ -148,6 +177,7 @@ export function createWindow(subscription: Subscription, onChange: () => void): 
         if (tracker.next !== undefined) kept.set(partition, tracker.next)
       }
       for (const partition of partitions) if (!holds.has(partition)) take(partition)
+      isReleased = false
       onChange()
       return kept
     },
@@ -167,13 +197,14 @@ export function createWindow(subscription: Subscription, onChange: () => void): 
           break
         }
         hold.tracker.take(incoming.offset)
-        hold.fetched.push({ ...incoming, hold, bytes, attempt: 0, state: 'fetched' })
+        hold.fetched.push({ ...incoming, hold, bytes, attempt: 0, isSuspect: false, state: 'fetched' })
         hold.waitingBytes += bytes
         heldBytes += bytes
         taken++
       }
       if (!choked.has(hold)) hold.tracker.reach(end)
-      hold.committed ??= hold.tracker.mark
+      const offset = hold.tracker.mark
+      if (offset !== undefined) hold.committed ??= { offset, deaths: store ? 0 : 1, alone: 0 }
       if (taken > 0) onChange()
       return taken
     },
@@ -203,19 +234,37 @@ export function createWindow(subscription: Subscription, onChange: () => void): 
       else sated.add(hold)
       return wants
     },
-    marks() {
-      const marks = new Map<number, number>()
-      for (const { partition, tracker, committed } of holds.values()) {
-        const mark = tracker.mark
-        if (mark !== undefined && mark !== committed) marks.set(partition, mark)
-      }
-      return marks
+    isKnown: (partition) => holds.get(partition)?.state !== 'unknown',
+    know(partition, stored) {
+      const hold = holds.get(partition)
+      if (hold?.state !== 'unknown') return
+      hold.state = 'known'
+      if (stored !== undefined && stored.offset === hold.tracker.mark)
+        takeUp(hold.suspicion, stored, Math.ceil(maxInFlight / holds.size))
     },
-    committed(marks) {
-      for (const [partition, mark] of marks) {
-        const hold = holds.get(partition)
-        if (hold !== undefined) hold.committed = mark
+    open(partition) {
+      const hold = holds.get(partition)
+      if (hold !== undefined) hold.state = 'open'
+      onChange()
+    },
+    commits() {
+      const commits = new Map<number, Commit>()
+      for (const { partition, state, tracker, suspicion, committed } of holds.values()) {
+        const offset = tracker.mark
+        if (offset === undefined || state === 'unknown') continue
+        const commit = { offset, ...toStore(suspicion, isReleased) }
+        if (!isSame(commit, committed)) commits.set(partition, commit)
       }
+      return commits
+    },
+    committed(commits) {
+      for (const [partition, commit] of commits) {
+        const hold = holds.get(partition)
+        if (hold !== undefined) hold.committed = commit
+      }
+    },
+    release() {
+      isReleased = true
     },
     pause() {
       paused = true
@@ -236,3 +285,6 @@ export function createWindow(subscription: Subscription, onChange: () => void): 
     },
   }
 }
+
+const isSame = (one: Commit, other: Commit | undefined) =>
+  one.offset === other?.offset && one.deaths === other.deaths && one.alone === other.alone

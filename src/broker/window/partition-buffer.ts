@@ -1,7 +1,8 @@
 // What this member holds of one partition: messages fetched, handed out and set aside, and how far it may commit.
 // Nothing here knows a broker; the window over all partitions decides when something is handed out.
 import { GraphmillError } from '../../errors.ts'
-import type { Delivery, ReadMessage, Subscription } from '../broker.ts'
+import type { Delivery, ReadMessage, Subscription, Suspect } from '../broker.ts'
+import { createSuspicion, type Deaths, type Suspicion } from './deaths.ts'
 import { createOffsetTracker, type OffsetTracker } from './offsets.ts'
 import { createQueue, type Queue } from './queue.ts'
 
@@ -18,6 +19,8 @@ export interface Held extends Incoming {
   readonly hold: PartitionHold
   readonly bytes: number
   attempt: number
+  /** It is handed out alone of its partition. */
+  isSuspect: boolean
   /** `out`: with a handler. `resting`: between retryLater and the next attempt. */
   state: 'fetched' | 'out' | 'resting' | 'gone'
   timer?: NodeJS.Timeout
@@ -25,6 +28,9 @@ export interface Held extends Incoming {
 
 export interface PartitionHold {
   readonly partition: number
+  /** `unknown`: what the owner before stored is not known yet; `known`: it is; `open`: and that this one has it is stored. */
+  state: 'unknown' | 'known' | 'open'
+  readonly suspicion: Suspicion
   readonly maxSettled: number
   readonly tracker: OffsetTracker
   /** Aborts when the partition goes to another member. */
@@ -39,13 +45,20 @@ export interface PartitionHold {
   readonly inHand: Set<Held>
   /** Bytes of what no handler had yet. */
   waitingBytes: number
-  committed: number | undefined
+  committed: Commit | undefined
+}
+
+/** What is committed of a partition: where its owner would go on, and what is known of deaths there. */
+export interface Commit extends Deaths {
+  readonly offset: number
 }
 
 /** With so many offsets settled above the mark at most. */
 export function createHold(partition: number, maxSettled: number): PartitionHold {
   return {
     partition,
+    state: 'unknown',
+    suspicion: createSuspicion(),
     maxSettled,
     tracker: createOffsetTracker(maxSettled),
     lost: new AbortController(),
@@ -60,6 +73,8 @@ export function createHold(partition: number, maxSettled: number): PartitionHold
 
 /** The next message that may be handed out, or undefined. It is taken out of the queues. */
 export function takeNext(hold: PartitionHold, ordering: Subscription['ordering']): Held | undefined {
+  if (hold.state !== 'open') return undefined
+  if (hold.suspicion.suspects > 0 && hold.inHand.size > 0) return undefined
   // All in hand but the lowest may settle before the mark moves: together they must not pass the cap.
   if (hold.tracker.settledAboveMark + hold.inHand.size > hold.maxSettled) return undefined
   const freed = hold.ready.shift()
@@ -89,6 +104,8 @@ export function freeKey(held: Held, ordering: Subscription['ordering']): void {
 export interface Settler {
   ack(held: Held): void
   rest(held: Held, delayMs: number): void
+  /** Stores what a suspect's deaths alone are to be if this process dies now. */
+  record(held: Held, deaths: number): Promise<void>
 }
 
 /** A held message as the handler sees it. Only the delivery of the current attempt settles it, once. */
@@ -126,6 +143,16 @@ export class HeldDelivery implements Delivery {
   }
   get signal(): AbortSignal {
     return this.#held.hold.lost.signal
+  }
+
+  get suspect(): Suspect | undefined {
+    const held = this.#held
+    if (!held.isSuspect) return undefined
+    const { alone, aloneIfDead = alone } = held.hold.suspicion
+    return {
+      deaths: async () => aloneIfDead,
+      record: (deaths) => this.#settler.record(held, deaths),
+    }
   }
 
   async ack(): Promise<void> {

@@ -15,11 +15,13 @@ import type { AnyProcessor } from '../../flow/processor.ts'
 import { run } from '../../flow/run.ts'
 import { createCircuits } from '../../flow/runner/circuits.ts'
 import { untilAvailable } from '../../flow/runner/retry.ts'
+import { createSolitude } from '../../flow/runner/solitude.ts'
 import { onShutdown } from '../../flow/shutdown.ts'
 import { priceOf, readPrices } from '../../llm/limits/prices.ts'
 import { type Readiness, serveHttp } from '../../observe/http.ts'
 import { createLogger } from '../../observe/log.ts'
 import { createMetrics } from '../../observe/metrics.ts'
+import { startWatchdog } from '../../observe/watchdog.ts'
 import type { TripleStore } from '../../rdf/store.ts'
 import { version } from '../../version.ts'
 import { awaitBroker, brokerOptions, openRegistry } from '../broker.ts'
@@ -76,6 +78,7 @@ export function addRun(program: Command): void {
     ...storeOptions,
     'http',
     'http-names',
+    'watchdog',
     'drain',
     'log-level',
   ])
@@ -105,6 +108,7 @@ async function runUntilStopped(
     onLate: (stuck) =>
       log.fatal({ stuck, resources: resources() }, 'the process ends before everything was finished'),
   })
+  const watchdog = options.watchdog > 0 ? startWatchdog({ blockedMs: options.watchdog * 1000 }) : undefined
   const over = new AbortController()
   /** Ends all that waits or watches: at a signal, and whenever the process ends. */
   const signal = AbortSignal.any([shutdown.asked, over.signal])
@@ -113,6 +117,7 @@ async function runUntilStopped(
   const prices = readPrices(options.prices)
   const metrics = createMetrics({ priceOf: (model) => priceOf(model, prices) })
   const circuits = createCircuits()
+  const solitude = createSolitude()
   const assembler = createAssembler(
     { fallback: undefined, needsModel, provenance: optionTable.provenance.defaults.run, log, metrics },
     signal,
@@ -173,6 +178,7 @@ async function runUntilStopped(
     for (const each of opened.reverse())
       await each.close().catch((error) => log.error({ err: coded(error) }, 'could not be closed'))
     shutdown.dispose()
+    await watchdog?.stop()
   }
   log.info('stopped')
 
@@ -221,6 +227,7 @@ async function runUntilStopped(
             ...(registry && { registry }),
             metrics,
             circuits,
+            solitude,
           },
           until,
         ),

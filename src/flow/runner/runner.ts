@@ -2,12 +2,12 @@
 // what fails.
 import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import type { Broker, Delivery } from '../../broker/broker.ts'
+import type { Broker, Delivery, Suspect } from '../../broker/broker.ts'
 import { parseTopic } from '../../broker/topics.ts'
 import { coded, GraphmillError } from '../../errors.ts'
 import type { Codec } from '../../messages/codec.ts'
 import type { Message } from '../../messages/envelope.ts'
-import type { FlowMetrics } from '../../observe/metrics.ts'
+import type { FlowMetrics, Outcome } from '../../observe/metrics.ts'
 import { startSpan } from '../../observe/trace.ts'
 import { type ContextSigner, createContextSigner, isOfRequest } from '../context-signature.ts'
 import { type InputPort, inputGroup, inputTopic, isReply, payloadAt, replyRoute } from '../ports.ts'
@@ -20,9 +20,17 @@ import { createBurial } from './dead-letterer.ts'
 import { createInHand, type Hands } from './in-flight.ts'
 import { createRecovery } from './recovery.ts'
 import { createDrive } from './run-handler.ts'
+import { createSolitude, type Solitude } from './solitude.ts'
 
 /** Deliveries that are taken in one stretch: heartbeats and other flows must have their turn. */
 const atOnce = 128
+/** A message is dead after so many deaths of processes that handled it alone. */
+const deathsAlone = 3
+/**
+ * Before a message with which a process died alone is handled again, nothing is handled for so long, in milliseconds, and twice
+ * that at each further death. Whoever kills processes for another reason does so now, too, and then the message was not why.
+ */
+const quarantineMs = 5000
 
 export interface RunnerOptions {
   readonly broker: Broker
@@ -37,6 +45,8 @@ export interface RunnerOptions {
   readonly ids: Ids
   readonly log: Logger
   readonly circuits?: Circuits
+  /** Shared by all runners of the process. Default: one of its own. */
+  readonly solitude?: Solitude
   readonly metrics?: FlowMetrics
   /** Decodes what is delivered, and knows where unknown schemas are looked up. */
   readonly schemas: SchemasTopic
@@ -57,6 +67,7 @@ export interface Runner {
 export function startRunner(options: RunnerOptions): Runner {
   const { broker, codec, clock, ids, metrics, schemas, onOperatorFault, space = 'gm' } = options
   const circuits = options.circuits ?? createCircuits()
+  const solitude = options.solitude ?? createSolitude()
   const stopping = new AbortController()
   /** Topics of the flows that are gone. */
   const missing = new Set<string>()
@@ -139,17 +150,89 @@ export function startRunner(options: RunnerOptions): Runner {
   // Never rejects: whatever happens to a message is the end of it, or its next beginning.
   async function settle(line: Line, delivery: Delivery): Promise<void> {
     const end = line.meter?.started()
+    const { suspect } = delivery
+    const outcome = suspect
+      ? await settleAlone(line, delivery, suspect)
+      : await settleBesideOthers(line, delivery)
+    end?.(outcome)
+  }
+
+  async function settleBesideOthers(line: Line, delivery: Delivery): Promise<Outcome> {
     try {
-      const deferral = await work(line, delivery)
-      await deferral?.after
-      await delivery.ack()
-      recovery.forget(delivery)
-      end?.('ok')
+      let deferral: Deferral | undefined
+      await solitude.enter(false)
+      try {
+        deferral = await work(line, delivery)
+      } finally {
+        solitude.leave()
+      }
+      return await acknowledge(delivery, deferral)
     } catch (thrown) {
-      const message = readAgain(delivery)
-      const outcome = await recovery.recover({ line, delivery, message, error: coded(thrown) })
-      end?.(outcome)
+      return await fail(line, delivery, thrown)
     }
+  }
+
+  // What is stored before each step is what counts if the process dies in it.
+  async function settleAlone(line: Line, delivery: Delivery, suspect: Suspect): Promise<Outcome> {
+    await solitude.enter(true)
+    let deaths: number | undefined
+    try {
+      deaths = await suspect.deaths()
+      if (deaths > 0 && deaths < deathsAlone) await quarantine(line, delivery, { suspect, deaths })
+      await suspect.record(deaths + 1)
+      const outcome = await attemptAlone(line, delivery, deaths)
+      await suspect.record(outcome === 'ok' || outcome === 'dead' ? 0 : deaths).catch(noteUnrecorded(line))
+      return outcome
+    } catch (thrown) {
+      if (deaths !== undefined) await suspect.record(deaths).catch(noteUnrecorded(line))
+      return await fail(line, delivery, thrown)
+    } finally {
+      solitude.leave()
+    }
+  }
+
+  async function attemptAlone(line: Line, delivery: Delivery, deaths: number): Promise<Outcome> {
+    try {
+      if (deaths >= deathsAlone)
+        throw new GraphmillError('killed_process', `${deaths} processes died while they handled it alone.`)
+      return await acknowledge(delivery, await work(line, delivery))
+    } catch (thrown) {
+      // The last words may be what kills: they have one attempt.
+      return await fail(line, delivery, thrown, { unread: deaths > deathsAlone })
+    }
+  }
+
+  async function quarantine(
+    line: Line,
+    delivery: Delivery,
+    { suspect, deaths }: { readonly suspect: Suspect; readonly deaths: number },
+  ): Promise<void> {
+    const { key, position, partition } = delivery
+    const ms = quarantineMs * 2 ** (deaths - 1)
+    line.log.warn({ key, partition, position, deaths, ms }, 'a message with which processes died waits alone')
+    await suspect.record(0)
+    const hands = inHand.take(delivery)
+    try {
+      await wait(ms, undefined, { signal: AbortSignal.any([hands.signal, stopping.signal]) })
+    } finally {
+      hands.free()
+    }
+  }
+
+  function noteUnrecorded(line: Line) {
+    return (err: unknown) => line.log.debug({ err }, 'what is known of deaths could not be stored')
+  }
+
+  async function acknowledge(delivery: Delivery, deferral: Deferral | undefined): Promise<Outcome> {
+    await deferral?.after
+    await delivery.ack()
+    recovery.forget(delivery)
+    return 'ok'
+  }
+
+  function fail(line: Line, delivery: Delivery, thrown: unknown, { unread = false } = {}): Promise<Outcome> {
+    const message = unread ? undefined : readAgain(delivery)
+    return recovery.recover({ line, delivery, message, error: coded(thrown) })
   }
 
   async function work(line: Line, delivery: Delivery): Promise<Deferral | undefined> {

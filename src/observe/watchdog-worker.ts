@@ -1,0 +1,30 @@
+// The thread of the watchdog. It counts its own looks, not the clock: a machine that sleeps, or a process that is stopped, blocks nobody.
+import { writeSync } from 'node:fs'
+import { workerData } from 'node:worker_threads'
+
+export interface WatchdogData {
+  /** How often the main thread has turned, and whether a debugger may hold it. */
+  readonly beats: Int32Array
+  readonly blockedMs: number
+}
+
+const { beats, blockedMs } = workerData as WatchdogData
+const lookMs = Math.min(1000, blockedMs / 4)
+const idle = new Int32Array(new SharedArrayBuffer(4))
+
+let last = -1
+let looks = 0
+while (looks * lookMs < blockedMs) {
+  Atomics.wait(idle, 0, 0, lookMs)
+  const beat = Atomics.load(beats, 0)
+  looks = beat === last && Atomics.load(beats, 1) === 0 ? looks + 1 : 0
+  last = beat
+}
+const line = {
+  level: 60,
+  time: new Date().toISOString(),
+  blockedMs,
+  msg: 'the main thread is blocked: the process ends',
+}
+writeSync(2, `${JSON.stringify(line)}\n`)
+process.kill(process.pid, 'SIGABRT')

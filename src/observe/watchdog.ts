@@ -1,0 +1,35 @@
+// Ends a process whose main thread is blocked: such a process does nothing, answers nothing and hears no signal. A thread of its
+// own looks at a counter that the main thread moves; it ends the process by SIGABRT (exit code 134), as running out of memory does.
+import { url as debuggerUrl } from 'node:inspector'
+import { Worker } from 'node:worker_threads'
+import type { WatchdogData } from './watchdog-worker.ts'
+
+export interface WatchdogOptions {
+  /** How long the main thread may stand still, in milliseconds. */
+  readonly blockedMs: number
+}
+
+const beatMs = 500
+
+/** Watches the calling thread, which must be the main one, until `stop`. While a debugger may be attached nothing is ended. */
+export function startWatchdog({ blockedMs }: WatchdogOptions): { stop(): Promise<number> } {
+  const beats = new Int32Array(new SharedArrayBuffer(8))
+  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
+  const workerData: WatchdogData = { beats, blockedMs }
+  const worker = new Worker(new URL(`./watchdog-worker.${extension}`, import.meta.url), {
+    workerData,
+    execArgv: ['--disable-warning=ExperimentalWarning'],
+  })
+  worker.unref()
+  const beat = () => {
+    Atomics.add(beats, 0, 1)
+    Atomics.store(beats, 1, debuggerUrl() === undefined ? 0 : 1)
+  }
+  const timer = setInterval(beat, beatMs).unref()
+  return {
+    stop() {
+      clearInterval(timer)
+      return worker.terminate()
+    },
+  }
+}
