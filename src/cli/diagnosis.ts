@@ -42,7 +42,8 @@ async function* modelFindings(config: Config, signal: AbortSignal): AsyncGenerat
   const soon = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)])
   const llm = await openLlm(config, undefined, soon).catch((thrown: unknown) => inTime(thrown, signal))
   if (llm instanceof GraphmillError) {
-    yield llm.code === 'llm_not_configured' && config.options.llm === undefined
+    const { llm: provider, model } = config.options
+    yield llm.code === 'llm_not_configured' && provider === undefined && model === undefined
       ? skipped('model', `no model is configured: \`extract\` reads by a few rules, offline. ${llm.remedy}`)
       : failed(llm.code === 'llm_authentication' ? 'key' : 'model', llm)
     return

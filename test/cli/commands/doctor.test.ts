@@ -23,6 +23,17 @@ test('says nothing of embeddings and stores where none is configured', async () 
   expect([...found.keys()]).toEqual(['files', 'model', 'broker', 'schema registry'])
 })
 
+test('passes over a model that nobody named, and not over one that is named and has no server', async () => {
+  expect((await doctor()).found.get('model')).toMatchObject({ state: 'skipped' })
+  const { code, found } = await doctor('--model', 'llama3.2')
+  expect(found.get('model')).toMatchObject({
+    state: 'failed',
+    detail: expect.stringMatching(/llama3\.2.*\[llm_not_configured\]/),
+    fix: expect.stringContaining('OPENAI_BASE_URL'),
+  })
+  expect(code).toBe(1)
+})
+
 describe('the embeddings endpoint', () => {
   let server: EmbeddingsServerDouble
   beforeAll(async () => {
