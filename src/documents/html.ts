@@ -3,15 +3,17 @@ import { convert, type DomNode, type FormatCallback } from 'html-to-text'
 import { GraphmillError } from '../errors.ts'
 
 /**
- * Throws `document_not_utf8` for bytes that are not in the encoding they name (UTF-8 unless they name one), and
- * `document_broken` for a page whose tags are nested deeper than the stack is.
+ * Throws `document_not_utf8` for bytes that are not in the encoding they name (UTF-8 unless they name one), `document_broken` for a
+ * page whose tags are nested deeper than the stack is, and `document_too_large` for one whose text would be longer than any.
  */
 export function htmlText(bytes: Uint8Array): string {
   try {
     return converted(decode(bytes))
   } catch (cause) {
     if (!(cause instanceof RangeError)) throw cause
-    throw new GraphmillError('document_broken', 'its tags are nested too deep.', { cause })
+    if (cause.message.includes('call stack'))
+      throw new GraphmillError('document_broken', 'its tags are nested too deep.', { cause })
+    throw new GraphmillError('document_too_large', 'its text would be longer than a text can be.', { cause })
   }
 }
 
@@ -19,10 +21,12 @@ function converted(page: string): string {
   return convert(page, {
     wordwrap: false,
     limits: { maxInputLength: Number.MAX_SAFE_INTEGER },
-    formatters: { clampedTable },
+    formatters: { table },
     selectors: [
       { selector: 'a', options: { ignoreHref: true } },
-      { selector: 'table', format: 'clampedTable', options: { uppercaseHeaderCells: false } },
+      { selector: 'table', format: 'table', options: { uppercaseHeaderCells: false } },
+      // Where they stand in no proper table.
+      ...['caption', 'tr', 'td', 'th'].map((selector) => ({ selector, format: 'block' })),
       ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].map((selector) => ({
         selector,
         options: { uppercase: false },
@@ -38,13 +42,31 @@ function converted(page: string): string {
 /** Rows or columns that one cell may span: more would be room that nobody sees, a few bytes of HTML for gigabytes of table. */
 const maxSpan = 100
 
-/** A table whose cells span at least one row and column, and at most so many: what spans none would be left out. */
-const clampedTable: FormatCallback = (table, walk, builder, options) => {
-  clampSpans(table.children)
-  builder.options.formatters!.dataTable!(table, walk, builder, options)
+/** The captions, then the cells in rows and columns. The library leaves out what is in neither: such a table is read as it stands. */
+const table: FormatCallback = (element, walk, builder, options) => {
+  const { dataTable, block } = builder.options.formatters!
+  const captions = element.children.filter(({ name }) => name === 'caption')
+  const body = { ...element, children: element.children.filter(({ name }) => name !== 'caption') }
+  walk(captions, builder)
+  if (isRegular(body.children)) {
+    clampSpans(body.children)
+    dataTable!(body, walk, builder, options)
+  } else block!(body, walk, builder, options)
 }
 
-/** Of the table's own cells: tables inside them are formatted by themselves. */
+const groups = new Set(['thead', 'tbody', 'tfoot', 'center'])
+
+/** Whether all text stands in cells of rows. */
+function isRegular(nodes: readonly DomNode[], inRow = false): boolean {
+  return nodes.every(({ type, name = '', data = '', children }) => {
+    if (type === 'text') return data.trim() === ''
+    if (type !== 'tag' || name === 'colgroup' || name === 'col') return true
+    if (inRow) return name === 'td' || name === 'th'
+    return name === 'tr' ? isRegular(children, true) : groups.has(name) && isRegular(children)
+  })
+}
+
+/** Of the table's own cells: tables inside them are formatted by themselves. What spans no row or column would be left out. */
 function clampSpans(nodes: readonly DomNode[]): void {
   for (const { name = '', attribs = {}, children } of nodes) {
     if (name === 'td' || name === 'th') {

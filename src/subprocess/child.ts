@@ -1,5 +1,6 @@
 // The child process: its main thread only watches, and so is never blocked; the work is done in a thread (`worker.ts`). It ends when
 // the parent does, and reports when the thread takes too long or the process too much memory, buffers outside the heap included.
+import { writeFileSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import { type Call, extension, type Report } from './subprocess.ts'
 
@@ -16,6 +17,10 @@ const heapShare = 3 / 4
 const end = () => process.kill(process.pid, 'SIGKILL')
 
 process.on('disconnect', end)
+// Where the system runs out of memory it ends this process first, and not the parent. (Linux has that file.)
+try {
+  writeFileSync('/proc/self/oom_score_adj', '1000')
+} catch {}
 // Signals go to a whole container or service: the parent says when the work is over.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined)
 

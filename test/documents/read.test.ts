@@ -60,6 +60,20 @@ describe('HTML', () => {
     expect(text).toMatch(/^On mills\n+A mill grinds & turns\.\n+ \* stone\n \* wheel$/)
   })
 
+  test.each([
+    ['a caption', '<table><caption>stone</caption><tr><td>wheel</td></tr></table>'],
+    ['a form among rows', '<table><form><tr><td>stone</td><td>wheel</td></tr></form></table>'],
+    ['a form among cells', '<table><tr><form><td>stone</td></form><td>wheel</td></tr></table>'],
+    ['text beside cells', '<table>stone<tr><td>wheel</td></tr></table>'],
+    ['cells without rows', '<table><td>stone</td><td>wheel</td></table>'],
+    [
+      'a table in a row',
+      '<table><tr><table><tr><td>stone</td></tr></table></tr><tr><td>wheel</td></tr></table>',
+    ],
+  ])('leaves nothing out of a table with %s', (_, page) => {
+    expect(htmlText(Buffer.from(page)).trim().split(/\s+/)).toEqual(['stone', 'wheel'])
+  })
+
   test('in the encoding that it names', async () => {
     const page = Buffer.from('<html><meta charset="iso-8859-1"><p>Mühle</p></html>', 'latin1')
     expect(await textOf(await written('latin.htm', page))).toBe('Mühle')
