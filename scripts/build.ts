@@ -2,8 +2,9 @@
 // so that `new URL('../../schemas/', import.meta.url)` is right both in src and in dist/src.
 // What runs from dist meanwhile, or where the sources do not compile, goes on with the build before.
 import { execFileSync } from 'node:child_process'
-import { cpSync, renameSync, rmSync } from 'node:fs'
+import { cpSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { sbomOf } from './sbom.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const [made, old] = [`${root}/.cache/dist-${process.pid}`, `${root}/.cache/dist-${process.pid}-old`]
@@ -12,6 +13,7 @@ try {
   execFileSync(`${root}/node_modules/.bin/tsc`, project, { cwd: root, stdio: 'inherit' })
   for (const folder of ['schemas', 'prompts'])
     cpSync(`${root}/${folder}`, `${made}/${folder}`, { recursive: true })
+  writeFileSync(`${made}/sbom.cdx.json`, `${JSON.stringify(sbomOf(root), null, 2)}\n`)
   try {
     renameSync(`${root}/dist`, old)
   } catch (error) {
