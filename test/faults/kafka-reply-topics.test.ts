@@ -53,16 +53,20 @@ describe.skipIf(!present)('requests whose reply topic is missing, on Kafka', { t
     })
     const connect = () => PromptClient.connect({ broker: execution.broker, space: 'leaving', lane: 'prompt' })
     const staying = await connect()
+    const waits: number[] = []
     for (let round = 0; round < 5; round++) {
       const leaving = await Promise.all(Array.from({ length: 5 }, connect))
       const given = leaving.map((one) => one.ask('extract-definitions', { text: `x${round}` }).next())
       for (const one of given) one.catch(() => {})
       await Promise.all(leaving.map((one) => one.close()))
+      const begun = performance.now()
       const parts: unknown[] = []
       for await (const part of staying.ask('extract-definitions', { text: `stays ${round}` }))
         parts.push(part)
       expect(parts).toHaveLength(1)
+      waits.push(Math.round(performance.now() - begun))
     }
+    process.stderr.write(`one that stays waited for ${waits.join(', ')} ms while five left\n`)
     expect(ended).toBeUndefined()
     await staying.close()
     await execution.close()
