@@ -53,7 +53,10 @@ Every option is a flag of the commands that use it, an environment variable (\`G
 \`GRAPHMILL_CHUNK_SIZE\`), and a key of the configuration file (\`graphmill.yaml\`, or what \`--config\` names). A flag goes before
 the environment, the environment before the file, the file before the default.
 
-The servers' own variables are read too: \`OPENAI_BASE_URL\`, \`OPENAI_API_KEY\` and \`OLLAMA_HOST\`.
+The servers' own variables are read too: \`OPENAI_BASE_URL\`, \`OPENAI_API_KEY\` (or \`OPENAI_API_KEY_FILE\`) and \`OLLAMA_HOST\`.
+
+A secret may be given as a file (\`--store-token-file\`, \`GRAPHMILL_STORE_TOKEN_FILE\`), which is read again when it changes; see
+[operations](operations.md#secrets).
 
 | option | what it is | default |
 |---|---|---|

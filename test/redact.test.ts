@@ -144,6 +144,8 @@ describe('an address', () => {
     ['http://u:p@ss-word@h/x', 'http://***@h/x', 'p@ss-word'],
     ['http://u:p%40ss-word@h/x', 'http://***@h/x', 'p@ss-word', 'p%40ss-word'],
     ['http://user:pass/word@h/x', 'http://***@h/x', 'pass/word'],
+    ['http://u:pass@word/with-both@h/x', 'http://***@h/x', 'pass@word/with-both'],
+    ['http://u:p?ss-word@h/x', 'http://***@h/x', 'p?ss-word'],
     ['u:pass-word-1@h', '***@h', 'pass-word-1'],
     ['https://0123456789abcdef0123@h', 'https://***@h', '0123456789abcdef0123'],
     ['kafka://u:pass-word-2@h:9092,h2:9092', 'kafka://***@h:9092,h2:9092', 'pass-word-2'],

@@ -13,8 +13,8 @@ export function maskAddress(address: string): string {
 
 /** Lets `redact` hide what an address holds; `place` is where it was given. */
 export function keepAddress(address: string, place: string): void {
-  const credentials = credentialsOf(address)
-  if (credentials !== undefined) {
+  for (const credentials of new Set([inAuthority(address), credentialsOf(address)])) {
+    if (credentials === undefined) continue
     const [user = '', ...rest] = credentials.split(':')
     const password = rest.join(':')
     if (password !== '') {
@@ -30,12 +30,16 @@ export function keepAddress(address: string, place: string): void {
 const leastToken = 16
 const secretName = /token|key|secret|pass|pwd|sig|auth|cred|code/i
 
-/** `user:password`, as written, also where it makes the address none: `u:p@ss@host`, `u:p/w@host`. */
+/** `user:password`, as written, up to the last @, also where that makes the address another or none: `u:p/w@host`, `u:p@s/w@host`. */
 function credentialsOf(address: string): string | undefined {
-  const inAuthority = /^(?:[a-z][a-z\d+.-]*:\/\/)?([^/?#]*)@/i.exec(address)?.[1]
-  if (inAuthority !== undefined || URL.parse(address)?.host) return inAuthority
-  return /^(?:[a-z][a-z\d+.-]*:\/\/)?([^\s]*)@/i.exec(address)?.[1]
+  const isAddress = Boolean(URL.parse(address)?.host)
+  if (isAddress && inAuthority(address) === undefined) return undefined
+  const until = isAddress ? '[^?#\\s]*' : '\\S*'
+  return new RegExp(`^(?:[a-z][a-z\\d+.-]*://)?(${until})@`, 'i').exec(address)?.[1]
 }
+
+/** As the standard of addresses reads it. */
+const inAuthority = (address: string) => /^(?:[a-z][a-z\d+.-]*:\/\/)?([^/?#]*)@/i.exec(address)?.[1]
 
 function decoded(text: string): string {
   try {
