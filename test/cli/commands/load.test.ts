@@ -1,0 +1,13 @@
+import { expect, test } from 'vitest'
+import { startGraphmill } from '../../support/processes.ts'
+
+test('`load` says what comes of a document that is loaded again', async () => {
+  const child = startGraphmill(['load', '--help'])
+  expect(await child.ended).toMatchObject({ code: 0 })
+  const text = child.stdout().replace(/\s+/g, ' ')
+  expect(text).toContain(
+    'facts that were found before are not doubled, but each attempt adds provenance of its own',
+  )
+  for (const option of ['--document-timeout', '--document-memory', '--follow-links'])
+    expect(text).toContain(option)
+})
