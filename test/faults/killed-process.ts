@@ -132,17 +132,23 @@ export async function rollingKills(
   const replicas: ChildProcess[] = []
   try {
     const trial = await openTrial(broker, site, 'rolling')
-    const good = Array.from({ length: 300 }, (_, index) => `good ${index}`)
-    await trial.send(good)
+    const sent: string[] = []
+    const sendMore = async () => {
+      const more = Array.from({ length: 20 }, (_, index) => `slow ${sent.length + index}`)
+      sent.push(...more)
+      await trial.send(more)
+    }
+    await sendMore()
     replicas.push(await trial.start(), await trial.start())
     for (let kill = 0; kill < kills; kill++) {
+      await sendMore()
       await delay(rng() * 3000)
       const [victim] = replicas.splice(Math.floor(rng() * replicas.length), 1)
       victim!.kill('SIGKILL')
       await ended(victim!)
       replicas.push(await trial.start())
     }
-    while ((await trial.done()).size < good.length) await delay(500)
+    while ((await trial.done()).size < sent.length) await delay(500)
     expect(await trial.letters()).toEqual([])
   } finally {
     for (const replica of replicas) replica.kill('SIGKILL')

@@ -19,7 +19,8 @@ const mortal = worker(async (text) => {
   if (text === 'abort') process.abort()
   if (text === 'memory') for (const all: string[][] = []; ; ) all.push(Array(1e6).fill('x'))
   if (text === 'block') for (;;);
-  await new Promise((resolve) => setTimeout(resolve, 20 + Math.random() * 200))
+  const ms = text.startsWith('slow') ? 200 + Math.random() * 1300 : 20 + Math.random() * 200
+  await new Promise((resolve) => setTimeout(resolve, ms))
 })
 const stop = new AbortController()
 const runtime = await run(

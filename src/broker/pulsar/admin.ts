@@ -13,6 +13,8 @@ const connectAttempts = 4
 const connectDelayMs = 500
 /** Who takes a connection and says nothing for so long is no server. */
 const silenceMs = 10_000
+/** Who leaves, and who is about to begin, waits no longer for what is only precaution. */
+const propertiesTimeoutMs = 3000
 
 /** The last message of a partition that Pulsar still has; undefined when it has none. */
 export interface PartitionEnd {
@@ -149,6 +151,42 @@ export async function isMember(
   )
 }
 
+/** A group's connected members by name, and, by partition, how far it has settled everything, where that is not all there is. */
+export async function groupOf(
+  endpoint: Endpoint,
+  { topic, group }: { readonly topic: string; readonly group: string },
+): Promise<{ readonly members: ReadonlySet<string>; readonly marks: ReadonlyMap<number, string> }> {
+  const stats = await statsOf(endpoint, topic)
+  const members = stats.flatMap(({ groups }) => groups[group]?.consumers ?? [])
+  const internal = await Promise.all(stats.map(({ name }) => internalStats(endpoint, name)))
+  const marks = internal.flatMap(({ cursors, lastConfirmedEntry }, partition) => {
+    const mark = cursors?.[group]?.markDeletePosition
+    return mark === undefined || mark === lastConfirmedEntry ? [] : [[partition, mark] as const]
+  })
+  return { members: new Set(members.map(({ consumerName }) => consumerName)), marks: new Map(marks) }
+}
+
+/** What is kept beside a group's cursor; it outlives members and servers. */
+export function readProperties(
+  endpoint: Endpoint,
+  { topic, group }: { readonly topic: string; readonly group: string },
+): Promise<Readonly<Record<string, string>>> {
+  return get(endpoint, `${topicPath(endpoint, topic)}/subscription/${encodeURIComponent(group)}/properties`, {
+    timeoutMs: propertiesTimeoutMs,
+  })
+}
+
+/** Writes all of them, in every partition of the topic. */
+export async function writeProperties(
+  endpoint: Endpoint,
+  { topic, group }: { readonly topic: string; readonly group: string },
+  properties: Readonly<Record<string, string>>,
+): Promise<void> {
+  const path = `${topicPath(endpoint, topic)}/subscription/${encodeURIComponent(group)}/properties`
+  const written = { method: 'PUT', path, body: properties, timeoutMs: propertiesTimeoutMs } as const
+  accept(await ask(endpoint, written), path)
+}
+
 interface TopicStats {
   readonly subscriptions: Readonly<Record<string, GroupStats>>
 }
@@ -183,6 +221,7 @@ interface InternalStats {
   readonly numberOfEntries: number
   /** `ledger:entry`; the entry is -1 in a ledger that has none yet. */
   readonly lastConfirmedEntry: string
+  readonly cursors?: Readonly<Record<string, { readonly markDeletePosition: string }>>
 }
 
 function internalStats(endpoint: Endpoint, name: string): Promise<InternalStats> {

@@ -7,6 +7,7 @@ import { type Delivery, defaultMaxHeldBytes, type Subscription } from '../broker
 import type { TopicLookup } from '../topic-lookup.ts'
 import { createWake } from '../window/wake.ts'
 import { isMember, partitionsOf, topicPath } from './admin.ts'
+import { type MemberDeaths, noDeaths, noteMember } from './deaths.ts'
 import type { Endpoint } from './endpoint.ts'
 import { Membership } from './membership.ts'
 import { received, type SocketMessage } from './message.ts'
@@ -30,6 +31,7 @@ export class PulsarMember {
   readonly #running: Promise<void>
   #socket: PulsarSocket | undefined
   #membership: Membership | undefined
+  #deaths: MemberDeaths = noDeaths
   #leaving = false
   #failure: GraphmillError | undefined
 
@@ -62,12 +64,12 @@ export class PulsarMember {
   /** Ends at once. What was acked reaches the server; what is in hand is lost to the group. */
   async close(): Promise<void> {
     if (this.#stop.signal.aborted) return this.#running
-    const socket = this.#socket
     this.#membership?.lose()
-    const closed = socket?.close()
     this.#stop.abort()
     this.#wake.notify()
-    await closed
+    // Before the socket: a member that is noted and not connected counts as dead.
+    await this.#deaths.leave()
+    await this.#socket?.close()
     await this.#running
   }
 
@@ -133,7 +135,8 @@ export class PulsarMember {
       onMessage: (frame) => {
         heard = true
         const { messageId } = frame as SocketMessage
-        membership.add(received(topic, frame as SocketMessage).message, messageId)
+        const { message } = received(topic, frame as SocketMessage)
+        membership.add(message, messageId, this.#deaths.suspectOf(message))
       },
     })
     if (this.#stop.signal.aborted) socket.terminate()
@@ -156,6 +159,8 @@ export class PulsarMember {
     })
     this.#socket = socket
     this.#membership = membership
+    this.#deaths = await noteMember(this.#endpoint, this.#subscription, this.#name)
+    if (this.#stop.signal.aborted) await this.#deaths.leave()
     if (this.#leaving) membership.leave()
     membership.grant()
     return socket

@@ -1,6 +1,6 @@
 // What one consumer socket has brought and is not settled yet: bounds, order by key, redelivery in this process.
 // It dies with its socket, because the server then gives the messages to the group again.
-import type { Delivery, ReadMessage, Subscription } from '../broker.ts'
+import type { Delivery, ReadMessage, Subscription, Suspect } from '../broker.ts'
 import { maxMessageBytes } from '../broker.ts'
 
 /** What setTimeout takes. */
@@ -19,6 +19,7 @@ interface Held {
   readonly message: ReadMessage
   /** The server's name for it. */
   readonly messageId: string
+  readonly suspect: Suspect | undefined
   attempt: number
   /** Whether it was handed out once: then its bytes count, also while it waits to be delivered again. */
   counted: boolean
@@ -70,10 +71,11 @@ export class Membership {
   }
 
   /** A message came from the server. */
-  add(message: ReadMessage, messageId: string): void {
+  add(message: ReadMessage, messageId: string, suspect?: Suspect): void {
     const held: Held = {
       message,
       messageId,
+      suspect,
       attempt: 1,
       counted: false,
       inHand: false,
@@ -140,6 +142,7 @@ export class Membership {
     return {
       ...held.message,
       attempt,
+      suspect: held.suspect,
       signal: held.ownership.signal,
       ack: async () => {
         if (putDown()) this.#settle(held)

@@ -28,7 +28,7 @@ const atOnce = 128
 const deathsAlone = 3
 /**
  * Before a message with which a process died alone is handled again, nothing is handled for so long, in milliseconds, and twice
- * that at each further death. Whoever kills processes for another reason does so now, too, and then the message was not why.
+ * that at each further death. A process that is killed in that time was killed for another reason, and the count begins again.
  */
 const quarantineMs = 5000
 
@@ -185,7 +185,7 @@ export function startRunner(options: RunnerOptions): Runner {
       return outcome
     } catch (thrown) {
       if (deaths !== undefined) await suspect.record(deaths).catch(noteUnrecorded(line))
-      return await fail(line, delivery, thrown)
+      return await fail(line, delivery, unrecorded(thrown))
     } finally {
       solitude.leave()
     }
@@ -336,6 +336,13 @@ function checkContext(message: Message, { topic }: Line, signer: ContextSigner):
 
 const replyTopicMissing = (topic: string, cause?: unknown) =>
   new GraphmillError('reply_topic_missing', `There is no topic ${topic} for the reply.`, { cause })
+
+/** The fault is the broker's, whatever it says, and not the message's. */
+function unrecorded(thrown: unknown): GraphmillError {
+  const cause = coded(thrown)
+  if (cause.code === 'aborted') return cause
+  return new GraphmillError('broker_unavailable', 'What is known of deaths could not be stored.', { cause })
+}
 
 /** By OpenTelemetry's conventions for messaging, and ours. */
 function attributesOf({ topic, group, scope }: Line, { id, documentId, chunkId }: Message) {

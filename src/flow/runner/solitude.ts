@@ -1,5 +1,5 @@
 // Handlers of a process work side by side, but for one that may kill it: that one works alone, so that a death is its own.
-// Whoever comes first goes first.
+// First come, first served.
 
 export interface Solitude {
   /** Resolves when one may begin: beside others, or `alone`. Returns nothing where that is at once. */
