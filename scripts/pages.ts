@@ -1,8 +1,13 @@
-// Writes the pages of docs/ that are tables of what the code says: errors.md and configuration.md. A test fails when one is stale.
+// Writes the pages of docs/ that are tables of what the code says: errors.md, configuration.md and permissions.md. A test fails when one is stale.
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { processors } from '../processors/index.ts'
+import { isDeadTopic, schemasTopic } from '../src/broker/topics.ts'
 import { defaultsText, type OptionEntry, optionTable } from '../src/config/options.ts'
 import { errorTable } from '../src/errors.ts'
+import { type Permission, permissionsOf } from '../src/flow/permissions.ts'
+import { outputRoute } from '../src/flow/ports.ts'
+import type { AnyProcessor } from '../src/flow/processor.ts'
 
 function whatHappens({ retry, ends }: (typeof errorTable)[keyof typeof errorTable]): string {
   if (ends === 'command') return 'no: the command ends; a `run` that is under way refuses the change'
@@ -73,10 +78,75 @@ chunk-size: 1500
 `
 }
 
+const place = { space: 'gm', workspace: 'default', flow: 'default' }
+const receivers = processors
+  .filter(({ inputs }) => (inputs as readonly string[]).includes('prompt-reply'))
+  .map(({ name }) => name)
+
+/** A processor's permissions as cells of a table: topics to read, groups, topics to write, topics for dead letters. */
+function permissionCells(processor: AnyProcessor): string[] {
+  const all = permissionsOf(processor, place, processor.name === 'text-completion' ? ['client'] : receivers)
+  const cell = (found: (permission: Permission) => boolean) =>
+    all
+      .filter(found)
+      .map(({ name }) => `\`${name}\``)
+      .join('<br>')
+  const isDead = ({ name }: Permission) => isDeadTopic(name)
+  const common = new Set([schemasTopic(place.space), outputRoute('progress', place).topic])
+  return [
+    cell(
+      ({ kind, right, name }) => kind === 'topic' && right === 'read' && name !== schemasTopic(place.space),
+    ),
+    cell(({ kind }) => kind === 'group'),
+    cell((each) => each.right === 'write' && !isDead(each) && !common.has(each.name)),
+    cell((each) => each.right === 'write' && isDead(each)),
+  ]
+}
+
+function permissionsPage(): string {
+  const rows = processors.map(
+    (processor) => `| ${[processor.name, ...permissionCells(processor)].join(' | ')} |`,
+  )
+  return `# Permissions on the broker
+
+The least that each processor needs, for the default flow; in other flows the last two parts of the names are others, and so is the
+first one with \`--space\`. Make the topics with an account that may (\`graphmill topics create\`), then give each processor an
+account of its own. Processors that run in one process share an account, and need the sum. What each of them trusts stands in
+[SECURITY.md](../SECURITY.md).
+
+## Kafka
+
+All rights are on single topics and groups; there is none on the cluster. Beyond the table every processor needs
+
+- \`WRITE\` on \`${outputRoute('progress', place).topic}\`, where it says what became of its messages,
+- \`READ\` and \`WRITE\` on \`${schemasTopic(place.space)}\`,
+- until the topic for its dead letters exists: \`CREATE\` on that topic, and \`DESCRIBE_CONFIGS\` on the topic that it reads, whose
+  largest message the new topic must take. Where you make these topics yourself, it needs neither.
+
+| processor | READ on topics | READ on groups | WRITE on topics | dead letters: WRITE (CREATE) on topics |
+|---|---|---|---|---|
+${rows.join('\n')}
+
+\`prompt\` and \`text-completion\` may answer only whom they may write to: add \`WRITE\` on the response topic of every client of yours
+(\`gm.response.prompt.CLIENT.default.default\`). A client needs \`WRITE\` on the request topic, and \`READ\` on its own response topic.
+\`load\` needs \`WRITE\` on \`${outputRoute('document', place).topic}\`, on \`progress\` and the schemas topic, and \`READ\` on the latter.
+
+The table is made from the code.
+
+## Pulsar
+
+By topic the same: \`consume\` where Kafka's table says \`READ\` on a topic (the group is the subscription), \`produce\` where it says
+\`WRITE\`. Two things are not by topic in Pulsar, since graphmill asks its admin API: to see which topics of the namespace there are
+takes \`consume\` on the namespace, and to make a topic (one for dead letters, too, unless you make it) takes the rights of an
+administrator of the tenant. This is not tested on a server that enforces it.
+`
+}
+
 /** The pages, by file name. */
 export const pages: Readonly<Record<string, () => string>> = {
   'errors.md': errorsPage,
   'configuration.md': configurationPage,
+  'permissions.md': permissionsPage,
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url))

@@ -60,3 +60,13 @@ test('options that the page names are there', () => {
   const other = ['all', 'id', 'size', 'time']
   expect([...flags].filter((name) => !(name in optionTable) && !other.includes(name))).toEqual([])
 })
+
+test('SECURITY.md says of every processor what it trusts, and docs/permissions.md what it may do', () => {
+  const security = readFileSync('SECURITY.md', 'utf8')
+  const permissions = readFileSync('docs/permissions.md', 'utf8')
+  for (const { name } of processors) {
+    expect(security).toMatch(new RegExp(`^\\| .*\`${name}\``, 'm'))
+    expect(permissions).toContain(`\n| ${name} | `)
+  }
+  expect(security).not.toMatch(/\S+@\S+\.\w/)
+})

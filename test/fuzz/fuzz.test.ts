@@ -28,7 +28,7 @@ describe('fuzz', () => {
           `fuzz ${name}: seed ${seed}, ${report.iterations} inputs, slowest ${Math.round(slowest.ms)} ms, largest ${Math.round(largest.bytes / 2 ** 20)} MiB, over 100 ms or 50 MiB: ${costly.map(({ iteration }) => iteration).join(' ') || 'none'}\n`,
         )
         expect(report.failures).toEqual([])
-        expect(report.iterations).toBeGreaterThan(100)
+        expect(report.iterations).toBeGreaterThan(20)
       },
       seconds * 1000 + extraMs + (hangMs ?? 0),
     )
