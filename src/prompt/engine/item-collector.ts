@@ -25,8 +25,8 @@ export interface Findings {
   counts(): Record<string, number>
   /** A further call begins: from now on the items of those before are known ones. */
   nextCall(): void
-  /** Whether an equal item is known; and from now on this one is. */
-  know(item: unknown): 'new' | 'repeated' | 'from an earlier call'
+  /** Whether an equal item is known; and from now on this one is. `print` is its fingerprint, where that is known already. */
+  know(item: unknown, print?: number): 'new' | 'repeated' | 'from an earlier call'
   /** Counts an item in, and gives the piece of the reply that it is. */
   accept(item: ItemFound): Extract<Heard, { type: 'item' }>
   reject(rejection: Refused): void
@@ -61,8 +61,7 @@ export function createFindings(): Findings {
     nextCall() {
       call++
     },
-    know(item) {
-      const print = fingerprint(item)
+    know(item, print = fingerprint(item)) {
       const before = known.get(print)
       if (before === undefined) {
         if (known.size < mostKnown) known.set(print, call)

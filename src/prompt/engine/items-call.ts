@@ -2,6 +2,7 @@
 import { GraphmillError } from '../../errors.ts'
 import type { ItemEvent } from '../../items/item.ts'
 import { createItemsParser } from '../../items/parser.ts'
+import { fingerprint } from '../../items/value.ts'
 import type { CallReason } from '../../llm/cache/entry.ts'
 import type { CompletionRequest } from '../../llm/llm.ts'
 import { type CallEnd, noUsage } from './calls.ts'
@@ -105,9 +106,10 @@ export async function* callForItems(
     const place = items++
     const line = lines && lineOf(event.value, [...lines])
     if (lines && !line) return undefined
-    const knowledge = findings.know(event.value)
+    const print = fingerprint(event.value)
+    const knowledge = findings.know(event.value, print)
     // An answer that repeats the thoughts before it is no loop.
-    if (guard.repeats(knowledge !== 'new' && !thoughts.confirms(event, place))) stopped = repetition
+    if (guard.repeats(knowledge !== 'new' && !thoughts.confirms(print, place))) stopped = repetition
     // What the run has already takes no rejected line's place: the rejection stands.
     if (knowledge === 'from an earlier call') return undefined
     if (knowledge === 'repeated') findings.duplicates++
@@ -117,7 +119,7 @@ export async function* callForItems(
       findings.reasked++
     }
     const heard = findings.accept(event)
-    thoughts.leave(event, place, heard.json)
+    thoughts.leave(print, { place, line: event.line, text: heard.json })
     shown.push(heard.json)
     if (shown.length > mostShown) shown.shift()
     return heard
