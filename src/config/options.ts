@@ -89,7 +89,7 @@ const ownTable = {
   'llm-timeout': {
     type: 'count',
     value: 'SECONDS',
-    help: 'longest silence of the model server',
+    help: 'longest silence of the model server; Node itself ends a silent connection after 300',
     default: 120,
   },
   'llm-call-timeout': {
