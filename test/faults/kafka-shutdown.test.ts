@@ -1,7 +1,8 @@
 // SIGTERM to `graphmill run --all` under load on real Kafka: exit 0 within the grace period, nothing lost, and nothing
 // done twice but what was neither finished nor committed.
 import { execFile } from 'node:child_process'
-import { mkdtemp, open, rm } from 'node:fs/promises'
+import { closeSync, constants, openSync, writeSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -87,20 +88,31 @@ describe.skipIf(!present)('SIGTERM under load, on Kafka', { timeout: 120_000 }, 
     onTestFinished(() => rm(folder, { recursive: true }))
     const path = join(folder, `default.default.${hostname()}.nq`)
     await promisify(execFile)('mkfifo', [path])
+    using _ = fullPipe(path)
     const process = await execution.startProcess(['--all'], ['--out', folder, '--drain', 'now'])
     await execution.load()
-    // Opened when the store opens it, which then waits for what never comes.
-    const silent = await open(path, 'w')
-    onTestFinished(() => silent.close())
+    // Long before the last unit is done there are triples to be written.
+    await execution.until((status) => status.units.done === units)
     expect(await process.end('SIGTERM')).toEqual({ code: null, signal: 'SIGTERM' })
     const last = JSON.parse(process.stderr().trim().split('\n').at(-1)!)
     expect(last).toMatchObject({ msg: 'the process ends before everything was finished' })
-    expect(last.stuck).toEqual([expect.stringContaining(`open a file in ${folder} (for `)])
+    expect(last.stuck).toEqual([expect.stringContaining(`write ${path} (for `)])
     await execution.startProcess(['--all'])
     await expectAll(execution, expected)
     await execution.close()
   })
 })
+
+/** A pipe that takes nothing more, and that nobody reads. */
+function fullPipe(path: string): Disposable {
+  const pipe = openSync(path, constants.O_RDWR | constants.O_NONBLOCK)
+  try {
+    for (;;) writeSync(pipe, Buffer.alloc(4096))
+  } catch (error) {
+    expect(error).toMatchObject({ code: 'EAGAIN' })
+  }
+  return { [Symbol.dispose]: () => closeSync(pipe) }
+}
 
 /** Starts everything in one process, stops it by SIGTERM in mid-work, and returns how long that took in milliseconds. */
 async function stopUnderLoad(execution: Execution, llm: LlmServer, ...flags: string[]): Promise<number> {
