@@ -16,7 +16,7 @@ const secrets = {
   key: 'sk-proj-Zz9/yX8+wV7uT6sR5qP4oN3m',
   store: 'store-token-Q1w2E3r4T5y6',
   embeddings: 'embed-key-A9b8C7d6E5',
-  registry: 'registry@pass/word-1',
+  registry: 'rg7x-9q2w@pass/word-1',
 } as const
 const all = Object.values(secrets)
 
