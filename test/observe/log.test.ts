@@ -50,3 +50,14 @@ test('a defect has its stack', async () => {
 test('what is below the level is not written', async () => {
   expect(await logged(`log.info('x'); log.warn('y')`, 'warn')).toMatchObject([{ msg: 'y' }])
 })
+
+test('a line shows no secret, wherever it stands in it, and stays one JSON object', async () => {
+  const [line] = await logged(`
+    const { keepSecret } = await import(${at('src/redact.ts')});
+    keepSecret('sk-"quoted"/and\\\\long', 'test');
+    const secret = 'sk-"quoted"/and\\\\long';
+    log.child({ bound: secret }).warn({ err: new Error(secret), deep: { list: [encodeURIComponent(secret)] } }, 'said ' + secret)`)
+  expect(line).toMatchObject({ bound: '[secret]', deep: { list: ['[secret]'] }, msg: 'said [secret]' })
+  expect((line!['err'] as { message: string }).message).toBe('[secret]')
+  expect(JSON.stringify(line)).not.toMatch(/quoted|long/)
+})

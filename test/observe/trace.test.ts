@@ -3,6 +3,7 @@ import { type Context, context, ROOT_CONTEXT, trace } from '@opentelemetry/api'
 import { InMemorySpanExporter, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
 import { afterEach, describe, expect, test } from 'vitest'
 import { startSpan } from '../../src/observe/trace.ts'
+import { keepSecret } from '../../src/redact.ts'
 import { openExtraction } from '../support/extraction.ts'
 import { startLlmServer } from '../support/llm-server.ts'
 
@@ -104,6 +105,16 @@ describe('with an SDK', () => {
     useSdk()
     startSpan('x', { kind: 'client' }).end(new Error('away'))
     expect(exporter.getFinishedSpans()[0]).toMatchObject({ status: { code: 2, message: 'away' } })
+  })
+
+  test('a failure that names a secret is said without it', () => {
+    useSdk()
+    keepSecret('sk-in-a-span-0123', 'test')
+    startSpan('x', { kind: 'client' }).end(new Error('no sk-in-a-span-0123', { cause: 'sk-in-a-span-0123' }))
+    const [{ status, events } = {} as never] = exporter.getFinishedSpans()
+    expect(status).toEqual({ code: 2, message: 'no [secret]' })
+    expect(JSON.stringify(events)).toContain('no [secret]')
+    expect(JSON.stringify(events)).not.toContain('in-a-span')
   })
 
   test('what a program does inside its own span belongs to its trace', () => {

@@ -1,6 +1,7 @@
 // Models whose calls are made in a thread of their own, one for all of a process. What is asked of a model besides, such as
 // whether it is ready, is asked here.
 import { Worker } from 'node:worker_threads'
+import { secretText } from '../../config/secret.ts'
 import type { GraphmillError } from '../../errors.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
 import { providerError } from '../provider-error.ts'
@@ -90,6 +91,8 @@ export function createModelThread(program = new URL(file, import.meta.url)): Mod
     signal: AbortSignal,
   ): AsyncGenerator<CompletionEvent> {
     signal.throwIfAborted()
+    // What the server echoes of the key in a reply is redacted here, and only a key that was read here is known.
+    if ('apiKey' in spec && spec.apiKey) secretText(spec.apiKey)
     const id = ++last
     thread ??= begin()
     const own = thread
