@@ -131,7 +131,8 @@ ${rows.join('\n')}
 (\`gm.response.prompt.CLIENT.default.default\`). A client needs \`WRITE\` on the request topic, and \`READ\` on its own response topic.
 \`load\` needs \`WRITE\` on \`${outputRoute('document', place).topic}\`, on \`progress\` and the schemas topic, and \`READ\` on the latter.
 
-The table is made from the code.
+The table is made from the code. A test gives every processor an account with these rights on a Kafka that denies everything else
+(\`StandardAuthorizer\`), and sees it do its work and write its dead letters.
 
 ## Pulsar
 

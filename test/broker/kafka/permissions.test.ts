@@ -1,0 +1,260 @@
+// Every processor does its work, and writes its dead letters, on a Kafka that denies all but what docs/permissions.md says.
+import kafkajs from 'kafkajs'
+import { pino } from 'pino'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { processors } from '../../../processors/index.ts'
+import type { Broker } from '../../../src/broker/broker.ts'
+import { connectKafka } from '../../../src/broker/kafka/kafka.ts'
+import { deadTopic, schemasTopic, topicName, topicSpec } from '../../../src/broker/topics.ts'
+import { type Permission, permissionsOf } from '../../../src/flow/permissions.ts'
+import {
+  type InputPort,
+  inputGroup,
+  inputTopic,
+  isReply,
+  type OutputPort,
+  outputRoute,
+} from '../../../src/flow/ports.ts'
+import type { AnyProcessor } from '../../../src/flow/processor.ts'
+import { type Mill, run, topicsOf } from '../../../src/flow/run.ts'
+import { createCodec } from '../../../src/messages/codec.ts'
+import type { Header, TypedPayload } from '../../../src/messages/envelope.ts'
+import { loadSchemas, type PayloadName } from '../../../src/messages/registry.ts'
+import { type Ontologies, openOntologies } from '../../../src/ontology/ontologies.ts'
+import { loadCatalogue } from '../../../src/prompt/catalogue/catalogue.ts'
+import { readTable } from '../../../src/rows/definition.ts'
+import { rowSchema } from '../../../src/rows/row-schema.ts'
+import { fixture } from '../../ontology/support/files.ts'
+import { brokerSource } from '../../support/brokers.ts'
+import { scope, settings } from '../../support/flow.ts'
+import { type KafkaServer, startKafka } from '../../support/kafka-server.ts'
+import { scriptedLlm } from '../../support/scripted-llm.ts'
+import { expectCode } from '../suite/harness.ts'
+
+const present = (await brokerSource('Kafka with an authorizer', ['jars'])) !== undefined
+const place = { space: 'gm', ...scope }
+const receivers = processors
+  .filter(({ inputs }) => (inputs as readonly string[]).includes('prompt-reply'))
+  .map(({ name }) => name)
+const client = topicName({ ...place, class: 'response', role: 'text-completion', receiver: 'client' })
+const rightsOf = (processor: AnyProcessor) =>
+  permissionsOf(processor, place, processor.name === 'text-completion' ? ['client'] : receivers)
+
+const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = kafkajs
+const operations = {
+  read: AclOperationTypes.READ,
+  write: AclOperationTypes.WRITE,
+  create: AclOperationTypes.CREATE,
+  configs: AclOperationTypes.DESCRIBE_CONFIGS,
+}
+const aclOf = (user: string, { kind, name, right }: Permission) => ({
+  resourceType: kind === 'topic' ? AclResourceTypes.TOPIC : AclResourceTypes.GROUP,
+  resourceName: name,
+  resourcePatternType: ResourcePatternTypes.LITERAL,
+  principal: `User:${user}`,
+  host: '*',
+  operation: operations[right],
+  permissionType: AclPermissionTypes.ALLOW,
+})
+
+const replies: Readonly<Record<string, string>> = {
+  'extract-definitions': '{"entity": "Albion Mill", "definition": "A mill."}',
+  'extract-relationships': '{"subject": "Albion Mill", "predicate": "ground", "object": "grain"}',
+  'extract-topics': '{"topic": "milling", "definition": "To grind grain."}',
+  'extract-rows': '{"name": "Albion Mill"}',
+  'agent-kg-extract': '{"type": "definition", "entity": "sluice", "definition": "A gate."}',
+  'extract-with-ontologies': [
+    '{"type": "entity", "entity": "Albion Mill", "entity_type": "mill"}',
+    '{"type": "entity", "entity": "Ada", "entity_type": "Person"}',
+    '{"type": "relationship", "subject": "Ada", "subject_type": "Person", "relation": "owns", "object": "Albion Mill", "object_type": "Mill"}',
+    '{"type": "attribute", "entity": "Albion Mill", "entity_type": "Mill", "attribute": "opened", "value": 1786}',
+  ].join('\n'),
+}
+
+describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 }, () => {
+  let server: KafkaServer
+  let admin: Broker
+  let ontologies: Ontologies
+  const codec = createCodec(loadSchemas())
+  const stop = new AbortController()
+  const opened: Broker[] = []
+  const stored = Promise.withResolvers<void>()
+  const mills: Mill[] = []
+  const as = async (username: string) => {
+    const broker = await connectKafka({
+      brokers: server.bootstrap,
+      sasl: { mechanism: 'plain', username, password: `${username}-secret` },
+    })
+    opened.push(broker)
+    return broker
+  }
+
+  beforeAll(async () => {
+    const users = ['admin', ...processors.map(({ name }) => name)]
+    server = await startKafka({
+      properties: {
+        'listener.security.protocol.map': 'PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT',
+        'sasl.enabled.mechanisms': 'PLAIN',
+        'sasl.mechanism.inter.broker.protocol': 'PLAIN',
+        'authorizer.class.name': 'org.apache.kafka.metadata.authorizer.StandardAuthorizer',
+        'super.users': 'User:admin;User:ANONYMOUS',
+        'listener.name.plaintext.plain.sasl.jaas.config':
+          'org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" password="admin-secret" ' +
+          `${users.map((user) => `user_${user}="${user}-secret"`).join(' ')};`,
+      },
+    })
+    admin = await as('admin')
+    await admin.ensureTopics([
+      ...topicsOf(processors, place),
+      topicSpec(schemasTopic('gm')),
+      topicSpec(client),
+    ])
+    const kafka = new kafkajs.Kafka({
+      brokers: [...server.bootstrap],
+      sasl: { mechanism: 'plain', username: 'admin', password: 'admin-secret' },
+      logLevel: kafkajs.logLevel.NOTHING,
+    })
+    const acls = kafka.admin()
+    await acls.connect()
+    await acls.createAcls({
+      acl: processors.flatMap((processor) => rightsOf(processor).map((each) => aclOf(processor.name, each))),
+    })
+    await acls.disconnect()
+    ontologies = await openOntologies({ paths: [fixture('mills.ttl')], budget: 2000 })
+    const table = readTable(
+      'mill',
+      { fields: [{ name: 'name', primary_key: true }] },
+      { at: [], report: () => {} },
+    )!
+    const prompts = await loadCatalogue()
+    for (const processor of processors)
+      mills.push(
+        await run(
+          {
+            broker: await as(processor.name),
+            processors: [processor],
+            flows: [
+              {
+                ...scope,
+                settings: { ...settings, extractors: receivers, rowSchemas: [rowSchema(table)], ontologies },
+              },
+            ],
+            llm: scriptedLlm(({ origin }) => replies[origin?.promptId ?? ''] ?? 'Hello.'),
+            prompts,
+            store: { write: async () => void stored.resolve(), close: async () => undefined },
+            log: pino({ level: 'silent' }),
+          },
+          stop.signal,
+        ),
+      )
+  }, 180_000)
+  afterAll(async () => {
+    await Promise.all(mills.map((mill) => mill.stop(0)))
+    stop.abort()
+    await Promise.all(opened.map((broker) => broker.close()))
+    await ontologies?.close()
+    await server?.stop()
+  })
+
+  test('every processor does its work', async () => {
+    await send('document', 'TextDocument', {
+      title: 't',
+      part: 0,
+      text: 'The Albion Mill ground grain.',
+    })
+    await send('text-completion', 'TextCompletionRequest', { prompt: 'Hello?' }, { replyTo: client })
+    const written = new Set(processors.flatMap(({ outputs }) => outputsOf(outputs as readonly OutputPort[])))
+    for (const topic of [...written, client]) await first(topic)
+    for (const receiver of receivers)
+      await first(topicName({ ...place, class: 'response', role: 'prompt', receiver }))
+    await stored.promise
+    await expect.poll(lagOf, { timeout: 60_000, interval: 500 }).toEqual([])
+    expect((await admin.listTopics('gm.')).filter(({ name }) => name.endsWith('.dead'))).toEqual([])
+  })
+
+  test('every processor writes the dead letters of every input', async () => {
+    const readers = new Map<string, number>()
+    for (const { name, inputs } of processors)
+      for (const port of inputs as readonly InputPort[]) {
+        const topic = inputTopic(port, place, name)
+        readers.set(topic, (readers.get(topic) ?? 0) + 1)
+      }
+    for (const topic of readers.keys())
+      await admin.publish({ topic, key: 'k', value: Buffer.from('no message'), headers: {} })
+    for (const [topic, count] of readers) {
+      await expect
+        .poll(async () => (await admin.listTopics(deadTopic(topic))).length, {
+          timeout: 60_000,
+          interval: 500,
+        })
+        .toBe(1)
+      await first(deadTopic(topic), count)
+    }
+  })
+
+  test('and no processor can do what is not its own', async () => {
+    const to = (topic: string) => ({ topic, key: 'k', value: Buffer.from('x'), headers: {} })
+    const fact = outputRoute('definitions', place).topic
+    const user = opened[1 + processors.findIndex(({ name }) => name === 'prompt')]!
+    await expectCode('broker_refused', user.publish(to(fact)))
+    const reads = async () => {
+      for await (const _ of user.read(
+        { topic: fact, from: 'earliest', until: 'end' },
+        AbortSignal.timeout(20_000),
+      ));
+    }
+    await expectCode('broker_refused', reads())
+    await expectCode(
+      'broker_refused',
+      user.ensureTopics([{ name: 'gm.flow.chunk.other.other', partitions: 1 }]),
+    )
+  })
+
+  async function send<N extends PayloadName>(
+    port: Exclude<OutputPort, 'reply' | 'text-reply'>,
+    type: N,
+    payload: TypedPayload<N>['payload'],
+    more: Partial<Header> = {},
+  ): Promise<void> {
+    const header = {
+      ...{
+        source: 'test',
+        time: Date.now(),
+        ...scope,
+        collection: 'default',
+        documentId: 'urn:d',
+        chunkId: '',
+      },
+      ...{ correlationId: 'c', causationId: '', replyTo: null, deadline: null, traceparent: null, ...more },
+    }
+    const { topic } = outputRoute(port, place)
+    const sealing = { topic, key: 'urn:d', salt: '', id: (digest: string) => digest, startsCorrelation: true }
+    await admin.publish(codec.encode(header, { type, payload } as TypedPayload, sealing))
+  }
+
+  /** Resolves when a topic holds `count` messages. */
+  async function first(topic: string, count = 1): Promise<void> {
+    const signal = AbortSignal.timeout(60_000)
+    let left = count
+    for await (const _ of admin.read({ topic, from: 'earliest', until: 'never' }, signal))
+      if (--left === 0) return
+    throw new Error(`${topic} lacks ${left} of ${count} messages`)
+  }
+
+  async function lagOf(): Promise<string[]> {
+    const pairs = processors.flatMap(({ name, inputs }) =>
+      (inputs as readonly InputPort[]).map(
+        (port) => [inputGroup(port, place, name), inputTopic(port, place, name)] as const,
+      ),
+    )
+    const lags = await Promise.all(
+      pairs.map(async ([group, topic]) => ({ group, lag: await admin.lag(group, topic) })),
+    )
+    return lags.filter(({ lag }) => lag.total > 0).map(({ group }) => group)
+  }
+})
+
+const outputsOf = (ports: readonly OutputPort[]) =>
+  ports
+    .filter((port) => !isReply(port) && port !== 'rejected')
+    .map((port) => outputRoute(port as 'chunk', place).topic)
