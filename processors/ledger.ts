@@ -1,6 +1,8 @@
 // The ledger: from `progress` to one status a document, in a compacted topic. An entry is settled only when a status that
 // includes it is stored, and a status carries all that is needed to go on: so whoever is given a document's next entry begins
 // with its newest status, and nothing is counted twice or forgotten. A document has a book here only while entries wait in it.
+// Entries about the flow itself go into a status of its own; when records were lost, each document that has not ended is
+// sent an entry of it.
 import { setImmediate as turn } from 'node:timers/promises'
 import { GraphmillError } from '../src/errors.ts'
 import { type Context, defineProcessor, type Outputs, type Scope } from '../src/flow/processor.ts'
@@ -8,6 +10,7 @@ import { createShelf, type StatusShelf } from '../src/flow/status-cache.ts'
 import { unlessAborted } from '../src/llm/unless-aborted.ts'
 import type { Message } from '../src/messages/envelope.ts'
 import type { Status } from '../src/messages/generated.ts'
+import { addToFlow, flowStatusId, statusOfFlow } from '../src/progress/flow-status.ts'
 import { createTally, type Tally } from '../src/progress/progress-aggregate.ts'
 
 /** A document has at most one status in this time, in milliseconds. */
@@ -39,6 +42,8 @@ interface Page {
 interface Desk {
   readonly shelf: StatusShelf
   readonly books: Map<string, Book>
+  /** Resolves when the last entry about the flow is done with, well or not. */
+  flowWritten: Promise<void>
 }
 
 const desks = new WeakMap<Scope, Desk>()
@@ -46,16 +51,16 @@ const desks = new WeakMap<Scope, Desk>()
 export const ledger = defineProcessor({
   name: 'ledger',
   inputs: ['progress'],
-  outputs: ['status'],
+  outputs: ['status', 'progress'],
   // One replica has all of a document; not one entry after the other, since each waits until a status is due.
   ordering: 'member',
   // As many entries go through in a second, where they are all of one document.
   maxInFlight: 32_000,
-  async *handle(message, context): Outputs<'status'> {
+  async *handle(message, context): Outputs<'status' | 'progress'> {
     const { documentId } = message
-    if (!documentId) return
     context.signal.throwIfAborted()
     const desk = deskOf(context.scope)
+    if (!documentId) return yield* writeFlow(message, desk, context)
     const book = openBook(desk, documentId)
     if (book.early) book.early.push(message)
     else book.tally.add(message)
@@ -64,6 +69,37 @@ export const ledger = defineProcessor({
     yield* write(book.page, { book, desk, context })
   },
 })
+
+/** Takes an entry about the whole flow into its status, one after the other. */
+async function* writeFlow(
+  message: Message<'Progress'>,
+  desk: Desk,
+  context: Context,
+): Outputs<'status' | 'progress'> {
+  const { shelf } = desk
+  const before = desk.flowWritten
+  const over = Promise.withResolvers<void>()
+  desk.flowWritten = over.promise
+  try {
+    await unlessAborted(before, context.signal)
+    const known = await shelf.latest(flowStatusId, context)
+    const now = context.clock.now()
+    const status = addToFlow(known ?? { lost: [], waiting: [] }, message)
+    if (!status) return
+    const payload = statusOfFlow(status, known, now)
+    await (yield { to: 'status', documentId: flowStatusId, chunkId: '', deadline: null, payload })
+    shelf.put(flowStatusId, payload, now)
+    const { lost } = message.payload
+    // From here on a document that is taken up finds the loss in the flow's status; the others are sent it.
+    const all = lost ? [...shelf.known] : []
+    for (const [documentId] of all.filter(([, { status }]) => isRunning(status)))
+      yield { to: 'progress', documentId, chunkId: '', deadline: null, payload: { kind: 'lost', lost } }
+  } finally {
+    over.resolve()
+  }
+}
+
+const isRunning = ({ state }: Status) => state === 'queued' || state === 'running'
 
 interface Place {
   readonly book: Book
@@ -142,11 +178,13 @@ async function restore({ book, desk, context }: Place): Promise<void> {
     if (index % atOnce === 0) await unlessAborted(turn(), context.signal)
     book.tally.add(message)
   }
+  book.tally.lose(desk.shelf.known.get(flowStatusId)?.status.lost ?? [])
   book.early = undefined
 }
 
 function deskOf(scope: Scope): Desk {
-  const desk = desks.get(scope) ?? { shelf: createShelf(), books: new Map() }
+  const fresh = () => ({ shelf: createShelf(), books: new Map(), flowWritten: Promise.resolve() })
+  const desk: Desk = desks.get(scope) ?? fresh()
   desks.set(scope, desk)
   return desk
 }
@@ -179,5 +217,6 @@ function statusOf(book: Book): Status {
   const truncated = incomplete['truncated'] ?? 0
   const said = { state, title, error: error ?? null, chunks, ...units, truncated, incomplete }
   const counted = { facts, rejected, repaired, duplicates, calls, tokens: models }
-  return { epoch, revision: ++book.revision, ...said, ...counted, ledger: tally.save(documentId)! }
+  const ledger = tally.save(documentId)!
+  return { epoch, revision: ++book.revision, ...said, ...counted, ledger, lost: [], waiting: [] }
 }

@@ -39,6 +39,25 @@ export interface Subscription {
    * `key`: that, and the next message of a key is delivered only after the one before it is settled.
    */
   readonly ordering: 'none' | 'member' | 'key'
+  /**
+   * Records were deleted before the group had read them. Until the promise resolves the group's position stays before the
+   * gap: after a crash, and with another member, the same gap is reported again.
+   */
+  readonly onLost?: (lost: LostRange) => Promise<void>
+}
+
+/** Records of one partition that were deleted before a group had read them. */
+export interface LostRange {
+  readonly topic: string
+  readonly partition: number
+  /** The place of the first; undefined when the group had no position: then nobody knows which of them it had read. */
+  readonly first: string | undefined
+  /** Where the group goes on. */
+  readonly next: string
+  /** How many; undefined when that is not known. */
+  readonly count: number | undefined
+  /** All of them were older than this, in milliseconds since 1970. */
+  readonly before: number
 }
 
 export interface Delivery {

@@ -133,6 +133,7 @@ export function parseTopic(name: string): ParsedTopic | undefined {
 /** What of a topic may be configured. */
 export type TopicOverrides = Partial<Pick<TopicSpec, 'partitions' | 'retentionMs' | 'maxBytes'>>
 
+/** Replies are kept for so long. Requests are kept for ever: nobody else remembers what is still to be asked. */
 const week = 7 * 24 * 60 * 60 * 1000
 
 /**
@@ -144,7 +145,7 @@ export function topicSpec(name: string, overrides: TopicOverrides = {}): TopicSp
   const parts = parseTopic(name)
   const entry = parts && roleEntry(parts.class, parts.role)
   if (parts === undefined || entry === undefined) throw invalid(`${show(name)} is not the name of a topic`)
-  const kept = parts.class === 'request' || parts.class === 'response' ? { retentionMs: week } : {}
+  const kept = parts.class === 'response' ? { retentionMs: week } : {}
   const compacted = entry.compacted ? { compacted: true } : {}
   return { name, partitions: entry.partitions, ...kept, ...compacted, ...overrides }
 }

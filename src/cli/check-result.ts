@@ -3,7 +3,15 @@ import { coded, GraphmillError } from '../errors.ts'
 import { failureText } from './failure.ts'
 
 export interface Finding {
-  readonly check: 'files' | 'key' | 'model' | 'embeddings' | 'broker' | 'schema registry' | 'store'
+  readonly check:
+    | 'files'
+    | 'key'
+    | 'model'
+    | 'embeddings'
+    | 'broker'
+    | 'lost records'
+    | 'schema registry'
+    | 'store'
   /** `skipped`: there was nothing to try. */
   readonly state: 'ok' | 'failed' | 'skipped'
   readonly detail: string

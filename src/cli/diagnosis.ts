@@ -1,10 +1,17 @@
 // What `doctor` looks at: files that are read, and servers that each get one call. Nothing is published, nothing registered.
+import type { Broker } from '../broker/broker.ts'
 import { maskAddress } from '../config/address.ts'
 import type { Config } from '../config/config.ts'
 import { coded, GraphmillError } from '../errors.ts'
+import { createSchemasTopic, decodeEntry } from '../flow/schemas-topic.ts'
+import { isNewer } from '../flow/status-cache.ts'
 import { openLlm } from '../llm/from-config.ts'
 import type { Llm } from '../llm/llm.ts'
+import { createCodec } from '../messages/codec.ts'
+import type { Status } from '../messages/generated.ts'
+import { loadSchemas } from '../messages/registry.ts'
 import { readOntologyBounded } from '../ontology/bounded-load.ts'
+import { type FlowStatus, flowStatusId } from '../progress/flow-status.ts'
 import { checkCatalogue } from '../prompt/catalogue/catalogue.ts'
 import { formatProblem } from '../prompt/catalogue/problem.ts'
 import { checkRowSchemas } from '../rows/load.ts'
@@ -12,12 +19,14 @@ import { openBroker, openRegistry } from './broker.ts'
 import { type Finding, failed, inTime, ok, patienceMs, skipped } from './check-result.ts'
 import { embeddingsFindings, storeFindings } from './diagnose-endpoints.ts'
 import { limitsOf } from './documents.ts'
+import { passOver, readToEnd } from './read-to-end.ts'
+import { gapText, isRecent } from './waits.ts'
 
 export async function* findings(config: Config, signal: AbortSignal): AsyncGenerator<Finding> {
   yield await filesFinding(config)
   yield* modelFindings(config, signal)
   yield* embeddingsFindings(config, signal)
-  yield await brokerFinding(config, signal)
+  yield* brokerFindings(config, signal)
   yield await registryFinding(config, signal)
   yield* storeFindings(config, signal)
 }
@@ -90,25 +99,67 @@ async function answerOf(
   }
 }
 
-async function brokerFinding(config: Config, signal: AbortSignal): Promise<Finding> {
+async function* brokerFindings(config: Config, signal: AbortSignal): AsyncGenerator<Finding> {
   const { broker: url, space } = config.options
-  if (!url) return skipped('broker', 'none is named; `extract` needs none')
+  if (!url) {
+    yield skipped('broker', 'none is named; `extract` needs none')
+    return
+  }
   try {
     const broker = await openBroker(config, signal)
     try {
       const topics = await broker.listTopics(`${space}.`)
       const { tls } = config.options
-      return ok(
+      yield ok(
         'broker',
         `${maskAddress(url)} answers${tls ? ' over TLS' : ''}; ${topics.length} topics of ${space}`,
       )
+      yield* lostFindings(broker, config, signal)
     } finally {
       await broker.close()
     }
   } catch (thrown) {
     signal.throwIfAborted()
-    return failed('broker', coded(thrown))
+    yield failed('broker', coded(thrown))
   }
+}
+
+/** What the ledgers of the space found to be lost in the last days, a line for each flow. */
+async function* lostFindings(broker: Broker, config: Config, signal: AbortSignal): AsyncGenerator<Finding> {
+  const soon = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)])
+  const found = await flowStatuses(broker, config, soon)
+  let clean = true
+  for (const [flow, { lost }] of found) {
+    const recent = lost.filter(isRecent)
+    if (recent.length === 0) continue
+    clean = false
+    yield {
+      check: 'lost records',
+      state: 'failed',
+      detail: `${flow}: ${recent.map(gapText).join('; ')}`,
+      fix: 'Load the documents again that `graphmill status` shows with expired units, and keep topics for longer.',
+    }
+  }
+  if (clean && found.size > 0) yield ok('lost records', 'none was found in the last 7 days')
+}
+
+/** By `workspace/flow`, for all flows of the space that have such a status. */
+async function flowStatuses(
+  broker: Broker,
+  config: Config,
+  signal: AbortSignal,
+): Promise<Map<string, FlowStatus>> {
+  const { space } = config.options
+  const schemas = createSchemasTopic(broker, createCodec(loadSchemas()), space, openRegistry(config))
+  const found = new Map<string, Status>()
+  for (const { name: topic } of await broker.listTopics(`${space}.notify.status.`))
+    for await (const entry of readToEnd(broker, topic, signal)) {
+      if (entry.key !== flowStatusId) continue
+      const message = await decodeEntry(entry, 'Status', { schemas, signal, onUnreadable: passOver })
+      const flow = `${message?.workspace}/${message?.flow}`
+      if (message && isNewer(message.payload, found.get(flow))) found.set(flow, message.payload)
+    }
+  return found
 }
 
 async function registryFinding(config: Config, signal: AbortSignal): Promise<Finding> {

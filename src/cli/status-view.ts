@@ -28,11 +28,17 @@ export interface StatusView {
   readonly tokens: Readonly<Record<string, Tokens>>
   /** By `--prices`; null where a price or a count of tokens is unknown. */
   readonly cost: number | null
+  /** What it waits for, in sentences: of a document that has not ended, or of which units expired. */
+  readonly waitsFor: readonly string[]
   /** ISO 8601. */
   readonly updatedAt: string
 }
 
-export function viewStatus({ documentId, time, payload }: Message<'Status'>, prices: Prices): StatusView {
+export function viewStatus(
+  { documentId, time, payload }: Message<'Status'>,
+  prices: Prices,
+  waitsFor: readonly string[] = [],
+): StatusView {
   const { title, state, error, chunks, expected, done, partial, dead } = payload
   const { facts, rejected, incomplete, truncated, repaired, duplicates, calls, tokens } = payload
   return {
@@ -52,6 +58,7 @@ export function viewStatus({ documentId, time, payload }: Message<'Status'>, pri
     calls,
     tokens,
     cost: costOfAll(tokens, prices),
+    waitsFor,
     updatedAt: new Date(time).toISOString(),
   }
 }
@@ -103,6 +110,7 @@ export function statusLines(view: StatusView): string[] {
     ['calls', `${sum(view.calls)}${named(view.calls)}`],
     ['tokens', tokens.join('; ') || 'none'],
     ['cost', cost === null ? 'unknown' : cost.toFixed(4)],
+    ...view.waitsFor.map((text): [string, string] => ['waits for', text]),
     ['updated', view.updatedAt],
   ]
   return lines.map(([name, text]) => `${name.padEnd(10)} ${text}`)

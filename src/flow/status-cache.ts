@@ -10,6 +10,8 @@ export type ShelfContext = Pick<Context, 'read' | 'signal'>
 export interface StatusShelf {
   /** The newest status of a document, or undefined when it never had one. */
   latest(documentId: string, context: ShelfContext): Promise<Status | undefined>
+  /** All that have a status, as far as was read. */
+  readonly known: ReadonlyMap<string, { readonly status: Status; readonly time: number }>
   /** A status that was stored, and when: milliseconds since 1970. */
   put(documentId: string, status: Status, time: number): void
   /** When the newest status of a document was written, as far as was read; undefined when it never had one. */
@@ -53,6 +55,7 @@ export function createShelf(): StatusShelf {
 
   return {
     put,
+    known: newest,
     writtenAt: (documentId) => newest.get(documentId)?.time,
     takeOverwritten() {
       const taken = [...overwritten].map((id): [string, Status] => [id, newest.get(id)!.status])

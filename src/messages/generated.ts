@@ -149,6 +149,38 @@ export interface ErrorInit {
   readonly message: string
 }
 
+/** Records of one partition that the broker deleted before a processor had read them. */
+export interface LostRecords {
+  /** The processor that was to read them. */
+  readonly processor: string
+  /** The topic. */
+  readonly topic: string
+  /** The partition. */
+  readonly partition: number
+  /** The place of the first of them; null when the group of the processor had no position, so that some may have been read. */
+  readonly first: string | null
+  /** Where the processor goes on. */
+  readonly next: string
+  /** How many; null when that is not known. */
+  readonly count: number | null
+  /** All of them were older than this. */
+  readonly before: number
+  /** In the status of a flow: when it was found. Elsewhere 0: the envelope says it. */
+  readonly time: number
+}
+
+/** A LostRecords to be written: fields with a default may be left out. */
+export interface LostRecordsInit {
+  readonly processor: string
+  readonly topic: string
+  readonly partition: number
+  readonly first?: string | null | undefined
+  readonly next: string
+  readonly count?: number | null | undefined
+  readonly before: number
+  readonly time?: number | undefined
+}
+
 /** A value of a datatype property of an ontology. */
 export interface OntologyAttribute {
   /** The name of the individual. */
@@ -271,7 +303,7 @@ export interface OntologyRelationshipsInit {
 
 /** What was started, what is done. Nobody but the reader of these decides that something is done. */
 export interface Progress {
-  /** loading (a source begins to publish it), document (it has published all parts), part (a part was chunked), reply (a part of a run was handled), spent (an attempt that failed has used tokens), dead (a message was dead-lettered), replayed (it was brought back), failed (a document could not be read, or not be published whole), paused (a flow waits for its operator). */
+  /** loading (a source begins to publish it), document (it has published all parts), part (a part was chunked), reply (a part of a run was handled), spent (an attempt that failed has used tokens), dead (a message was dead-lettered), replayed (it was brought back), failed (a document could not be read, or not be published whole), paused (a flow waits for its operator), lost (the broker deleted records before they were read), waiting (a processor waits for something; not repeated when it goes on). Entries of the last two kinds may be of no document: then they are of the whole flow. */
   readonly kind: string
   /** part, and dead where it was a part that died: which part of the document. */
   readonly part: number | null
@@ -303,12 +335,14 @@ export interface Progress {
   readonly usage: Usage | null
   /** reply, spent: the model. */
   readonly model: string | null
-  /** dead: the topic of the message. */
+  /** dead, waiting: the topic of the message. */
   readonly topic: string | null
   /** loading, document, failed: the name of the document for people. */
   readonly title: string | null
-  /** dead, failed, paused, or a reply that is an error: why. */
+  /** dead, failed, paused, waiting, or a reply that is an error: why. */
   readonly error: Error | null
+  /** lost: which records. */
+  readonly lost: LostRecords | null
 }
 
 /** A Progress to be written: fields with a default may be left out. */
@@ -332,6 +366,7 @@ export interface ProgressInit {
   readonly topic?: string | null | undefined
   readonly title?: string | null | undefined
   readonly error?: ErrorInit | null | undefined
+  readonly lost?: LostRecordsInit | null | undefined
 }
 
 /** A request to run a prompt. */
@@ -591,7 +626,7 @@ export interface Status {
   readonly epoch: number
   /** Within an epoch: the higher, the newer. */
   readonly revision: number
-  /** queued, running, done, partial or failed. */
+  /** queued, running, done, partial or failed; flow in the status of the whole flow. */
   readonly state: string
   /** The name of the document for people. */
   readonly title: string
@@ -625,6 +660,10 @@ export interface Status {
   readonly tokens: { readonly [key: string]: Tokens }
   /** All that the ledger needs to go on from here: see src/progress/snapshot.ts. */
   readonly ledger: Uint8Array
+  /** Only in the status of the whole flow, whose documentId is `(flow)`: the newest gaps. */
+  readonly lost: readonly LostRecords[]
+  /** Only there: what processors wait for, or waited for lately. */
+  readonly waiting: readonly Waiting[]
 }
 
 /** A Status to be written: fields with a default may be left out. */
@@ -648,6 +687,8 @@ export interface StatusInit {
   readonly calls?: { readonly [key: string]: number } | undefined
   readonly tokens?: { readonly [key: string]: TokensInit } | undefined
   readonly ledger?: Uint8Array | undefined
+  readonly lost?: readonly LostRecordsInit[] | undefined
+  readonly waiting?: readonly WaitingInit[] | undefined
 }
 
 /** A part of a triple. */
@@ -872,6 +913,26 @@ export interface UsageInit {
   readonly completionTokens?: number | null | undefined
   readonly totalTokens?: number | null | undefined
   readonly spent?: readonly SpentInit[] | undefined
+}
+
+/** What a processor waits for. */
+export interface Waiting {
+  /** The processor. */
+  readonly processor: string
+  /** The topic whose messages wait. */
+  readonly topic: string
+  /** Why; its remedy is in docs/errors.md. */
+  readonly error: Error
+  /** When it was last reported: about every half minute while it lasts. */
+  readonly time: number
+}
+
+/** A Waiting to be written: fields with a default may be left out. */
+export interface WaitingInit {
+  readonly processor: string
+  readonly topic: string
+  readonly error: ErrorInit
+  readonly time: number
 }
 
 /** Every message by name, as it is read. */

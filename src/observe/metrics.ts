@@ -21,6 +21,8 @@ export interface FlowMetrics {
   consuming(consumer: Consumer): ConsumerMeter
   published(processor: string, topic: string): void
   dead(processor: string, code: string): void
+  /** Records of a topic were deleted before they were read: how many, or undefined when that is not known. */
+  lost(processor: string, topic: string, count: number | undefined): void
   /** An entry of a topic that is only read was passed over. */
   unreadable(processor: string, topic: string): void
   /** From where it is told what is configured, and what of it runs. */
@@ -115,6 +117,18 @@ export function createMetrics({
     name: 'graphmill_dead_letters_total',
     help: 'Messages given up, by error code',
     labelNames: ['processor', 'code'],
+    registers,
+  })
+  const lostRecords = new Counter({
+    name: 'graphmill_lost_records_total',
+    help: 'Records that the broker deleted before they were read, as far as it is known how many',
+    labelNames,
+    registers,
+  })
+  const lostRanges = new Counter({
+    name: 'graphmill_lost_ranges_total',
+    help: 'Gaps that such records have left, also of unknown size',
+    labelNames,
     registers,
   })
   const unreadable = new Counter({
@@ -219,12 +233,16 @@ export function createMetrics({
     },
     published: (processor, producer) => produced.inc({ processor, producer }),
     dead: (processor, code) => letters.inc({ processor, code }),
+    lost(processor, consumer, count = 0) {
+      lostRecords.inc({ processor, consumer }, count)
+      lostRanges.inc({ processor, consumer })
+    },
     unreadable: (processor, consumer) => unreadable.inc({ processor, consumer }),
     configuration(told) {
       configuration = told
     },
     async forget(isGone) {
-      const counting = [seconds, processed, limited, produced, unreadable]
+      const counting = [seconds, processed, limited, produced, lostRecords, lostRanges, unreadable]
       const byTopic: readonly RemovableMetric[] = [state, ...counting]
       for (const metric of byTopic)
         for (const { labels } of (await metric.get()).values) {

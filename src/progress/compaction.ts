@@ -44,6 +44,23 @@ export function foldUnits(document: Document, keep: number): void {
   }
 }
 
+/** Whether the unit is in a fold. */
+export function isFolded({ folds }: Document, unit: string, { part, index }: ChunkPlace): boolean {
+  return folds.some(({ units }) => hasBit(units, unitKey(unit, part), index))
+}
+
+/** A unit of which nothing is known but that it is dead. */
+export function foldDead(
+  document: Document,
+  unit: string,
+  { part, index }: ChunkPlace,
+  reason: string,
+): void {
+  const fold = foldFor(document, { ending: 'dead', reason })
+  setBit(fold.units, unitKey(unit, part), index)
+  fold.count++
+}
+
 /** The unit as it was folded, taken out of its fold; an empty one if it was in none. */
 export function unfoldUnit(document: Document, unit: string, { part, index }: ChunkPlace): OpenUnit {
   const open = emptyUnit()

@@ -74,12 +74,16 @@ export type ChunkSets = Map<string, Uint8Array>
 export interface PartSize {
   readonly chunks: number
   readonly units: readonly string[]
+  /** When it was cut, in milliseconds since 1970; undefined where an older ledger did not keep it. */
+  readonly time?: number | undefined
 }
 
 export interface Document {
   readonly id: string
   title: string
   parts: number | undefined
+  /** When the last of its parts was published, in milliseconds since 1970; undefined like `parts`. */
+  loadedAt: number | undefined
   /** Why it could not be read. */
   failed: Reason | undefined
   /** By what each death names as its cause. */
@@ -102,6 +106,7 @@ export function emptyDocument(id: string): Document {
     id,
     title: '',
     parts: undefined,
+    loadedAt: undefined,
     failed: undefined,
     deadParts: new Map(),
     replayed: new Set(),

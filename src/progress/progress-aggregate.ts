@@ -3,6 +3,7 @@
 // first complete run counts, a later one turns partial or dead into done, and everything else changes nothing.
 import { parseTopic } from '../broker/topics.ts'
 import type { Message } from '../messages/envelope.ts'
+import type { LostRecords } from '../messages/generated.ts'
 import { anyDeath, foldUnits, stateOfFold, unfoldUnit } from './compaction.ts'
 import {
   addToRun,
@@ -29,6 +30,7 @@ import {
   type Totals,
   unitKey,
 } from './document-progress.ts'
+import { expire } from './expiry.ts'
 import { readState, writeState } from './snapshot.ts'
 
 export type { Counts, Totals } from './document-progress.ts'
@@ -57,6 +59,8 @@ export interface DocumentStatus {
 export interface Tally {
   /** Takes in one message of the progress topic; returns its document's id, or undefined when it is about none. */
   add(message: Message<'Progress'>): string | undefined
+  /** Records were lost: of units that may have waited for them no document goes on to say that they run. */
+  lose(lost: readonly LostRecords[]): void
   status(documentId: string): DocumentStatus | undefined
   documents(): DocumentStatus[]
   /** All that is known of a document, to go on from later; nothing where it is not known. */
@@ -78,6 +82,13 @@ const empty: Reason = { type: 'empty_document', message: 'it has no text' }
 
 export function createTally(): Tally {
   const documents = new Map<string, Document>()
+  /** By what was lost where; for documents that are heard of later, too. */
+  const losses = new Map<string, LostRecords>()
+
+  function lose(lost: readonly LostRecords[], of: Iterable<Document>): void {
+    for (const each of lost) losses.set(JSON.stringify(each), each)
+    for (const document of of) expire(document, lost)
+  }
 
   function documentOf(id: string): Document {
     const known = documents.get(id)
@@ -90,7 +101,10 @@ export function createTally(): Tally {
   return {
     add(entry) {
       const { documentId, payload } = entry
-      if (!documentId) return undefined
+      if (!documentId) {
+        if (payload.lost) lose([payload.lost], documents.values())
+        return undefined
+      }
       const document = documentOf(documentId)
       switch (payload.kind) {
         case 'loading':
@@ -98,7 +112,9 @@ export function createTally(): Tally {
           break
         case 'document':
           document.parts = payload.parts ?? 0
+          document.loadedAt = entry.time
           document.title = payload.title ?? document.title
+          expire(document, losses.values())
           break
         case 'failed':
           document.title = payload.title ?? document.title
@@ -106,6 +122,7 @@ export function createTally(): Tally {
           break
         case 'part':
           addPart(document, entry)
+          expire(document, losses.values(), payload.part ?? 0)
           break
         case 'reply':
           addReply(document, entry)
@@ -119,10 +136,14 @@ export function createTally(): Tally {
         case 'replayed':
           takeBackDead(document, entry)
           break
-        default: // paused: nothing is done or lost by it
+        case 'lost':
+          if (payload.lost) lose([payload.lost], [document])
+          break
+        default: // paused, waiting: nothing is done or lost by it
       }
       return documentId
     },
+    lose: (lost) => lose(lost, documents.values()),
     status: (id) => (documents.has(id) ? statusOf(documents.get(id)!) : undefined),
     documents: () => [...documents.values()].map(statusOf),
     save(id) {
@@ -141,8 +162,8 @@ export function createTally(): Tally {
 /** A part that was cut in another way, or of which other units are expected, begins anew. */
 function addPart(document: Document, { time, payload }: Entry): void {
   const part = payload.part ?? 0
-  const size = { chunks: payload.chunks ?? 0, units: payload.units }
   const before = document.chunksOfPart.get(part)
+  const size = { chunks: payload.chunks ?? 0, units: payload.units, time }
   const isSame = before?.chunks === size.chunks && before.units.join('\n') === size.units.join('\n')
   document.chunksOfPart.set(part, size)
   const kept = before === undefined || isSame ? size : { chunks: 0, units: [] }

@@ -26,13 +26,15 @@ interface Header {
   readonly id: string
   readonly title: string
   readonly parts: number | null
+  /** Missing in what older builds wrote. */
+  readonly loadedAt?: number | undefined
   readonly failed: Reason | null
   readonly deadParts: readonly [string, DeadPart][]
   readonly replayed: readonly string[]
   /** The lists of units that parts have, each once. */
   readonly unitLists: readonly (readonly string[])[]
-  /** Part, number of chunks, index of its list of units. */
-  readonly chunks: readonly [number, number, number][]
+  /** Part, number of chunks, index of its list of units, and when it was cut, which older builds did not write. */
+  readonly chunks: readonly [number, number, number, number?][]
   /** Key and length of each set of bits behind the header. */
   readonly done: readonly [string, number][]
   readonly open: readonly OpenEntry[]
@@ -83,10 +85,13 @@ export function writeState(document: Document): Uint8Array {
     id: document.id,
     title: document.title,
     parts: document.parts ?? null,
+    loadedAt: document.loadedAt,
     failed: document.failed ?? null,
     deadParts: [...document.deadParts],
     replayed: [...document.replayed],
-    chunks: [...document.chunksOfPart].map(([part, { chunks, units }]) => [part, chunks, listIndex(units)]),
+    chunks: [...document.chunksOfPart].map(([part, { chunks, units, time }]) =>
+      time === undefined ? [part, chunks, listIndex(units)] : [part, chunks, listIndex(units), time],
+    ),
     unitLists,
     done: keep(document.done),
     open: [...document.open].map(openEntry),
@@ -117,11 +122,12 @@ export function readState(state: Uint8Array): Document {
   const document = emptyDocument(header.id)
   document.title = header.title
   document.parts = header.parts ?? undefined
+  document.loadedAt = header.loadedAt
   document.failed = header.failed ?? undefined
   for (const [cause, dead] of header.deadParts) document.deadParts.set(cause, dead)
   for (const cause of header.replayed) document.replayed.add(cause)
-  for (const [part, chunks, list] of header.chunks)
-    document.chunksOfPart.set(part, { chunks, units: header.unitLists[list]! })
+  for (const [part, chunks, list, time] of header.chunks)
+    document.chunksOfPart.set(part, { chunks, units: header.unitLists[list]!, time })
   const take = (sets: ChunkSets, places: Header['done']) => {
     for (const [key, length] of places) {
       sets.set(key, Uint8Array.from(bytes.subarray(at, at + length)))

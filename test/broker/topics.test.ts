@@ -160,7 +160,9 @@ test('makes topics with the partitions, retention and size of their role', () =>
     partitions: 12,
   })
   expect(spec({ class: 'flow', role: 'triples' }).partitions).toBe(3)
-  expect(spec({ class: 'request', role: 'prompt-live' })).toMatchObject({ partitions: 12, retentionMs: week })
+  // Kept for ever: a request that expires unread is a fact that is never found.
+  const requests = ['prompt', 'prompt-live', 'text-completion'] as const
+  for (const role of requests) expect(spec({ class: 'request', role })).not.toHaveProperty('retentionMs')
   expect(spec({ class: 'notify', role: 'status' })).toMatchObject({ partitions: 3, compacted: true })
   expect(topicSpec('gm.response.prompt.me.default.default')).toMatchObject({
     partitions: 12,

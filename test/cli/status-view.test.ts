@@ -19,6 +19,7 @@ const view = (title: string): StatusView => ({
   calls: {},
   tokens: {},
   cost: null,
+  waitsFor: [],
   updatedAt: '2026-01-01T00:00:00.000Z',
 })
 

@@ -6,8 +6,9 @@ import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
 import { topicSpec } from '../../src/broker/topics.ts'
 import { isNewer } from '../../src/flow/status-cache.ts'
 import type { Message } from '../../src/messages/envelope.ts'
-import type { ProgressInit, Status } from '../../src/messages/generated.ts'
+import type { LostRecordsInit, ProgressInit, Status } from '../../src/messages/generated.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
+import { flowStatusId } from '../../src/progress/flow-status.ts'
 import { createTally } from '../../src/progress/progress-aggregate.ts'
 import { startFlow, type TestFlow } from '../support/flow.ts'
 
@@ -177,6 +178,131 @@ describe('the status of a document', () => {
     await settled(flow)
     for (const [n, id] of ids.entries())
       expect(await statusOf(flow, id)).toMatchObject({ state: 'done', chunks: n + 1, done: 2 * (n + 1) })
+  })
+})
+
+describe('records that were lost', () => {
+  const promptTopic = 'gm.request.prompt.default.default'
+  const lostOf = (topic: string, more: Partial<LostRecordsInit> = {}): ProgressInit => ({
+    kind: 'lost',
+    lost: {
+      processor: 'prompt',
+      topic,
+      partition: 3,
+      first: '10',
+      next: '40',
+      count: 30,
+      before: Date.now(),
+      ...more,
+    },
+  })
+  const lose = (flow: TestFlow, payload: ProgressInit) =>
+    flow.send('progress', payload, { documentId: '', chunkId: '' })
+
+  test('end every unit that may have waited for them, and what is done all the same is done', async () => {
+    const flow = await start()
+    await tell(flow, [...begun(2), reply('one', 0)])
+    await tell(flow, [...begun(1), ...allOf(1)], 'urn:done')
+    await settled(flow)
+    expect(await statusOf(flow)).toMatchObject({ state: 'running', done: 1, dead: 0 })
+    await lose(flow, lostOf(promptTopic))
+    await settled(flow)
+    expect(await statusOf(flow)).toMatchObject({
+      state: 'partial',
+      done: 1,
+      dead: 3,
+      incomplete: { expired: 3 },
+    })
+    expect(await statusOf(flow, 'urn:done')).toMatchObject({ state: 'done', done: 2, dead: 0 })
+    expect(await statusOf(flow, flowStatusId)).toMatchObject({
+      state: 'flow',
+      lost: [{ processor: 'prompt', topic: promptTopic, count: 30 }],
+    })
+    await tell(flow, [reply('two', 0), reply('one', 1)])
+    await settled(flow)
+    expect(await statusOf(flow)).toMatchObject({
+      state: 'partial',
+      done: 3,
+      dead: 1,
+      incomplete: { expired: 1 },
+    })
+    await tell(flow, [reply('two', 1)])
+    await settled(flow)
+    expect(await statusOf(flow)).toMatchObject({ state: 'done', done: 4, dead: 0, incomplete: {} })
+  })
+
+  test('concern a document that the ledger hears of later, and none that was cut after them', async () => {
+    const flow = await start()
+    await lose(flow, lostOf(promptTopic))
+    await lose(flow, lostOf(promptTopic, { first: '90', next: '99', before: Date.now() - 86_400_000 }))
+    await settled(flow)
+    await tell(flow, begun(2), 'urn:late')
+    await settled(flow)
+    expect(await statusOf(flow, 'urn:late')).toMatchObject({ state: 'failed', dead: 4 })
+    await vi.advanceTimersByTimeAsync(3_600_000)
+    await tell(flow, begun(2), 'urn:new')
+    await settled(flow)
+    expect(await statusOf(flow, 'urn:new')).toMatchObject({ state: 'running', dead: 0 })
+    expect((await statusOf(flow, flowStatusId))!.lost).toHaveLength(2)
+  })
+
+  test('of a chunk or a reply end the units of that extractor; of facts they end none', async () => {
+    const flow = await start()
+    await tell(flow, begun(2))
+    await lose(flow, lostOf('gm.flow.definitions.default.default', { processor: 'emit-triples' }))
+    await settled(flow)
+    expect(await statusOf(flow)).toMatchObject({ state: 'running', dead: 0 })
+    await lose(flow, lostOf('gm.flow.chunk.default.default', { processor: 'one' }))
+    await settled(flow)
+    expect(await statusOf(flow)).toMatchObject({ state: 'running', dead: 2 })
+    await lose(flow, lostOf('gm.response.prompt.two.default.default', { processor: 'two' }))
+    await settled(flow)
+    expect(await statusOf(flow)).toMatchObject({ state: 'failed', dead: 4, incomplete: { expired: 4 } })
+  })
+
+  test('of the document itself fail it until its parts come', async () => {
+    const flow = await start()
+    await tell(flow, begun(2).slice(0, 1))
+    await settled(flow)
+    expect(await statusOf(flow)).toMatchObject({ state: 'queued' })
+    await lose(flow, lostOf('gm.flow.document.default.default', { processor: 'chunk-text' }))
+    await settled(flow)
+    expect(await statusOf(flow)).toMatchObject({ state: 'failed', error: { type: 'expired' } })
+    await tell(flow, begun(2).slice(1))
+    await settled(flow)
+    expect(await statusOf(flow)).toMatchObject({ state: 'running', error: null, dead: 0 })
+  })
+
+  test('reported again, and over a restart of the ledger, change nothing', async () => {
+    const cluster = createMemoryCluster()
+    const flow = await start(cluster)
+    await tell(flow, [...begun(2), reply('one', 0)])
+    await settled(flow)
+    for (let time = 0; time < 3; time++) await lose(flow, lostOf(promptTopic, { before: 1e15 }))
+    await settled(flow)
+    await flow.stop()
+    const later = await start(cluster)
+    await lose(later, lostOf(promptTopic, { before: 1e15 }))
+    await settled(later)
+    await tell(later, [reply('two', 0)])
+    await settled(later)
+    expect(await statusOf(later)).toMatchObject({ state: 'partial', done: 2, dead: 2 })
+    expect((await statusOf(later, flowStatusId))!.lost).toHaveLength(1)
+  })
+
+  test('what processors wait for is kept once each, the newest', async () => {
+    const flow = await start()
+    const wait = (message: string) => ({
+      kind: 'waiting',
+      topic: promptTopic,
+      error: { type: 'llm_unavailable', message },
+    })
+    await lose(flow, wait('one'))
+    await lose(flow, wait('two'))
+    await settled(flow)
+    expect((await statusOf(flow, flowStatusId))!.waiting).toMatchObject([
+      { processor: 'test', topic: promptTopic, error: { type: 'llm_unavailable', message: 'two' } },
+    ])
   })
 })
 

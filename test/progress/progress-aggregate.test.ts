@@ -25,6 +25,7 @@ const nothing: Progress = {
   topic: null,
   title: null,
   error: null,
+  lost: null,
 } as Progress
 
 let causes = 0

@@ -4,6 +4,7 @@ import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import {
   type Cluster,
+  type Consumer,
   type ConsumerConfig,
   Kafka,
   logLevel,
@@ -95,6 +96,9 @@ export interface KafkaClient {
   abandon(): void
 }
 
+/** What kafkajs logs before it commits another offset for the group, and goes on as if nothing had been. */
+const outOfRange = 'Offset out of range, resetting to default offset'
+
 /** Gives up after about two seconds without a broker. */
 export const impatient: RetryOptions = { retries: 4, initialRetryTime: 100, maxRetryTime: 1000 }
 /** Waits for a broker for as long as it takes, until abandoned. */
@@ -105,7 +109,15 @@ export const patient: RetryOptions = {
 }
 
 /** Every use has a client of its own: consumers of one client share their view of committed offsets. */
-export function createClient(settings: KafkaSettings, retry: RetryOptions): KafkaClient {
+export function createClient(
+  settings: KafkaSettings,
+  retry: RetryOptions,
+  /**
+   * A consumer's next offset is not in the log. kafkajs has no event for it, but its log: what is thrown there fails the
+   * fetch, which is tried again, before kafkajs has reset anything.
+   */
+  onOutOfRange?: (partition: number) => void,
+): KafkaClient {
   const sockets = new Set<Socket>()
   let givenUp = false
   let abandoned = false
@@ -121,6 +133,10 @@ export function createClient(settings: KafkaSettings, retry: RetryOptions): Kafk
     logCreator:
       () =>
       ({ log: { message, timestamp, logger, stack, ...fields } }) => {
+        if (message === outOfRange && onOutOfRange) {
+          onOutOfRange(Number(fields['partition']))
+          throw new Error(outOfRange)
+        }
         if (!abandoned) settings.log.debug({ ...fields, library: 'kafkajs' }, message)
       },
     socketFactory: ({ host, port, ssl, onConnect }) => {
@@ -163,21 +179,25 @@ function saslOf({ mechanism, username, password }: KafkaSasl): SASLOptions {
   } as SASLOptions
 }
 
-/** The cluster as kafkajs shows it to partition assigners: the only way to fetch without a group. Not connected yet. */
-export function openCluster(kafka: Kafka, config: Pick<ConsumerConfig, 'metadataMaxAge'> = {}): Cluster {
+/** A consumer, and its cluster as kafkajs shows it to partition assigners. Not connected yet. */
+export function openConsumer(kafka: Kafka, config: ConsumerConfig): { consumer: Consumer; cluster: Cluster } {
   const seen: Cluster[] = []
-  kafka.consumer({
+  const consumer = kafka.consumer({
     ...config,
-    groupId: 'graphmill-reader',
-    allowAutoTopicCreation: false,
     partitionAssigners: [
-      (config) => {
-        seen.push(config.cluster)
-        return PartitionAssigners.roundRobin(config)
+      (assigner) => {
+        seen.push(assigner.cluster)
+        return PartitionAssigners.roundRobin(assigner)
       },
     ],
   })
-  return seen[0]!
+  return { consumer, cluster: seen[0]! }
+}
+
+/** A cluster of its own: the only way to fetch without a group. Not connected yet. */
+export function openCluster(kafka: Kafka, config: Pick<ConsumerConfig, 'metadataMaxAge'> = {}): Cluster {
+  return openConsumer(kafka, { ...config, groupId: 'graphmill-reader', allowAutoTopicCreation: false })
+    .cluster
 }
 
 /**

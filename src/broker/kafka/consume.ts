@@ -86,7 +86,7 @@ function joinGroup(
       leaving.signal.addEventListener('abort', () => resolve(undefined), { once: true })
     })
     for (let failures = 0; ; failures++) {
-      session = openSession(settings, subscription, window, session?.memberId)
+      session = openSession(settings, subscription, { window, lookup, before: session?.memberId })
       const error = await Promise.race([session.ended, toLeave])
       if (error === undefined) return
       if (session.joined) failures = 0

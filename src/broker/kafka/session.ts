@@ -2,21 +2,16 @@
 // what the window says. kafkajs has no hook for partitions that go, fetches kept ones again from the mark, and leaves a
 // partition paused that was so when it went: all of this is mended at the moment when the group has joined.
 import { setTimeout as delay } from 'node:timers/promises'
-import {
-  type Cluster,
-  type Consumer,
-  type ConsumerConfig,
-  type EachBatchPayload,
-  type KafkaMessage,
-  PartitionAssigners,
-} from 'kafkajs'
+import type { Consumer, ConsumerConfig, EachBatchPayload, KafkaMessage } from 'kafkajs'
 import type { GraphmillError } from '../../errors.ts'
 import { defaultMaxHeldBytes, type Subscription } from '../broker.ts'
+import type { TopicLookup } from '../topic-lookup.ts'
 import type { ConsumeWindow } from '../window/in-flight-window.ts'
 import type { Incoming } from '../window/partition-buffer.ts'
-import { checkTopic, createClient, type KafkaSettings, kafkaError, patient } from './client.ts'
-import { type Committed, fetchCommitted, metadataOf } from './deaths.ts'
+import { checkTopic, createClient, type KafkaSettings, kafkaError, openConsumer, patient } from './client.ts'
+import { metadataOf } from './deaths.ts'
 import { leaveFor } from './leave-group.ts'
+import { type FoundPlace, findPlaces, type Gap, rangeOf } from './lost-range.ts'
 import { readMessage } from './message.ts'
 import { beforeJoin } from './quirks.ts'
 
@@ -56,32 +51,29 @@ export interface KafkaSession {
   close(): Promise<void>
 }
 
+export interface SessionOptions {
+  readonly window: ConsumeWindow
+  readonly lookup: TopicLookup
+  /** As which the session before was a member. */
+  readonly before: string | undefined
+}
+
 export function openSession(
   settings: KafkaSettings,
   subscription: Subscription,
-  window: ConsumeWindow,
-  /** As which the session before was a member. */
-  before?: string,
+  { window, lookup, before }: SessionOptions,
 ): KafkaSession {
   const { topic, group } = subscription
-  const client = createClient(settings, patient)
-  /** The consumer's own, as kafkajs shows it to partition assigners. */
-  let cluster: Cluster | undefined
-  const consumer = client.kafka.consumer({
-    ...consumerConfig(settings, subscription),
-    partitionAssigners: [
-      (config) => {
-        beforeJoin(config.cluster, handOver)
-        cluster = config.cluster
-        return PartitionAssigners.roundRobin(config)
-      },
-    ],
-  })
-  /** What the group had committed when this session joined last. */
-  let found: Promise<Map<number, Committed>> = Promise.resolve(new Map())
+  const client = createClient(settings, patient, placeAgain)
+  const { consumer, cluster } = openConsumer(client.kafka, consumerConfig(settings, subscription))
+  beforeJoin(cluster, handOver)
   const over = Promise.withResolvers<GraphmillError>()
   const end = (cause: unknown) => over.resolve(kafkaError(cause, topic))
   const paused = new Set<number>()
+  /** Paused until it is known whether the log still holds what comes next for the group. */
+  const unplaced = new Set<number>()
+  /** Counts the times that this member has joined. */
+  let generation = 0
   const closing = new AbortController()
   /** Called when handlers have nothing. */
   let onIdle: (() => void) | undefined
@@ -98,10 +90,15 @@ export function openSession(
     answered()
     const partitions = payload.memberAssignment[topic] ?? []
     const kept = window.own(partitions)
-    found = fetchFound(partitions)
     for (const [partition, next] of kept) consumer.seek({ topic, partition, offset: String(next) })
     paused.clear()
-    for (const partition of partitions) setPaused(partition, !window.wants(partition))
+    unplaced.clear()
+    generation++
+    for (const partition of partitions)
+      if (kept.has(partition)) setPaused(partition, !window.wants(partition))
+      else unplaced.add(partition)
+    for (const partition of unplaced) consumer.pause([{ topic, partitions: [partition] }])
+    void placeAll()
     settings.log.debug({ group, topic, partitions, kept: kept.size }, 'kafka group joined')
   })
   consumer.on(consumer.events.CRASH, ({ payload }) => end(payload.error))
@@ -117,6 +114,54 @@ export function openSession(
     if (performance.now() - Math.min(lastFetch, lastAnswer) > silenceMs) void check()
   }, silenceMs)
   begin().catch(end)
+
+  /** The log no longer holds, or never held, what this member was to fetch next. */
+  function placeAgain(partition: number): void {
+    if (closing.signal.aborted) return
+    unplaced.add(partition)
+    consumer.pause([{ topic, partitions: [partition] }])
+    void placeAll()
+  }
+
+  /** Lets each partition go on from where the group is, or, when that was deleted, from the first record that is left. */
+  async function placeAll(): Promise<void> {
+    for (let failures = 0; unplaced.size > 0 && !closing.signal.aborted; ) {
+      const [partitions, joined] = [[...unplaced], generation]
+      try {
+        const places = await findPlaces(cluster, { topic, group, partitions })
+        // Others may have committed in between.
+        if (joined !== generation) continue
+        for (const place of places) if (unplaced.delete(place.partition)) goOn(place)
+      } catch (err) {
+        failures++
+        settings.log.debug({ group, topic, err }, 'the positions of the group could not be looked up')
+        const pause = Math.min(50 * 2 ** failures, 2000)
+        await delay(pause, undefined, { signal: closing.signal }).catch(() => {})
+      }
+    }
+  }
+
+  function goOn(place: FoundPlace): void {
+    const { partition, committed, low, high } = place
+    // Where nothing was ever deleted a group without a position has lost nothing: from now on it has one.
+    if (committed !== undefined || low === 0) window.place(partition, committed, committed?.offset ?? 0)
+    const position = window.position(partition)
+    if (position !== undefined && position > high) {
+      settings.log.warn({ group, topic, partition, position, high }, 'kafka log was cut or made again')
+      consumer.seek({ topic, partition, offset: String(low) })
+    } else if ((position ?? 0) < low) {
+      const reported = window.skip(partition, position, low)
+      consumer.seek({ topic, partition, offset: String(low) })
+      void report({ partition, position, low }).then(reported, () => {})
+    }
+    setPaused(partition, !window.wants(partition))
+  }
+
+  async function report(gap: Gap): Promise<void> {
+    const lost = await rangeOf(settings, gap, { topic, lookup, signal: closing.signal })
+    settings.log.debug({ group, ...lost }, 'kafka records were deleted before the group had read them')
+    await subscription.onLost?.(lost)
+  }
 
   function answered(): void {
     if (closing.signal.aborted) return
@@ -180,19 +225,9 @@ export function openSession(
 
   /** Nothing of a partition is handed out before it is stored that a death from now on is this owner's. */
   async function takeUp(partition: number): Promise<void> {
-    window.know(partition, (await found).get(partition))
+    window.know(partition, undefined)
     await commit()
     window.open(partition)
-  }
-
-  async function fetchFound(partitions: readonly number[]): Promise<Map<number, Committed>> {
-    try {
-      if (cluster === undefined) return new Map()
-      return await fetchCommitted(cluster, { group, topic, partitions })
-    } catch (err) {
-      settings.log.debug({ group, topic, err }, 'kafka commits could not be read: no deaths are known')
-      return new Map()
-    }
   }
 
   function setPaused(partition: number, pause: boolean): void {

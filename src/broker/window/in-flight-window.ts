@@ -36,6 +36,15 @@ export interface ConsumeWindow {
    * `end` is where the partition goes on behind all of them.
    */
   offer(partition: number, messages: Iterable<Incoming>, end: number): number
+  /** Where the group is in a partition of which nothing was offered yet, and what the owner before has stored there. */
+  place(partition: number, stored: Commit | undefined, offset: number): void
+  /**
+   * What lies from `first`, or from an unknown offset, to before `next` will never come. Nothing behind it is committed
+   * until the function that is returned is called.
+   */
+  skip(partition: number, first: number | undefined, next: number): () => void
+  /** The lowest offset of a partition that was not seen yet; undefined when that is not known. */
+  position(partition: number): number | undefined
   /** The next delivery, if one may be handed out now. */
   next(): Delivery | undefined
   /** Whether more of this partition should be fetched. */
@@ -208,6 +217,30 @@ export function createWindow(
       if (taken > 0) onChange()
       return taken
     },
+    place(partition, stored, offset) {
+      const hold = holds.get(partition)
+      if (hold === undefined || hold.tracker.next !== undefined) return
+      hold.tracker.reach(offset)
+      hold.committed = stored
+      if (hold.state !== 'unknown') return
+      hold.state = 'placed'
+      if (stored !== undefined) takeUp(hold.suspicion, stored, Math.ceil(maxInFlight / holds.size))
+    },
+    skip(partition, first, next) {
+      const hold = holds.get(partition)
+      if (hold === undefined) return () => {}
+      const gap = first ?? next - 1
+      hold.tracker.take(gap)
+      hold.tracker.reach(next)
+      hold.hasNoPosition ||= first === undefined
+      if (hold.state === 'unknown') hold.state = 'placed'
+      return () => {
+        hold.hasNoPosition = false
+        hold.tracker.settle(gap)
+        onChange()
+      }
+    },
+    position: (partition) => holds.get(partition)?.tracker.next,
     next() {
       if (draining || paused) return undefined
       for (let held = rested.shift(); held !== undefined; held = rested.shift()) {
@@ -234,10 +267,13 @@ export function createWindow(
       else sated.add(hold)
       return wants
     },
-    isKnown: (partition) => holds.get(partition)?.state !== 'unknown',
+    isKnown(partition) {
+      const state = holds.get(partition)?.state
+      return state !== 'unknown' && state !== 'placed'
+    },
     know(partition, stored) {
       const hold = holds.get(partition)
-      if (hold?.state !== 'unknown') return
+      if (hold === undefined || hold.state === 'known' || hold.state === 'open') return
       hold.state = 'known'
       if (stored !== undefined && stored.offset === hold.tracker.mark)
         takeUp(hold.suspicion, stored, Math.ceil(maxInFlight / holds.size))
@@ -249,10 +285,10 @@ export function createWindow(
     },
     commits() {
       const commits = new Map<number, Commit>()
-      for (const { partition, state, tracker, suspicion, committed } of holds.values()) {
+      for (const { partition, state, tracker, suspicion, committed, hasNoPosition } of holds.values()) {
         const offset = tracker.mark
-        if (offset === undefined || state === 'unknown') continue
-        const commit = { offset, ...toStore(suspicion, isReleased) }
+        if (offset === undefined || state === 'unknown' || hasNoPosition) continue
+        const commit = { offset, ...toStore(suspicion, isReleased || state === 'placed') }
         if (!isSame(commit, committed)) commits.set(partition, commit)
       }
       return commits

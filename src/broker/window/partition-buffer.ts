@@ -28,8 +28,13 @@ export interface Held extends Incoming {
 
 export interface PartitionHold {
   readonly partition: number
-  /** `unknown`: what the owner before stored is not known yet; `known`: it is; `open`: and that this one has it is stored. */
-  state: 'unknown' | 'known' | 'open'
+  /**
+   * `unknown`: what the owner before stored is not known yet; `placed`: it is, and nothing was fetched; `known`: something was;
+   * `open`: and that this one has it is stored.
+   */
+  state: 'unknown' | 'placed' | 'known' | 'open'
+  /** The group has none, and what was deleted before it came is not reported yet: there is nothing to commit. */
+  hasNoPosition: boolean
   readonly suspicion: Suspicion
   readonly maxSettled: number
   readonly tracker: OffsetTracker
@@ -58,6 +63,7 @@ export function createHold(partition: number, maxSettled: number): PartitionHold
   return {
     partition,
     state: 'unknown',
+    hasNoPosition: false,
     suspicion: createSuspicion(),
     maxSettled,
     tracker: createOffsetTracker(maxSettled),

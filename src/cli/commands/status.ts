@@ -13,12 +13,14 @@ import { readPrices } from '../../llm/limits/prices.ts'
 import { createCodec } from '../../messages/codec.ts'
 import type { Message } from '../../messages/envelope.ts'
 import { loadSchemas } from '../../messages/registry.ts'
+import { type FlowStatus, flowStatusId } from '../../progress/flow-status.ts'
 import { brokerOptions, openBroker, openRegistry } from '../broker.ts'
 import { addOptions, configOf } from '../options.ts'
 import { passOver, readToEnd } from '../read-to-end.ts'
 import { requireFlow } from '../require-flow.ts'
 import { type StatusView, statusLines, statusRow, viewStatus } from '../status-view.ts'
 import { printLine, printTable } from '../table.ts'
+import { gapText, isRecent, waitsOf } from '../waits.ts'
 
 interface Flags {
   readonly watch?: boolean
@@ -43,9 +45,12 @@ async function status(document: string | undefined, flags: Flags, config: Config
     await requireFlow(broker, config.options)
     const follower = followStatuses(broker, config, shutdown.asked)
     const known = await follower.now()
+    const waits = await waitsNow(known ?? new Map(), follower.flow(), broker, config.options)
     if (!known && !flags.watch)
       throw new GraphmillError('document_unknown', 'No ledger keeps the statuses of this flow.')
-    const views = [...(known?.values() ?? [])].map((message) => viewStatus(message, prices))
+    const views = [...(known?.values() ?? [])].map((message) =>
+      viewStatus(message, prices, waits.get(message.documentId)),
+    )
     const found = document === undefined ? undefined : findDocument(document, views)
     if (document !== undefined && !found && !flags.watch)
       throw new GraphmillError('document_unknown', `The ledger knows no document ${document}.`)
@@ -54,6 +59,7 @@ async function status(document: string | undefined, flags: Flags, config: Config
     if (document !== undefined && !found)
       process.stderr.write(`waiting for the ledger to hear of ${document}\n`)
     else if (!json) printForPeople(found ?? shown)
+    noteLost(follower.flow().lost)
     if (!flags.watch || (found && hasEnded(found))) return
     let id = found?.documentId
     for await (const message of follower.changes()) {
@@ -82,17 +88,26 @@ function followStatuses(broker: Broker, config: Config, signal: AbortSignal) {
     openRegistry(config),
   )
   const newest = new Map<string, Message<'Status'>>()
+  let flow: Message<'Status'> | undefined
   const places: Record<number, string> = {}
 
   async function take(entry: ReadMessage): Promise<Message<'Status'> | undefined> {
     places[entry.partition] = entry.position
     const message = await decodeEntry(entry, 'Status', { schemas, signal, onUnreadable: passOver })
-    if (!message || !isNewer(message.payload, newest.get(message.documentId)?.payload)) return undefined
+    const isOfFlow = message?.documentId === flowStatusId
+    const before = isOfFlow ? flow : newest.get(message?.documentId ?? '')
+    if (!message || !isNewer(message.payload, before?.payload)) return undefined
+    if (isOfFlow) {
+      flow = message
+      return undefined
+    }
     newest.set(message.documentId, message)
     return message
   }
 
   return {
+    /** What was lost in the flow, and what its processors wait for. */
+    flow: (): FlowStatus => flow?.payload ?? { lost: [], waiting: [] },
     /** Undefined where no ledger has ever run in the flow. */
     async now(): Promise<ReadonlyMap<string, Message<'Status'>> | undefined> {
       try {
@@ -118,6 +133,22 @@ function followStatuses(broker: Broker, config: Config, signal: AbortSignal) {
       }
     },
   }
+}
+
+async function waitsNow(
+  known: ReadonlyMap<string, Message<'Status'>>,
+  flow: FlowStatus,
+  broker: Broker,
+  place: Config['options'],
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  const statuses = new Map([...known].map(([id, { payload }]) => [id, payload]))
+  return await waitsOf(statuses, flow, { broker, place, now: Date.now() })
+}
+
+/** Records of facts and triples belong to no unit: no document shows that they are gone. */
+function noteLost(lost: FlowStatus['lost']): void {
+  for (const gap of lost.filter(isRecent))
+    process.stderr.write(`note: ${gapText(gap)}; found ${new Date(gap.time).toISOString()}\n`)
 }
 
 /** How often it is looked whether a ledger has begun, in milliseconds. */
@@ -146,8 +177,15 @@ function print(view: StatusView): void {
 function printForPeople(shown: readonly StatusView[] | StatusView): void {
   if ('documentId' in shown) statusLines(shown).forEach(printLine)
   else if (shown.length === 0) process.stderr.write('no documents yet\n')
-  else printTable(shown.map(statusRow), false)
+  else {
+    printTable(shown.map(statusRow), false)
+    const sentences = new Set(shown.flatMap(({ waitsFor }) => waitsFor))
+    for (const sentence of [...sentences].slice(0, mostWaits)) printLine(`waits for  ${sentence}`)
+  }
 }
+
+/** Of all documents together so many sentences are shown; those of one document are shown all. */
+const mostWaits = 20
 
 /** A change, while others may follow. */
 function printChange(view: StatusView): void {

@@ -14,7 +14,7 @@ export interface Hands {
 }
 
 export interface InHand {
-  take(delivery: Delivery): Hands
+  take(delivery: Pick<Delivery, 'signal'>): Hands
   /** Aborts all that is in hand, and whatever is taken from now on. */
   abortAll(): void
   readonly aborted: boolean

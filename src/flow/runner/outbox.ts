@@ -17,6 +17,9 @@ import { backoff } from './retry.ts'
 const windowMessages = 64
 const windowBytes = 4 * 1024 * 1024
 
+/** The key of what is of no document: it must not spread over partitions as messages without a key do. */
+const noKey = '-'
+
 export interface OutboxOptions {
   readonly broker: Broker
   readonly codec: Codec
@@ -69,7 +72,7 @@ export function createOutbox(cause: Header, options: OutboxOptions, hooks: Outbo
     const typed = { type: payloadOf[output.to], payload: shown } as TypedPayload
     const sealing = {
       topic: route.topic,
-      key: route.key === 'id' ? undefined : header[route.key],
+      key: route.key === 'id' ? undefined : header[route.key] || noKey,
       salt: `${cause.id}\n${options.source}\n${route.topic}\n`,
       id: idOf,
       startsCorrelation: route.key === 'id',

@@ -5,6 +5,7 @@ import type { Outcome } from '../../observe/metrics.ts'
 import type { Clock, Outputs } from '../processor.ts'
 import type { Bury } from './dead-letterer.ts'
 import { causeOf, type Failure, placeOf } from './failed-delivery.ts'
+import type { FlowEntries } from './flow-entries.ts'
 import type { InHand } from './in-flight.ts'
 import { createSparing } from './log-throttle.ts'
 import { backoff, type NextStep, nextStep, operatorPauseMs } from './retry.ts'
@@ -15,6 +16,7 @@ export interface RecoveryOptions {
   readonly inHand: InHand
   readonly drive: Drive
   readonly bury: Bury
+  readonly entries: FlowEntries
   /** Topics of the flows that are gone. */
   readonly missing: ReadonlySet<string>
   /** See `RunnerOptions`. */
@@ -28,11 +30,15 @@ export interface Recovery {
   forget(delivery: Delivery): void
 }
 
+/** How often the same wait is reported on `progress`, in milliseconds. */
+const betweenWaitingMs = 30_000
+
 export function createRecovery(options: RecoveryOptions): Recovery {
-  const { clock, inHand, drive, bury, missing, onOperatorFault } = options
+  const { clock, inHand, drive, bury, entries, missing, onOperatorFault } = options
   /** How often a message failed unexpectedly, by its place. */
   const unexpected = new Map<string, number>()
   const due = createSparing(clock)
+  const waitingIsDue = createSparing(clock, betweenWaitingMs)
 
   /** Says it once in a while, and for every message at the level `debug`. */
   function say(
@@ -44,6 +50,15 @@ export function createRecovery(options: RecoveryOptions): Recovery {
     const alike = due(`${phrase} ${line.topic} ${line.group} ${error.code}`)
     const fields = { messageId: message?.id, err: error, ...more, ...(alike ? { alike } : {}) }
     line.log[alike === undefined ? 'debug' : level](fields, phrase)
+  }
+
+  /** Reports once in a while what the processor waits for; what can not be reported now is so later. */
+  async function sayWaiting({ line, error }: Failure): Promise<void> {
+    if (error.code === 'unexpected' || error.code === 'aborted' || error.code === 'broker_unavailable') return
+    if (waitingIsDue(`${line.topic} ${line.group} ${error.code}`) === undefined) return
+    await entries
+      .waiting(line, error)
+      .catch((thrown) => line.log.debug({ err: coded(thrown) }, 'a wait could not be reported'))
   }
 
   function countUnexpected({ delivery, error }: Failure): number {
@@ -60,6 +75,7 @@ export function createRecovery(options: RecoveryOptions): Recovery {
   async function tryAgain(failure: Failure, delayMs: number): Promise<Outcome> {
     const { delivery, message, error } = failure
     say('warn', failure, 'message will be tried again', { delayMs })
+    await sayWaiting(failure)
     const left = message?.deadline ? message.deadline - clock.now() : Number.POSITIVE_INFINITY
     const outcome = await handBack(delivery, Math.max(0, Math.min(delayMs, left)))
     return error.code === 'llm_rate_limited' ? 'limited' : outcome
@@ -76,6 +92,7 @@ export function createRecovery(options: RecoveryOptions): Recovery {
     await drive(pausedEntry(error), { line, cause: causeOf(failure), hands })
       .catch((thrown) => line.log.error({ err: coded(thrown) }, 'pause could not be said on progress'))
       .finally(hands.free)
+    await sayWaiting(failure)
     return await handBack(delivery, operatorPauseMs * (0.5 + Math.random() / 2))
   }
 

@@ -2,7 +2,7 @@
 // what fails.
 import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import type { Broker, Delivery, Suspect } from '../../broker/broker.ts'
+import type { Broker, Delivery, LostRange, Subscription, Suspect } from '../../broker/broker.ts'
 import { parseTopic } from '../../broker/topics.ts'
 import { coded, GraphmillError } from '../../errors.ts'
 import type { Codec } from '../../messages/codec.ts'
@@ -17,6 +17,7 @@ import { type Circuits, createCircuits } from './circuits.ts'
 import type { Line, Services } from './consumer-binding.ts'
 import { createContextOf } from './context.ts'
 import { createBurial } from './dead-letterer.ts'
+import { createFlowEntries } from './flow-entries.ts'
 import { createInHand, type Hands } from './in-flight.ts'
 import { createRecovery } from './recovery.ts'
 import { createDrive } from './run-handler.ts'
@@ -77,7 +78,8 @@ export function startRunner(options: RunnerOptions): Runner {
   const signer = createContextSigner(options.contextKey ?? (() => undefined))
   const drive = createDrive({ broker, codec, circuits, clock, space, signer, metrics, noteMissing })
   const bury = createBurial({ broker, circuits, clock, metrics, inHand, drive, contextOf, signer })
-  const recovery = createRecovery({ clock, inHand, drive, bury, missing, onOperatorFault })
+  const entries = createFlowEntries({ clock, inHand, drive, metrics })
+  const recovery = createRecovery({ clock, inHand, drive, bury, entries, missing, onOperatorFault })
 
   const lines = options.scopes.flatMap((scope) =>
     options.processors.flatMap((processor) =>
@@ -107,14 +109,15 @@ export function startRunner(options: RunnerOptions): Runner {
 
   async function consume(line: Line): Promise<void> {
     const maxInFlight = line.processor.maxInFlight ?? 64
+    const unsettled = new Set<Promise<void>>()
     const subscription = {
       group: line.group,
       topic: line.topic,
       maxInFlight,
       from: 'earliest',
       ordering: line.processor.ordering ?? 'none',
-    } as const
-    const unsettled = new Set<Promise<void>>()
+      onLost: (lost) => reportLost(line, lost, unsettled),
+    } satisfies Subscription
     try {
       let taken = 0
       for await (const delivery of broker.consume(subscription, stopping.signal)) {
@@ -129,6 +132,15 @@ export function startRunner(options: RunnerOptions): Runner {
       await Promise.all(unsettled)
       line.meter?.stopped()
     }
+  }
+
+  /** Whoever ends the loop waits for the report, too. A rejection leaves the position of the group before the gap. */
+  async function reportLost(line: Line, lost: LostRange, unsettled: Set<Promise<void>>): Promise<void> {
+    const report = entries.lost(line, lost)
+    const leave = () => void unsettled.delete(over)
+    const over = report.then(leave, leave)
+    unsettled.add(over)
+    await report
   }
 
   /**

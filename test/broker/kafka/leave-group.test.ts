@@ -3,6 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createClient, impatient, kafkaSettings } from '../../../src/broker/kafka/client.ts'
 import { connectKafka } from '../../../src/broker/kafka/kafka.ts'
+import { createLookup } from '../../../src/broker/kafka/lookup.ts'
 import { openSession } from '../../../src/broker/kafka/session.ts'
 import { createWindow } from '../../../src/broker/window/in-flight-window.ts'
 import { brokerSource } from '../../support/brokers.ts'
@@ -50,11 +51,13 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
       ordering: 'none',
     } as const
     const window = createWindow(subscription, () => {})
-    const session = openSession(settings, subscription, window, before)
+    const lookup = createLookup(settings)
+    const session = openSession(settings, subscription, { window, lookup, before })
     expect(session.memberId).toBe(before)
     await expect.poll(() => session.joined, soon).toBe(true)
     expect(session.memberId).not.toBe(before)
     await session.close()
+    lookup.close()
   })
 
   test('every member is given messages soon after the broker is back', async () => {

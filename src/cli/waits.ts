@@ -1,0 +1,141 @@
+// What documents that have not ended wait for, as far as the broker knows: queues, processors without a member, what these
+// reported of themselves, records that are gone. Asked once for all documents, side by side, and never for long.
+import type { Broker, Lag } from '../broker/broker.ts'
+import type { Options } from '../config/options.ts'
+import { coded, type ErrorCode, errorTable } from '../errors.ts'
+import { type InputPort, inputGroup, inputTopic } from '../flow/ports.ts'
+import type { LostRecords, Status, Waiting } from '../messages/generated.ts'
+import type { FlowStatus } from '../progress/flow-status.ts'
+import { type Running, runningUnits } from '../progress/running-units.ts'
+
+type Place = Pick<Options, 'space' | 'workspace' | 'flow'>
+
+/** One input of a processor that a document must still pass. */
+interface Station {
+  readonly processor: string
+  readonly port: InputPort
+}
+
+/** Longer nobody waits for the broker's answers, in milliseconds. */
+const patienceMs = 5000
+/** What a processor waited for longer ago than this is over, in milliseconds: it is reported again every half minute. */
+const recentMs = 120_000
+
+/** By documentId, one sentence for each thing that the document waits for; nothing of documents that have ended. */
+export async function waitsOf(
+  statuses: ReadonlyMap<string, Status>,
+  flow: FlowStatus,
+  { broker, place, now }: { readonly broker: Broker; readonly place: Place; readonly now: number },
+): Promise<Map<string, string[]>> {
+  const running = new Map<string, Running>()
+  for (const [id, { state, ledger }] of statuses)
+    if (state === 'queued' || state === 'running') running.set(id, unitsIn(ledger))
+  const stations = new Map<string, Station>()
+  for (const each of running.values())
+    for (const station of stationsOf(each)) stations.set(keyOf(station), station)
+  const lags = await lagsOf([...stations.values()], broker, place)
+  const waits = new Map<string, string[]>()
+  for (const [id, { incomplete }] of statuses) {
+    const known = running.get(id)
+    const sentences = known ? ofRunning(known, flow, { lags, place, now }) : []
+    if ((incomplete['expired'] ?? 0) > 0 || known) sentences.push(...lostOf(incomplete, flow))
+    if (sentences.length > 0) waits.set(id, sentences)
+  }
+  return waits
+}
+
+/** Nothing is known of a document whose ledger is of another version. */
+function unitsIn(ledger: Uint8Array): Running {
+  try {
+    return runningUnits(ledger)
+  } catch {
+    return { loading: false, uncutParts: 0, units: new Map() }
+  }
+}
+
+interface Known {
+  /** Null where the broker did not say in time. */
+  readonly lags: ReadonlyMap<string, Lag | null>
+  readonly place: Place
+  readonly now: number
+}
+
+function ofRunning(running: Running, flow: FlowStatus, { lags, place, now }: Known): string[] {
+  const stations = stationsOf(running)
+  const sentences = running.loading ? ['its source has not published all of it'] : []
+  for (const { processor, port } of stations) {
+    const lag = lags.get(keyOf({ processor, port }))
+    const topic = inputTopic(port, place, processor)
+    if (lag === null) sentences.push(`the broker did not say in time how many messages of ${topic} wait`)
+    else if (lag && (lag.total > 0 || isNeeded(port)) && lag.members === 0)
+      sentences.push(`no process runs ${processor}: ${lag.total} messages wait in ${topic}`)
+    else if (lag && lag.total > 0)
+      sentences.push(`${lag.total} messages wait for ${processor} (${lag.members} members) in ${topic}`)
+  }
+  const names = new Set(stations.map(({ processor }) => processor))
+  for (const waiting of flow.waiting)
+    if (names.has(waiting.processor) && waiting.time > now - recentMs) sentences.push(sentenceOf(waiting))
+  return sentences
+}
+
+/** Without these nothing of the flow goes on, whether or not something waits at the moment. */
+const isNeeded = (port: InputPort) => port === 'prompt' || port === 'progress'
+
+function sentenceOf({ processor, error: { type, message }, time }: Waiting): string {
+  const remedy = Object.hasOwn(errorTable, type) ? ` ${errorTable[type as ErrorCode].remedy}` : ''
+  return `${processor} waits: ${message} [${type}], last reported ${new Date(time).toISOString()}.${remedy}`
+}
+
+function lostOf(incomplete: Status['incomplete'], { lost }: FlowStatus): string[] {
+  const units = incomplete['expired'] ?? 0
+  if (units === 0) return []
+  const gaps = lost.map(gapText).slice(-3)
+  const named = gaps.length > 0 ? ` (${gaps.join('; ')})` : ''
+  return [`${units} units may have been among records that expired${named}: load the document again`]
+}
+
+/** `30 records of gm.… were deleted before prompt had read them`. */
+export function gapText({ processor, topic, partition, count }: LostRecords): string {
+  return `${count ?? 'an unknown number of'} records of ${topic} (partition ${partition}) were deleted before ${processor} had read them`
+}
+
+/** How long a gap is worth a note, in milliseconds. */
+const notedMs = 7 * 24 * 3_600_000
+
+export const isRecent = ({ time }: LostRecords) => time > Date.now() - notedMs
+
+function stationsOf({ uncutParts, units }: Running): Station[] {
+  const extractors = [...new Set([...units.keys()].map((unit) => unit.split(':')[0]!))]
+  return [
+    { processor: 'ledger', port: 'progress' },
+    ...(uncutParts > 0 ? [{ processor: 'chunk-text', port: 'document' } as const] : []),
+    ...extractors.map((processor) => ({ processor, port: 'chunk' }) as const),
+    ...(extractors.length > 0 ? [{ processor: 'prompt', port: 'prompt' } as const] : []),
+    ...extractors.map((processor) => ({ processor, port: 'prompt-reply' }) as const),
+  ]
+}
+
+const keyOf = ({ processor, port }: Station) => `${processor} ${port}`
+
+async function lagsOf(
+  stations: readonly Station[],
+  broker: Broker,
+  place: Place,
+): Promise<Map<string, Lag | null>> {
+  const lags = new Map<string, Lag | null>(stations.map((station) => [keyOf(station), null]))
+  const late = Promise.withResolvers<void>()
+  const timer = setTimeout(late.resolve, patienceMs)
+  const asked = stations.map(async (station) => {
+    const topic = inputTopic(station.port, place, station.processor)
+    try {
+      lags.set(keyOf(station), await broker.lag(inputGroup(station.port, place, station.processor), topic))
+    } catch (thrown) {
+      // A topic that was not made yet: its processor has never run.
+      if (coded(thrown).code === 'topic_missing')
+        lags.set(keyOf(station), { partitions: [], total: 0, members: 0 })
+    }
+  })
+  await Promise.race([Promise.all(asked), late.promise])
+  clearTimeout(timer)
+  return new Map(lags)
+}

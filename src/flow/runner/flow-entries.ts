@@ -1,0 +1,78 @@
+// What a processor reports on `progress` of its whole flow, and of no document: records that were deleted before it had read
+// them, and what it waits for.
+import type { LostRange } from '../../broker/broker.ts'
+import type { GraphmillError } from '../../errors.ts'
+import type { Header } from '../../messages/envelope.ts'
+import type { ProgressInit } from '../../messages/generated.ts'
+import type { FlowMetrics } from '../../observe/metrics.ts'
+import type { Clock, Outputs } from '../processor.ts'
+import type { Line } from './consumer-binding.ts'
+import type { InHand } from './in-flight.ts'
+import type { Drive } from './run-handler.ts'
+
+export interface FlowEntriesOptions {
+  readonly clock: Clock
+  readonly inHand: InHand
+  readonly drive: Drive
+  readonly metrics: FlowMetrics | undefined
+}
+
+export interface FlowEntries {
+  /** Reports a gap: in the log and the metrics once, on `progress` as often as it is called, with the same id. */
+  lost(line: Line, lost: LostRange): Promise<void>
+  /** Resolves when it is stored; rejects when it can not be. */
+  waiting(line: Line, error: GraphmillError): Promise<void>
+}
+
+export function createFlowEntries({ clock, inHand, drive, metrics }: FlowEntriesOptions): FlowEntries {
+  const reported = new Set<string>()
+  /** Nothing takes the work on such an entry away but the end of the grace period. */
+  const owner = new AbortController().signal
+
+  async function publish(line: Line, id: string, payload: ProgressInit): Promise<void> {
+    const hands = inHand.take({ signal: owner })
+    const cause = headerOf(line, id, clock.now())
+    await drive(entry(payload), { line, cause, hands }).finally(hands.free)
+  }
+
+  return {
+    async lost(line, { topic, partition, first = null, next, count = null, before }) {
+      const processor = line.processor.name
+      const id = `lost:${line.group}:${partition}:${first ?? ''}:${next}`
+      if (!reported.has(id)) {
+        reported.add(id)
+        const fields = { topic, group: line.group, partition, first, next, count: count ?? 'unknown' }
+        line.log.error(
+          { ...fields, before: new Date(before).toISOString() },
+          'records were deleted before they were read',
+        )
+        metrics?.lost(processor, topic, count ?? undefined)
+      }
+      const lost = { processor, topic, partition, first, next, count, before }
+      await publish(line, id, { kind: 'lost', lost })
+    },
+    waiting(line, { code: type, message }) {
+      const id = `waiting:${line.group}:${type}:${clock.now()}`
+      return publish(line, id, { kind: 'waiting', topic: line.topic, error: { type, message } })
+    },
+  }
+}
+
+async function* entry(payload: ProgressInit): Outputs<'progress'> {
+  yield { to: 'progress', payload }
+}
+
+const headerOf = ({ processor, scope }: Line, id: string, time: number): Header => ({
+  id,
+  source: processor.name,
+  time,
+  ...scope,
+  collection: '',
+  documentId: '',
+  chunkId: '',
+  correlationId: '',
+  causationId: '',
+  replyTo: null,
+  deadline: null,
+  traceparent: null,
+})

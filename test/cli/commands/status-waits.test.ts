@@ -1,0 +1,115 @@
+// What `status` and `doctor` say of a document that waits, and of one whose requests expired, on a real Kafka.
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import kafkajs from 'kafkajs'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { brokerSource } from '../../support/brokers.ts'
+import { type KafkaServer, startKafka } from '../../support/kafka-server.ts'
+import { type GraphmillProcess, graphmill, startGraphmill } from '../../support/processes.ts'
+
+const source = await brokerSource('status of what waits on Kafka', ['jars'])
+const promptTopic = 'gm.request.prompt.default.default'
+
+interface Shown {
+  readonly title: string
+  readonly state: string
+  readonly units: Readonly<Record<string, number>>
+  readonly incomplete: Readonly<Record<string, number>>
+  readonly waitsFor: readonly string[]
+}
+
+describe.skipIf(source === undefined)('on Kafka', () => {
+  let kafka: KafkaServer
+  let folder: string
+  let broker: string
+  const started: GraphmillProcess[] = []
+
+  beforeAll(async () => {
+    kafka = await startKafka()
+    broker = `kafka://${kafka.bootstrap.join(',')}`
+    folder = await mkdtemp(join(tmpdir(), 'graphmill-waits-'))
+    await run('chunk-text', 'extract-definitions', 'ledger', '--extractors', 'definitions')
+  }, 120_000)
+  afterAll(async () => {
+    for (const child of started) await child.end('SIGKILL')
+    await kafka?.stop()
+    await rm(folder, { recursive: true, force: true })
+  })
+
+  const run = async (...args: string[]) => {
+    const child = startGraphmill(['run', ...args, '--broker', broker, '--http', 'off'])
+    started.push(child)
+    await child.says('"running"')
+    return child
+  }
+  const load = async (name: string) => {
+    await writeFile(join(folder, name), 'A mill is a machine that grinds grain.')
+    await graphmill('load', join(folder, name), '--broker', broker)
+  }
+  const statusOf = async (title: string) =>
+    JSON.parse(await graphmill('status', title, '--json', '--broker', broker)) as Shown
+  const until = (title: string, is: (shown: Shown) => boolean) =>
+    vi.waitFor(
+      async () => {
+        const shown = await statusOf(title)
+        if (!is(shown)) throw new Error(`${title}: ${JSON.stringify(shown)}`)
+        return shown
+      },
+      { timeout: 60_000, interval: 500 },
+    )
+  const waitsFor = (title: string, what: string) =>
+    until(title, (shown) => shown.waitsFor.some((sentence) => sentence.includes(what)))
+
+  test('a model that is unavailable is named, with what to do', async () => {
+    const model = ['--llm', 'openai', '--model', 'none', '--llm-timeout', '5']
+    const child = startGraphmill(['run', 'prompt', ...model, '--broker', broker, '--http', 'off'], {
+      OPENAI_BASE_URL: 'http://127.0.0.1:9/v1',
+      OPENAI_API_KEY: 'sk-none',
+    })
+    started.push(child)
+    await load('zeroth.txt')
+    const shown = await waitsFor('zeroth.txt', '[llm_unavailable]')
+    expect(shown.waitsFor.join('\n')).toMatch(/^prompt waits: .*\[llm_unavailable\], last reported .*Z\. \w/m)
+    expect(shown.waitsFor.join('\n')).toMatch(/1 messages wait for prompt \(1 members\)/)
+    await child.end('SIGTERM')
+  }, 120_000)
+
+  test('a processor that nobody runs, and requests that expired, are named', async () => {
+    const prompt = await run('prompt', '--llm', 'offline')
+    await load('first.txt')
+    await until('first.txt', ({ state, waitsFor: waits }) => state === 'done' && waits.length === 0)
+    await prompt.end('SIGTERM')
+
+    await load('second.txt')
+    await waitsFor('second.txt', `no process runs prompt: 1 messages wait in ${promptTopic}`)
+    const table = await graphmill('status', '--broker', broker)
+    expect(table).toMatch(/second\.txt +running(.|\n)*\nwaits for +no process runs prompt/)
+
+    const admin = new kafkajs.Kafka({ brokers: [...kafka.bootstrap], logLevel: 0 }).admin()
+    await admin.connect()
+    const offsets = await admin.fetchTopicOffsets(promptTopic)
+    const partitions = offsets
+      .filter(({ high }) => high !== '0')
+      .map(({ partition, high: offset }) => ({ partition, offset }))
+    await admin.deleteTopicRecords({ topic: promptTopic, partitions })
+    await admin.disconnect()
+    const again = await run('prompt', '--llm', 'offline')
+    const expired = await until('second.txt', ({ state }) => state === 'failed')
+    expect(expired).toMatchObject({ units: { expected: 1, dead: 1 }, incomplete: { expired: 1 } })
+    expect(expired.waitsFor.join()).toMatch(
+      /^1 units may have been among records that expired \(1 records of gm\.request\.prompt.*load the document again$/,
+    )
+    expect(again.stderr()).toMatch(/"count":1,.*"records were deleted before they were read"/)
+    const doctor = startGraphmill(['doctor', '--broker', broker])
+    expect((await doctor.ended).code).toBe(1)
+    expect(doctor.stdout()).toMatch(
+      /failed +lost records +default\/default: 1 records of gm\.request\.prompt/,
+    )
+    expect((await statusOf('first.txt')).state).toBe('done')
+
+    await load('second.txt')
+    await until('second.txt', ({ state, waitsFor: waits }) => state === 'done' && waits.length === 0)
+    await again.end('SIGTERM')
+  }, 240_000)
+})
