@@ -40,8 +40,8 @@ export interface Subscription {
    */
   readonly ordering: 'none' | 'member' | 'key'
   /**
-   * Records were deleted before the group had read them. Until the promise resolves the group's position stays before the
-   * gap: after a crash, and with another member, the same gap is reported again.
+   * Records were deleted before the group had read them. Until the promise has resolved the same gap is reported again, after a
+   * crash or by another member; on Kafka the group's position stays before it. On Pulsar it is found within half a minute.
    */
   readonly onLost?: (lost: LostRange) => Promise<void>
 }
@@ -50,9 +50,9 @@ export interface Subscription {
 export interface LostRange {
   readonly topic: string
   readonly partition: number
-  /** The place of the first; undefined when the group had no position: then nobody knows which of them it had read. */
+  /** The place of the first; undefined when it is not known: the group had no position, or the broker only counts. */
   readonly first: string | undefined
-  /** Where the group goes on. */
+  /** Where the group goes on; on Pulsar when it was. */
   readonly next: string
   /** How many; undefined when that is not known. */
   readonly count: number | undefined

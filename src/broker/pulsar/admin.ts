@@ -187,12 +187,34 @@ export async function writeProperties(
   accept(await ask(endpoint, written), path)
 }
 
+/** What expired of one partition before a group had settled it. */
+export interface Expiry {
+  /** How many messages, since the server has loaded the topic; and when the last did, in milliseconds since 1970. */
+  readonly total: number
+  readonly time: number
+  readonly consumers: readonly string[]
+}
+
+/** By partition number; nothing expired where the server does not know the group. */
+export async function expiriesOf(endpoint: Endpoint, topic: string, group: string): Promise<Expiry[]> {
+  return (await statsOf(endpoint, topic)).map(({ groups }) => {
+    const known = groups[group]
+    return {
+      total: known?.totalMsgExpired ?? 0,
+      time: known?.lastExpireTimestamp ?? 0,
+      consumers: known?.consumers.map(({ consumerName }) => consumerName) ?? [],
+    }
+  })
+}
+
 interface TopicStats {
   readonly subscriptions: Readonly<Record<string, GroupStats>>
 }
 
 interface GroupStats {
   readonly msgBacklog: number
+  readonly totalMsgExpired?: number
+  readonly lastExpireTimestamp?: number
   readonly consumers: readonly { readonly consumerName: string }[]
 }
 

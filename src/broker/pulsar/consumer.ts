@@ -9,6 +9,7 @@ import { createWake } from '../window/wake.ts'
 import { isMember, partitionsOf, topicPath } from './admin.ts'
 import { type MemberDeaths, noDeaths, noteMember } from './deaths.ts'
 import type { Endpoint } from './endpoint.ts'
+import { reportExpired } from './expiry.ts'
 import { Membership } from './membership.ts'
 import { received, type SocketMessage } from './message.ts'
 import { openSocket, type PulsarSocket, reopenDelayMs } from './socket.ts'
@@ -33,6 +34,8 @@ export class PulsarMember {
   #membership: Membership | undefined
   #deaths: MemberDeaths = noDeaths
   #leaving = false
+  #isReporting = false
+  readonly #reported: Parameters<typeof reportExpired>[1]['reported'] = new Map()
   #failure: GraphmillError | undefined
 
   constructor(endpoint: Endpoint, subscription: Subscription, lookup: TopicLookup) {
@@ -146,6 +149,7 @@ export class PulsarMember {
       changed: () => this.#wake.notify(),
     })
     const check = setInterval(() => {
+      void this.#reportExpired()
       if (!heard) void this.#reopenUnlessMember(socket)
       heard = false
     }, this.#endpoint.pingIntervalMs)
@@ -161,6 +165,7 @@ export class PulsarMember {
     this.#membership = membership
     this.#deaths = await noteMember(this.#endpoint, this.#subscription, this.#name)
     if (this.#stop.signal.aborted) await this.#deaths.leave()
+    void this.#reportExpired()
     if (this.#leaving) membership.leave()
     membership.grant()
     return socket
@@ -182,6 +187,21 @@ export class PulsarMember {
   /** Whether a topic that one answer called missing is found by another look. */
   async #isThereAfterAll({ code }: GraphmillError): Promise<boolean> {
     return code === 'topic_missing' && (await this.#lookup.look(this.#subscription.topic).catch(() => true))
+  }
+
+  /** Once at a time. What could not be reported is so the next time. */
+  async #reportExpired(): Promise<void> {
+    const { topic, group, onLost } = this.#subscription
+    if (onLost === undefined || this.#isReporting) return
+    this.#isReporting = true
+    const reported = this.#reported
+    await reportExpired(this.#endpoint, { topic, group, name: this.#name, onLost, reported })
+      .catch((err: unknown) =>
+        this.#note({ topic, group, err }, 'expired messages could not be reported', true),
+      )
+      .finally(() => {
+        this.#isReporting = false
+      })
   }
 
   #isMember(): Promise<boolean> {
