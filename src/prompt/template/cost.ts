@@ -124,7 +124,11 @@ const made: Readonly<Record<string, (args: readonly unknown[], sizes: Sizes) => 
   reverse: ([value]) => (typeof value === 'string' ? value.length : 0),
   length: keySteps,
   slice: ([, count]) => Number(count ?? 0),
-  sort: ([value], sizes) => (Array.isArray(value) ? sortSteps(value, sizes) : 0),
+  sort([value], sizes) {
+    // a text is sorted as a list of its characters
+    if (typeof value === 'string') return value.length * Math.log2(value.length + 1) * 2
+    return Array.isArray(value) ? sortSteps(value, sizes) : 0
+  },
 }
 
 /** The keys of an object are counted, or looked at for whether there is one. */

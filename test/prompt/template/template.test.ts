@@ -306,6 +306,7 @@ describe('what a template cannot reach', () => {
       inLoop('big + big'),
       inLoop('big|sort'),
       inLoop('tree|dictsort'),
+      inLoop('long|sort'),
       inLoop('tree.items()'),
       inLoop('big|reverse'),
       inLoop('long|reverse'),
