@@ -1,10 +1,12 @@
 #!/usr/bin/env node
 // Starts graphmill. Plain JavaScript that any Node from 18 on can parse: on a Node that is too old it runs itself again with
-// the `node` package of node_modules, if that is there, or says which Node it needs. What it runs ends with it, also when it
-// is killed: then the channel between the two closes.
+// the `node` package of node_modules, if that is there, or says which Node it needs. As the first process of a container it
+// runs itself again, too: Linux lets PID 1 end itself by no signal, so that neither the watchdog nor the end of the grace period
+// could end it. What it runs ends with it, also when it is killed: then the channel between the two closes.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { constants } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -12,17 +14,21 @@ const needed = [22, 18]
 const [major, minor] = process.versions.node.split('.').map(Number)
 const program = fileURLToPath(new URL('../dist/src/cli/main.js', import.meta.url))
 
-if (major > needed[0] || (major === needed[0] && minor >= needed[1])) {
-  if (process.env.GRAPHMILL_NODE_TRIED) endWithParent()
+const isNew = major > needed[0] || (major === needed[0] && minor >= needed[1])
+const isChild = Boolean(process.env.GRAPHMILL_NODE_TRIED)
+
+if (isNew && (isChild || process.pid !== 1)) {
+  if (isChild) endWithParent()
   if (existsSync(program)) await import('../dist/src/cli/main.js')
   else fail('graphmill is not built yet: run `npm run build` first.')
 } else {
-  const newer = findNode()
-  if (newer === undefined || process.env.GRAPHMILL_NODE_TRIED) {
+  const node = isNew ? process.execPath : findNode()
+  if (node === undefined || isChild) {
     fail(`graphmill needs Node ${needed.join('.')} or newer; this is ${process.versions.node}.`)
   } else {
     const env = { ...process.env, GRAPHMILL_NODE_TRIED: '1' }
-    const child = spawn(newer, process.argv.slice(1), {
+    const flags = isNew ? process.execArgv : []
+    const child = spawn(node, [...flags, ...process.argv.slice(1)], {
       stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
       env,
     })
@@ -33,7 +39,8 @@ if (major > needed[0] || (major === needed[0] && minor >= needed[1])) {
     child.on('error', (error) => fail(`graphmill needs Node ${needed.join('.')} or newer: ${error.message}`))
     child.on('exit', (code, signal) => {
       if (!signal) process.exit(code)
-      // Ends as the child did.
+      // Ends as the child did; PID 1 says it as a shell does.
+      process.exitCode = 128 + constants.signals[signal]
       for (const heard of passed) process.off(heard, pass)
       process.kill(process.pid, signal)
     })

@@ -1,9 +1,9 @@
-// bin/graphmill.js on a Node that is too old: here this one, that says it were.
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+// bin/graphmill.js on a Node that is too old: here this one, that says it were; and as the first process of a container.
+import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 
 const program = fileURLToPath(new URL('../../bin/graphmill.js', import.meta.url))
 const pretence = 'Object.defineProperty(process,"versions",{value:{...process.versions,node:"20.1.0"}})'
@@ -76,4 +76,32 @@ test('what it started ends with it when it is killed, and has no chance to pass 
 test('the exit code of what it started is its own', async () => {
   const child = onOldNode(['no-such-command'])
   expect(await once(child, 'close')).toEqual([2, null])
+})
+
+const inNamespace = ['--pid', '--fork', '--kill-child']
+const namespaces = spawnSync('unshare', [...inNamespace, 'true']).status === 0
+if (!namespaces) console.warn('PID namespaces can not be made here: the tests of PID 1 are skipped')
+
+describe.skipIf(!namespaces)('as the first process of a container', () => {
+  /** Runs it there, each Node of it after this. */
+  function contained(before: string) {
+    const { GRAPHMILL_NODE_TRIED: _, ...env } = process.env
+    const node = [process.execPath, '--import', `data:text/javascript,${encodeURIComponent(before)}`]
+    const options = { env, input: '{"a":1}\n', encoding: 'utf8', timeout: 60_000 } as const
+    return spawnSync('unshare', [...inNamespace, ...node, program, 'parse'], options)
+  }
+
+  test('it can end itself by a signal, which PID 1 could not, and its exit code says by which', () => {
+    const endedBy = (signal: NodeJS.Signals) =>
+      contained(`process.env.GRAPHMILL_NODE_TRIED && process.kill(process.pid, '${signal}')`).status
+    expect(endedBy('SIGTERM')).toBe(143)
+    expect(endedBy('SIGABRT')).toBe(134)
+  })
+
+  test('it does what it does elsewhere, with the flags that Node was given', () => {
+    const { status, stdout, stderr } = contained('console.error(process.pid === 1, process.execArgv.length)')
+    expect(JSON.parse(stdout)).toMatchObject({ items: [{ a: 1 }] })
+    expect(stderr).toBe('true 2\nfalse 2\n')
+    expect(status).toBe(0)
+  })
 })
