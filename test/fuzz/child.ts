@@ -11,9 +11,11 @@ export interface ChildOptions {
   readonly seed: number
   readonly first: number
   readonly end: number
+  /** Iterations before this one are taken whatever the time. */
+  readonly untimed: number
   /** Milliseconds since 1970 at which no further input is begun. */
   readonly until: number
-  /** Eight bytes, little-endian: the iteration in work. */
+  /** Eight bytes, little-endian: the iteration in work; one less than the first before it begins. */
   readonly progressFile: string
   readonly limits: Limits
 }
@@ -38,7 +40,7 @@ export type ChildMessage =
   | { readonly kind: 'counts'; readonly iterations: number; readonly slowest: Cost; readonly largest: Cost }
 
 const options = JSON.parse(process.argv[2]!) as ChildOptions
-const { module, seed, first, end, until, progressFile, limits } = options
+const { module, seed, first, end, untimed, until, progressFile, limits } = options
 const target = targetOf((await import(module)) as Record<string, unknown>)
 const progress = openSync(progressFile, 'r+')
 const mark = Buffer.alloc(8)
@@ -51,7 +53,7 @@ const none: Cost = { iteration: -1, ms: 0, bytes: 0 }
 let [slowest, largest] = [none, none]
 let iterations = 0
 let lastCounts = Date.now()
-for (let iteration = first; iteration < end && Date.now() < until; iteration++) {
+for (let iteration = first; iteration < end && (iteration < untimed || Date.now() < until); iteration++) {
   mark.writeDoubleLE(iteration)
   writeSync(progress, mark, 0, 8, 0)
   const cost = await run(iteration)

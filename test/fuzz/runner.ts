@@ -15,8 +15,11 @@ export interface RunOptions {
   /** First iteration. Default 0. */
   readonly first?: number
   readonly iterations: number
+  /** After this time no further input is begun, but for the least. */
   readonly seconds: number
-  /** An input that takes longer is a hang: its process is ended. Default 15 s. */
+  /** Inputs that are taken whatever the time, unless one has failed. Default 0. */
+  readonly least?: number
+  /** An input that takes longer, on the clock, is a hang: its process is ended. Default 30 s. */
   readonly hangMs?: number
   readonly limits?: Partial<Limits>
 }
@@ -49,10 +52,13 @@ const defaultLimits: Limits = {
 /** The heap of the child, in MiB: what needs more ends it. */
 const heapMb = 1024
 const pollMs = 100
+const defaultHangMs = 30_000
+/** A busy machine takes long to start a process. */
+const startMs = 60_000
 
 /** Never rejects for what a target does. */
 export async function runTarget(options: RunOptions): Promise<RunReport> {
-  const { name, module, seed, first = 0, seconds } = options
+  const { name, module, seed, first = 0, seconds, least = 0 } = options
   const started = Date.now()
   const until = started + seconds * 1000
   const end = first + options.iterations
@@ -63,8 +69,11 @@ export async function runTarget(options: RunOptions): Promise<RunReport> {
   const report = { name, seed, iterations: 0, slowest: none, largest: none, costly: [] as Cost[] }
   const failures = new Map<string, Failure>()
   try {
-    for (let next = first; next < end && Date.now() < until; )
-      next = await runChild({ module, seed, first: next, end, until, progressFile, limits })
+    for (let next = first; next < end; ) {
+      const untimed = failures.size === 0 ? first + least : next
+      if (next >= untimed && Date.now() >= until) break
+      next = await runChild({ module, seed, first: next, end, untimed, until, progressFile, limits })
+    }
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
@@ -72,7 +81,10 @@ export async function runTarget(options: RunOptions): Promise<RunReport> {
 
   /** Gives the iteration to go on with. */
   async function runChild(child: ChildOptions): Promise<number> {
-    writeFileSync(progressFile, Buffer.alloc(8))
+    const notBegun = child.first - 1
+    const mark = Buffer.alloc(8)
+    mark.writeDoubleLE(notBegun)
+    writeFileSync(progressFile, mark)
     const file = openSync(progressFile, 'r')
     const running = fork(new URL('./child.ts', import.meta.url), [JSON.stringify(child)], {
       execArgv: ['--disable-warning=ExperimentalWarning', `--max-old-space-size=${heapMb}`],
@@ -94,11 +106,15 @@ export async function runTarget(options: RunOptions): Promise<RunReport> {
       }
     })
     let hangs = false
-    let seen = { iteration: -1, since: Date.now() }
+    let seen = { iteration: notBegun, since: Date.now() }
     const watch = setInterval(() => {
       const iteration = readMark(file)
       if (iteration !== seen.iteration) seen = { iteration, since: Date.now() }
-      else if (Date.now() - seen.since > (options.hangMs ?? 15_000)) hangs = running.kill('SIGKILL')
+      else if (
+        Date.now() - seen.since >
+        (iteration === notBegun ? startMs : (options.hangMs ?? defaultHangMs))
+      )
+        hangs = running.kill('SIGKILL')
     }, pollMs)
     const killOnExit = () => void running.kill('SIGKILL')
     process.once('exit', killOnExit)
@@ -111,7 +127,12 @@ export async function runTarget(options: RunOptions): Promise<RunReport> {
     closeSync(file)
     if (code === 0) return end
     report.iterations += last + 1 - child.first - counted
-    noteFailure(last, hangs ? 'hangs' : `ended the process (${code ?? signal})\n${stderr}`)
+    const ending = hangs ? 'hangs' : `ended the process (${code ?? signal})\n${stderr}`
+    if (last === notBegun) {
+      noteFailure(child.first, `before the first input: ${ending}`)
+      return end
+    }
+    noteFailure(last, ending)
     return last + 1
   }
 

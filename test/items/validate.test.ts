@@ -38,6 +38,7 @@ describe('a schema that cannot be used', () => {
     ['has a pattern that is none', { properties: { 'a/b': { pattern: '(' } } }, '/properties/a~1b'],
     ['has a pattern that only backtracking matches', { items: { pattern: '^(a)\\1$' } }, '/items'],
     ['has a pattern that is too large', { items: { pattern: 'a{0,1000}'.repeat(10) } }, '/items'],
+    ['has a pattern that is too long', { items: { pattern: 'a'.repeat(1001) } }, '/items'],
     ['has such a pattern for keys', { patternProperties: { '(?=x)': {} } }, ''],
     ['names an unknown dialect', { $schema: 'http://json-schema.org/draft-04/schema#' }, '/$schema'],
   ])('%s is refused, naming the place', (_, schema, place) => {

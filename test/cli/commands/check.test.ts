@@ -49,6 +49,23 @@ flows:
   expect(JSON.parse(json.stdout)).toMatchObject({ code: 'configuration_invalid', file: 'flows.yaml' })
 })
 
+test('tells of prompts whose schema has a pattern that is too large', async () => {
+  const write = (name: string, pattern: string) =>
+    writeFileSync(
+      join(folder, name),
+      `prompt: List them.\nresponse-type: jsonl\nschema:\n  properties:\n    code: {type: string, pattern: '${pattern}'}\n`,
+    )
+  write('small.yaml', '^[a-z]{1,100}$')
+  write('large.yaml', 'a{0,1000}'.repeat(10))
+  write('long.yaml', 'a'.repeat(1001))
+  const { code, stderr } = await check('flows: [{prompts: [small.yaml, large.yaml, long.yaml]}]')
+  expect(code).toBe(1)
+  expect(stderr.trim().split('\n')).toEqual([
+    expect.stringMatching(/^large\.yaml:3: .*\/properties\/code.* instructions, over 5000/),
+    expect.stringMatching(/^long\.yaml:3: .*\/properties\/code.* 1001 characters, over 1000/),
+  ])
+})
+
 test.each([
   [
     'a key that there is not',
