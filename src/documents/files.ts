@@ -1,9 +1,10 @@
 // The files that a folder or a pattern means. What is not read is listed with why, so that nothing is gone past in silence: files of
 // other endings, what is no file (its reader might wait for ever), links that lead out of the folder. Links that form a loop are
 // harmless: every folder is looked into once.
-import { realpath as realpathOf, type Stats } from 'node:fs'
+import { type Dirent, readdir as readdirOf, type realpath as realpathOf, type Stats } from 'node:fs'
 import { readdir, realpath, stat } from 'node:fs/promises'
-import { basename, dirname, extname, isAbsolute, join, relative, resolve, sep } from 'node:path'
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path'
+import { callbackify } from 'node:util'
 import { glob } from 'tinyglobby'
 
 export interface SkippedFile {
@@ -76,15 +77,19 @@ export async function filesLike(
   const { folder, rest } = partsOf(pattern)
   const root = await realpath(folder).catch(() => undefined)
   if (root === undefined) return { files: [], skipped: [] }
-  const outside: { readonly path: string; readonly target: string }[] = []
+  const skipped: SkippedFile[] = []
 
-  function realpathWithin(path: string, done: (error: Error | null, target: string) => void): void {
-    realpathOf(path, (error, target) => {
-      if (error || followLinks || isWithin(root!, target)) return done(error, target)
-      outside.push({ path, target })
-      done(new Error('the link is not followed'), '')
-    })
+  /** Folders outside are not looked into; files are skipped below, when they match. */
+  async function realpathWithin(path: string): Promise<string> {
+    const target = await realpath(path)
+    if (followLinks || isWithin(root!, target) || !(await stat(target)).isDirectory()) return target
+    // A pattern without folders would find nothing in it.
+    if (rest.includes('/')) skipped.push({ path, why: 'outside' })
+    throw new Error('the link is not followed')
   }
+
+  const whySkipped = async (path: string) =>
+    followLinks || isWithin(root, await realpath(path)) ? specialKind(await stat(path)) : 'outside'
 
   const paths = await glob([rest], {
     cwd: folder,
@@ -92,23 +97,33 @@ export async function filesLike(
     onlyFiles: true,
     expandDirectories: false,
     caseSensitiveMatch: false,
-    fs: { realpath: realpathWithin as typeof realpathOf },
+    fs: {
+      realpath: callbackify(realpathWithin) as typeof realpathOf,
+      readdir: readdirWithSpecials as typeof readdirOf,
+    },
   })
-  const skipped: SkippedFile[] = []
-  for (const { path, target } of outside) {
-    const isFolder = await stat(target).then((found) => found.isDirectory())
-    // What could not match is not missed.
-    if (isFolder ? rest.includes('/') : mayEnd(path, rest)) skipped.push({ path, why: 'outside' })
-  }
   const places = new Map<string, string>()
   for (const path of paths.sort((one, other) => one.length - other.length)) {
     const place = join(await realpath(dirname(path)), basename(path))
     if (places.has(place)) continue
-    const why = await stat(path).then(specialKind, () => undefined)
+    // What is gone by now fails as a document of its own.
+    const why = await whySkipped(path).catch(() => undefined)
     if (why !== undefined) skipped.push({ path, why })
     else places.set(place, path)
   }
   return { files: [...places.values()].sort(), skipped }
+}
+
+/** The library leaves out what is neither file nor folder: here those match as files do, so that they can be named. */
+function readdirWithSpecials(
+  path: string,
+  options: { readonly withFileTypes: true },
+  done: (error: Error | null, entries?: Dirent[]) => void,
+): void {
+  readdirOf(path, options, (error, entries) => {
+    for (const entry of entries ?? []) if (specialKind(entry)) entry.isFile = () => true
+    done(error, entries)
+  })
 }
 
 /** The folder that a pattern begins with, before the first part that is no plain name, and what stands behind it. */
@@ -120,12 +135,6 @@ function partsOf(pattern: string): { readonly folder: string; readonly rest: str
     folder: resolve(folder || (pattern.startsWith('/') ? '/' : '.')),
     rest: parts.slice(first).join('/'),
   }
-}
-
-/** Whether a path has the ending that a pattern asks for. */
-function mayEnd(path: string, pattern: string): boolean {
-  const ending = extname(pattern).toLowerCase()
-  return !/^\.\w+$/.test(ending) || extname(path).toLowerCase() === ending
 }
 
 function isWithin(folder: string, path: string): boolean {
