@@ -24,9 +24,6 @@ export interface ExtractOptions {
   readonly signal: AbortSignal
 }
 
-/** Bytes of the largest file that is worth the attempt: reading it takes several times as much. */
-export const maxFileBytes = ({ memoryMb }: SubprocessLimits) => (memoryMb / 4) * 1024 * 1024
-
 /**
  * Throws `document_encrypted`, `document_scanned`, `document_empty`, `document_not_utf8`, `document_broken`, and `document_too_large`
  * for a document that exceeds a limit.

@@ -9,9 +9,9 @@ import { addAbortSignal, type Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { pathToFileURL } from 'node:url'
 import { GraphmillError } from '../errors.ts'
-import { defaultLimits, type SubprocessLimits } from '../subprocess/subprocess.ts'
+import { defaultLimits, maxInputBytes, type SubprocessLimits } from '../subprocess/subprocess.ts'
 import { systemCall } from '../system-calls.ts'
-import { type ExtractedType, extractText, maxFileBytes } from './extract.ts'
+import { type ExtractedType, extractText } from './extract.ts'
 import { filesIn, filesLike, type SkippedFile } from './files.ts'
 import { sniff, spool } from './spool.ts'
 
@@ -151,7 +151,7 @@ async function streamSource(
 }
 
 function checkSize(bytes: number, name: string, limits: SubprocessLimits): void {
-  const most = maxFileBytes(limits)
+  const most = maxInputBytes(limits)
   if (bytes <= most) return
   const message = `${name}: it has more than ${most / 1024 / 1024} MiB, a quarter of --document-memory.`
   throw new GraphmillError('document_too_large', message)

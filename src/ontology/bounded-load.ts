@@ -1,6 +1,12 @@
 // Ontology files, parsed in a child process: a hostile file ends that, and is a problem like any other.
 import type { Problem } from '../prompt/catalogue/problem.ts'
-import { defaultLimits, extension, runInSubprocess, type SubprocessLimits } from '../subprocess/subprocess.ts'
+import {
+  defaultLimits,
+  extension,
+  maxInputBytes,
+  runInSubprocess,
+  type SubprocessLimits,
+} from '../subprocess/subprocess.ts'
 import { type OntologyFile, type ReadOntology, readFiles, readOntology } from './load.ts'
 import type { run } from './parse-task.ts'
 
@@ -10,9 +16,10 @@ export async function readOntologyBounded(
   limits: SubprocessLimits = defaultLimits,
 ): Promise<ReadOntology> {
   const problems: Problem[] = []
-  const files = await readFiles(from, problems)
+  const files = await readFiles(from, problems, maxInputBytes(limits))
   const nothing = () => readOntology([])
-  if (files.length === 0) return { ...(await nothing()), problems }
+  if (files.length === 0 || problems.some(({ code }) => code === 'ontology_too_large'))
+    return { ...(await nothing()), problems }
   const module = new URL(`./parse-task${extension}`, import.meta.url)
   const outcome = await runInSubprocess<Awaited<ReturnType<typeof run>>>(module, files, { limits })
   switch (outcome.kind) {

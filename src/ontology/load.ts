@@ -76,15 +76,23 @@ export async function parseFiles(
   return { loaded: { ontology, notes: draft.notes, files }, problems }
 }
 
-/** What can't be read is added to the problems. */
+/** What can't be read is added to the problems, and so is the first file with which there would be more than `maxBytes`. */
 export async function readFiles(
   from: readonly (string | OntologyFile)[],
   problems: Problem[],
+  maxBytes: number = Number.POSITIVE_INFINITY,
 ): Promise<OntologyFile[]> {
   const files = from.filter((each) => typeof each !== 'string')
   const paths = from.filter((each) => typeof each === 'string')
+  let left = maxBytes
   for (const path of await findFiles(paths, problems))
     try {
+      left -= (await stat(path)).size
+      if (left < 0) {
+        const message = `the ontologies have more than ${maxBytes / 1024 / 1024} MiB, a quarter of --document-memory.`
+        problems.push({ code: 'ontology_too_large', file: path, message })
+        return files
+      }
       files.push({ path, bytes: await systemCall(`read ${path}`, readFile(path)) })
     } catch (error) {
       problems.push({ code: 'ontology_invalid', file: path, message: (error as Error).message })
@@ -106,7 +114,11 @@ async function findFiles(paths: readonly string[], problems: Problem[]): Promise
         .sort(compare)
       if (names.length === 0)
         throw new Error('the folder holds no .ttl, .nt, .rdf, .owl, .xml, .jsonld or .json file')
-      files.push(...names.map((name) => join(path, name)))
+      // The reader of a pipe might wait for ever, that of a device never come to an end.
+      for (const file of names.map((name) => join(path, name)))
+        if (await isSpecial(file))
+          problems.push({ code: 'ontology_invalid', file, message: 'it is a pipe, a socket or a device' })
+        else files.push(file)
     } catch (error) {
       problems.push({
         code: 'configuration_invalid',
@@ -115,6 +127,11 @@ async function findFiles(paths: readonly string[], problems: Problem[]): Promise
       })
     }
   return [...new Set(files)]
+}
+
+async function isSpecial(path: string): Promise<boolean> {
+  const found = await stat(path).catch(() => undefined)
+  return found !== undefined && !found.isFile() && !found.isDirectory()
 }
 
 async function readInto(

@@ -44,6 +44,9 @@ export type Outcome<T> =
   /** A limit; `message` is a sentence that names it and its setting. */
   | { readonly kind: 'exceeded'; readonly message: string; readonly at: string | undefined }
 
+/** Bytes of the longest input that is worth the attempt: reading it takes several times as much. */
+export const maxInputBytes = ({ memoryMb }: SubprocessLimits) => (memoryMb / 4) * 1024 * 1024
+
 /** The share of the memory limit that an answer may take: this process holds it too. */
 export const answerShare = 1 / 8
 

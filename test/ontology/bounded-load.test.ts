@@ -1,4 +1,5 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -52,10 +53,40 @@ test.each([arrays, lists])(
 )
 
 test('RDF/XML of 20,000 levels is read, or a problem of its own name', async () => {
-  const { problems } = await readOntologyBounded([good, nested], { memoryMb: 256, seconds: 60 })
+  const { problems } = await readOntologyBounded([good, nested], { memoryMb: 256, seconds: 6 })
   expect(problems).toEqual([expect.objectContaining({ file: nested.path })])
   expect(['ontology_invalid', 'ontology_too_large']).toContain(problems[0]!.code)
 })
+
+test.skipIf(process.platform === 'win32')(
+  'what is no file in a folder of ontologies, or too large to be read, is a problem of its own name',
+  async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'graphmill-bounded-'))
+    const at = (name: string) => join(folder, name)
+    try {
+      await writeFile(at(good.path), good.bytes)
+      execFileSync('mkfifo', [at('pipe.ttl')])
+      await symlink('/dev/zero', at('zero.ttl'))
+      const message = 'it is a pipe, a socket or a device'
+      expect((await readOntologyBounded([folder])).problems).toEqual([
+        { code: 'ontology_invalid', file: at('pipe.ttl'), message },
+        { code: 'ontology_invalid', file: at('zero.ttl'), message },
+      ])
+      await writeFile(at('large.nt'), '')
+      await truncate(at('large.nt'), 33 * 1024 * 1024)
+      const { problems } = await readOntologyBounded([at('large.nt')], { memoryMb: 128, seconds: 60 })
+      expect(problems).toEqual([
+        {
+          code: 'ontology_too_large',
+          file: at('large.nt'),
+          message: 'the ontologies have more than 32 MiB, a quarter of --document-memory.',
+        },
+      ])
+    } finally {
+      await rm(folder, { recursive: true })
+    }
+  },
+)
 
 test('the limits hold for the ontologies of a flow, which stay as they were', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'graphmill-bounded-'))
