@@ -190,8 +190,9 @@ export function readValue(entry: OptionEntry, place: string, value: unknown): un
   switch (entry.type) {
     case 'count': {
       const count = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
-      if (typeof count !== 'number' || !Number.isInteger(count) || count < (entry.least ?? 1))
-        throw wrong(`must be a whole number from ${entry.least ?? 1} on`)
+      const { least = 1, most = Number.POSITIVE_INFINITY } = entry
+      if (typeof count !== 'number' || !Number.isInteger(count) || count < least || count > most)
+        throw wrong(`must be a whole number from ${least} ${entry.most === undefined ? 'on' : `to ${most}`}`)
       return count
     }
     case 'number': {

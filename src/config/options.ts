@@ -22,7 +22,12 @@ interface Entry {
   readonly anyText?: true
   /** The least count. Default 1. */
   readonly least?: number
+  /** The largest count. Default: any. */
+  readonly most?: number
 }
+
+/** A week in seconds: a timer of Node takes 24 days at most, and takes a longer time for none. */
+export const longestWait = 604_800
 
 const ownTable = {
   config: {
@@ -89,14 +94,16 @@ const ownTable = {
   'llm-timeout': {
     type: 'count',
     value: 'SECONDS',
-    help: 'longest silence of the model server; Node itself ends a silent connection after 300',
+    help: 'longest silence of the model server',
     default: 120,
+    most: longestWait,
   },
   'llm-call-timeout': {
     type: 'count',
     value: 'SECONDS',
     help: 'longest time for one model call; a reply that is not over by then counts as cut off',
     default: 600,
+    most: longestWait,
   },
   temperature: {
     type: 'number',
@@ -207,6 +214,7 @@ const ownTable = {
     value: 'SECONDS',
     help: 'longest time to read one PDF or HTML file, or the ontologies',
     default: 60,
+    most: longestWait,
   },
   'document-memory': {
     type: 'count',
@@ -285,6 +293,7 @@ const ownTable = {
     help: 'end the process when its main thread is blocked for so long; 0 for never',
     default: 60,
     least: 0,
+    most: longestWait,
   },
   drain: {
     type: 'text',

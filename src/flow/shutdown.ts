@@ -6,9 +6,6 @@ import { stuckCalls } from '../system-calls.ts'
 /** Milliseconds in which a signal is the same one heard twice: npm and bin/graphmill.js pass on what a terminal sends to all. */
 const echo = 500
 
-/** A longer timer would go off at once, in milliseconds. */
-const longestTimer = 2 ** 31 - 1
-
 export interface ShutdownOptions {
   /** Milliseconds, from anywhere on. Default: those of the process. */
   readonly clock?: () => number
@@ -47,7 +44,7 @@ export function onShutdown({
   let ending: NodeJS.Timeout | undefined
   const endWithin = (ms: number, signal: NodeJS.Signals = 'SIGTERM') => {
     clearTimeout(ending)
-    ending = setTimeout(endLate, Math.min(ms, longestTimer), signal).unref()
+    ending = setTimeout(endLate, ms, signal).unref()
   }
   const heard = (signal: NodeJS.Signals) => {
     const isEcho = asked.signal.aborted && clock() - last < echo

@@ -9,16 +9,31 @@ export interface RequestOptions extends Omit<RequestInit, 'redirect'> {
   readonly fetch?: Fetch | undefined
 }
 
+type Dispatch = NonNullable<RequestInit['dispatcher']>['dispatch']
+
+/**
+ * Node's own dispatcher, with its proxies and connections, but without its end of 300 s for a server that is silent: each caller
+ * says how long it waits. The symbol is the one under which all versions of undici, Node's own too, share it.
+ */
+const patient = {
+  dispatch(options, handler) {
+    const nodes = Reflect.get(globalThis, Symbol.for('undici.globalDispatcher.1')) as { dispatch: Dispatch }
+    return nodes.dispatch({ ...options, headersTimeout: 0, bodyTimeout: 0 }, handler)
+  },
+} as { dispatch: Dispatch } as NonNullable<RequestInit['dispatcher']>
+
 /**
  * The answer, of whatever status. Throws `certificate_refused`, `tls_failed`, `proxy_refused` or `proxy_failed`, and everything else
- * as `fetch` throws it.
+ * as `fetch` throws it. Without a signal it waits for ever.
  */
 export async function request(
   where: Parameters<Fetch>[0],
   { fetch = globalThis.fetch, ...init }: RequestOptions,
 ): Promise<Response> {
   try {
-    return await fetch(where, { ...init, redirect: 'manual' })
+    // Another fetch may not know it.
+    const dispatcher = fetch === globalThis.fetch && { dispatcher: patient }
+    return await fetch(where, { ...dispatcher, ...init, redirect: 'manual' })
   } catch (thrown) {
     throw connectionFault(thrown, hostOf(where)) ?? thrown
   }

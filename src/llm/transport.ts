@@ -17,9 +17,22 @@ export interface Peer {
   readonly callTimeoutMs: number
 }
 
-/** Defaults of a peer, in milliseconds. */
-export const defaultTimeoutMs = 120_000
-export const defaultCallTimeoutMs = 600_000
+/** The longest time that a timer takes, in milliseconds: a longer one would go off at once. */
+const longestTimer = 2 ** 31 - 1
+
+/** The limits of a peer. What no timer takes, such as Infinity, is its longest time, 24.8 days. */
+export function limitsOf({
+  timeoutMs = 120_000,
+  callTimeoutMs = 600_000,
+}: {
+  readonly timeoutMs?: number | undefined
+  readonly callTimeoutMs?: number | undefined
+}): Pick<Peer, 'timeoutMs' | 'callTimeoutMs'> {
+  return {
+    timeoutMs: Math.min(timeoutMs, longestTimer),
+    callTimeoutMs: Math.min(callTimeoutMs, longestTimer),
+  }
+}
 
 /** Largest body of a refusal that is read, in bytes. */
 const refusalLimit = 64 * 1024
@@ -54,20 +67,14 @@ export interface ServerCall {
   end(): void
 }
 
-/** The longest time that a timer takes, in milliseconds. */
-const longestTimer = 2 ** 31 - 1
-
 export function beginCall(peer: Peer, signal: AbortSignal): ServerCall {
   const upstream = new AbortController()
   const forward = () => upstream.abort()
   let late: GraphmillError | undefined
-  const timer = setTimeout(
-    () => {
-      late = callTooLong(peer)
-      upstream.abort(late)
-    },
-    Math.min(peer.callTimeoutMs, longestTimer),
-  )
+  const timer = setTimeout(() => {
+    late = callTooLong(peer)
+    upstream.abort(late)
+  }, peer.callTimeoutMs)
   signal.addEventListener('abort', forward, { once: true })
   return {
     upstream,

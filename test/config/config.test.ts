@@ -25,10 +25,15 @@ const names = (Object.keys(optionTable) as OptionName[]).filter(
 const entryOf = (name: OptionName): OptionEntry => optionTable[name]
 
 /** A value that the option takes, as a person would write it. */
-function written({ type, choices, least = 1 }: OptionEntry): fc.Arbitrary<string | number | boolean> {
+function written({
+  type,
+  choices,
+  least = 1,
+  most = 1_000_000,
+}: OptionEntry): fc.Arbitrary<string | number | boolean> {
   switch (type) {
     case 'count':
-      return fc.integer({ min: least, max: 1_000_000 })
+      return fc.integer({ min: least, max: most })
     case 'number':
       return fc.constantFrom(0, 0.25, 1, 2)
     case 'flag':
@@ -144,6 +149,9 @@ test('an error names the place where the value was given', () => {
     refusal(() => readConfig({ flags: { ...flags }, environment }))
   expect(refused({ concurrency: 'x' }, {})).toMatch(
     /: --concurrency must be a whole number from 1 on, not "x"/,
+  )
+  expect(refused({ 'llm-timeout': '2147484' }, {})).toMatch(
+    /: --llm-timeout must be a whole number from 1 to 604800, not "2147484"/,
   )
   expect(refused({ temperature: '-1' }, {})).toMatch(/: --temperature must be a number from 0 on, not "-1"/)
   expect(refused({}, { GRAPHMILL_TEMPERATURE: 'Infinity' })).toMatch(/: GRAPHMILL_TEMPERATURE must be/)

@@ -26,7 +26,8 @@ interface Bench {
   close(): Promise<void>
 }
 
-const timeoutMs = 200
+/** Short where the server is silent; elsewhere a busy machine may be. */
+const patienceFor = ({ does }: Behaviour) => (does === 'stall' ? 200 : 20_000)
 
 const openaiBench =
   (inThread: boolean) =>
@@ -38,7 +39,7 @@ const openaiBench =
             rules: [{ reply: openaiReply(behaviour) }],
           },
     )
-    const options = { baseUrl: server.url, model: 'test-model', timeoutMs }
+    const options = { baseUrl: server.url, model: 'test-model', timeoutMs: patienceFor(behaviour) }
     const llm = createOpenAi(options)
     return {
       llm: inThread ? threaded(llm, { provider: 'openai', ...options }) : llm,
@@ -74,7 +75,7 @@ const ollamaBench = (api: 'chat' | 'generate', inThread: boolean) => async (beha
             },
           },
   )
-  const options = { host: server.host, model: 'test-model', timeoutMs, api }
+  const options = { host: server.host, model: 'test-model', timeoutMs: patienceFor(behaviour), api }
   const llm = createOllama(options)
   return {
     llm: inThread ? threaded(llm, { provider: 'ollama', ...options }) : llm,

@@ -1,5 +1,6 @@
 // `graphmill prompt`: one request on prompt-live, and its reply on standard output: text as it is, values as JSON lines.
 import type { Command } from 'commander'
+import { longestWait } from '../../config/options.ts'
 import { GraphmillError } from '../../errors.ts'
 import { PromptClient } from '../../flow/prompt-client.ts'
 import { onShutdown } from '../../flow/shutdown.ts'
@@ -37,9 +38,13 @@ async function ask(
   command: Command,
 ): Promise<void> {
   const config = configOf(command)
-  const timeoutMs = Number(flags.timeout) * 1000
-  if (!(timeoutMs > 0))
-    throw new GraphmillError('usage', `--timeout ${flags.timeout} is not a number of seconds.`)
+  const seconds = Number(flags.timeout)
+  if (!(seconds > 0 && seconds <= longestWait))
+    throw new GraphmillError(
+      'usage',
+      `--timeout ${flags.timeout} is not a number of seconds up to ${longestWait}.`,
+    )
+  const timeoutMs = seconds * 1000
   const terms = Object.fromEntries(await Promise.all(flags.term.map(readTerm)))
   decodeTerms(terms)
   const { space, workspace, flow } = config.options

@@ -2,16 +2,7 @@
 
 import { parseJson } from '../../http/json.ts'
 import { providerError } from '../provider-error.ts'
-import {
-  beginCall,
-  defaultCallTimeoutMs,
-  defaultTimeoutMs,
-  type Fetch,
-  type Peer,
-  readWatched,
-  refusing,
-  silence,
-} from '../transport.ts'
+import { beginCall, type Fetch, limitsOf, type Peer, readWatched, refusing, silence } from '../transport.ts'
 import { recoded } from './error.ts'
 import { ollamaBaseUrl } from './host.ts'
 import { isObject, notOllama } from './record.ts'
@@ -41,15 +32,14 @@ export interface OllamaServer {
 
 /** Throws `configuration_invalid` for an address that is none. `model` is what the circuit is named after. */
 export function ollamaServer(options: OllamaServerOptions, model: string): OllamaServer {
-  const { timeoutMs = defaultTimeoutMs, callTimeoutMs = defaultCallTimeoutMs } = options
   const { fetch = globalThis.fetch } = options
   const destination = ollamaBaseUrl(options.host)
   const circuit = `llm:ollama ${destination} ${model}`
-  const peer: Peer = { destination, circuit, timeoutMs, callTimeoutMs }
+  const peer: Peer = { destination, circuit, ...limitsOf(options) }
   const send = refusing(fetch, peer)
 
   async function ask(path: string, body: object | undefined, upstream: AbortController): Promise<Response> {
-    const late = setTimeout(() => upstream.abort(silence(timeoutMs, peer)), timeoutMs)
+    const late = setTimeout(() => upstream.abort(silence(peer.timeoutMs, peer)), peer.timeoutMs)
     const posted = {
       method: 'POST',
       headers: { 'content-type': 'application/json' },

@@ -6,16 +6,7 @@ import { GraphmillError } from '../../errors.ts'
 import { parseJson } from '../../http/json.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
 import { providerError } from '../provider-error.ts'
-import {
-  beginCall,
-  defaultCallTimeoutMs,
-  defaultTimeoutMs,
-  type Fetch,
-  type Peer,
-  readWatched,
-  refusing,
-  silence,
-} from '../transport.ts'
+import { beginCall, type Fetch, limitsOf, type Peer, readWatched, refusing, silence } from '../transport.ts'
 import { unlessAborted } from '../unless-aborted.ts'
 import { chatBody, type Quirk, refusedParameter } from './body.ts'
 import { readBatches, readWhole } from './reply.ts'
@@ -146,13 +137,7 @@ export async function onlyModel(server: OpenAiServer, signal: AbortSignal): Prom
 /** The client of a server and the peer that errors name. Throws `configuration_invalid` for an address that is none. */
 export function connect(server: OpenAiServer, model: string): { client: OpenAI; peer: Peer } {
   const destination = addressOf(server.baseUrl)
-  const { timeoutMs = defaultTimeoutMs, callTimeoutMs = defaultCallTimeoutMs } = server
-  const peer = {
-    destination,
-    circuit: `llm:openai ${destination} ${model}`,
-    timeoutMs,
-    callTimeoutMs,
-  }
+  const peer = { destination, circuit: `llm:openai ${destination} ${model}`, ...limitsOf(server) }
   const client = new OpenAI({
     baseURL: server.baseUrl.replace(/\/+$/, ''),
     apiKey: async () => (server.apiKey ? secretText(server.apiKey) : 'none'),
@@ -161,7 +146,7 @@ export function connect(server: OpenAiServer, model: string): { client: OpenAI; 
     project: null,
     webhookSecret: null,
     maxRetries: 0,
-    timeout: timeoutMs,
+    timeout: peer.timeoutMs,
     logLevel: 'off',
     fetch: refusing(server.fetch ?? globalThis.fetch, peer),
     ...(server.apiKey ? {} : { defaultHeaders: { authorization: null } }),
