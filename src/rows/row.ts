@@ -37,8 +37,12 @@ export function readRow(
   // Without a prototype, so that a column may be called `constructor`.
   const row = Object.assign(Object.create(null) as Record<string, unknown>, item)
   for (const [name, text] of digits) row[name] = Number(text)
-  for (const { name, kind } of schema.fields)
-    if (kind === 'boolean' && /^[01]$/.test(String(row[name]))) row[name] = Number(row[name]) === 1
+  for (const { name, kind } of schema.fields) {
+    const value = row[name]
+    if (kind === 'boolean' && [1, 0, '1', '0'].some((bit) => bit === value)) row[name] = Number(value) === 1
+    else if (kind === 'text' && (typeof value === 'number' || typeof value === 'boolean'))
+      row[name] = pythonText(value)
+  }
   const { error } = schema.items.mend(row, [])
   if (error !== undefined) return { refused: 'schema', message: error }
   for (const [name, text] of digits) row[name] = text

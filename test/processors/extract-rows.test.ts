@@ -108,6 +108,23 @@ describe('rows', () => {
     ])
   })
 
+  test('with a list or an object for a boolean are rejected, whatever it holds, and cost no other row', async () => {
+    const reply = [[1], [[0]], { toString: 1 }, 1].map((navigable) =>
+      JSON.stringify({ name: 'Thames', navigable }),
+    )
+    const { rows, rejected } = await extractChunk(extractRows, [reply.join('\n')], {
+      settings: { rowSchemas: [river] },
+    })
+    expect(rows.flatMap(({ payload }) => payload.typed)).toEqual(['{"name":"Thames","navigable":true}'])
+    expect(rejected.map(({ message }) => message)).toEqual(Array(3).fill('/navigable: must be boolean,null'))
+  })
+
+  test('have booleans and numbers in a text field as Python writes them', async () => {
+    const reply = '{"name": true, "opened": 1}\n{"name": 1e-7, "opened": 2}'
+    const { rows } = await extractChunk(extractRows, [reply], { settings: { rowSchemas: [mill] } })
+    expect(rows.flatMap(({ payload }) => payload.values.map(({ name }) => name))).toEqual(['True', '1e-07'])
+  })
+
   test('of nothing are nothing: no message, and the unit is done where the model said so', async () => {
     const { rows, progress } = await extractChunk(extractRows, ['[]'], { settings: { rowSchemas: [mill] } })
     expect(rows).toEqual([])
