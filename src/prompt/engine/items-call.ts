@@ -125,6 +125,12 @@ export async function* callForItems(
     return heard
   }
 
+  /** Rejected thoughts are nothing; accepted ones have left. */
+  function tellThoughts(): void {
+    if (!lines) findings.forgetRejections(told, parser.thoughts.rejected)
+    for (const thought of thoughts.unconfirmed()) findings.reject(thought)
+  }
+
   try {
     for await (const event of made.events) {
       if (event.type === 'end') end = { ...event, reasoned }
@@ -154,14 +160,14 @@ export async function* callForItems(
     }
   } catch (thrown) {
     made.fail(thrown)
+    // What was found may stand all the same.
+    tellThoughts()
     throw thrown
   }
   const last = parser.end()
   const rest = sort(last.events)
   if (rest.length > 0) yield rest
-  // Rejected thoughts are nothing; accepted ones have left.
-  if (!lines) findings.forgetRejections(told, parser.thoughts.rejected)
-  for (const thought of thoughts.unconfirmed()) findings.reject(thought)
+  tellThoughts()
   end ??= { finishReason: 'length', usage: noUsage, model: calls.llm.model, reasoned }
   const empty = last.end.empty && end.finishReason === 'stop'
   made.end(end)

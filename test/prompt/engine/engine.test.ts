@@ -201,6 +201,16 @@ describe('a jsonl prompt', () => {
     expect(llm.requests, 'nothing is asked for again, not a rejected thought either').toHaveLength(1)
   })
 
+  it('names the thoughts that left and asks for no rejected one, also when the call fails after their end', async () => {
+    const error = new GraphmillError('llm_call_too_long', 'Too long.')
+    const llm = scriptedLlm([{ text: `${linesOf(2)}{"e": 1}\n</think>\n${linesOf(1)}`, error }, ''])
+    const { items, end } = await askAll(llm)
+    expect(items).toEqual([0, 1, 0].map(itemOf))
+    expect(end).toMatchObject({ rejected: 1, rejectedBy: { thought: 1 }, incomplete: 'truncated' })
+    expect(end.rejections[0]).toMatchObject({ reason: 'thought', line: 2 })
+    expect(llm.requests).toHaveLength(1)
+  })
+
   it('is done when the answer repeats all items of its thoughts, however many, or leaves none of what were none', async () => {
     const { end } = await askAll(scriptedLlm([`${linesOf(30)}</think>\n${linesOf(30)}`]))
     expect(end).toMatchObject({ accepted: 60, duplicates: 30, rejected: 0, incomplete: undefined })
