@@ -37,9 +37,12 @@ export function opensRecord(after: string, complete: boolean): Ahead {
 const brokenRecord = /^[^\S\n]*[\p{L}_$][^{}\n]*(?:\}[\s,;\]]*)?$/u
 const brokenSoFar = /^[^\S\n]*(?:[\p{L}_$][^{}\n]*(?:\}[\s,;\]]*)?)?$/u
 
-/** Whether a `{` that opens no record and is first on its line, followed by `after`, makes the line a broken record rather than prose. */
-export function opensBrokenRecord(after: string, complete: boolean): Ahead {
-  const end = after.indexOf('\n')
+/**
+ * Whether a `{` that opens no record and has no prose before it on its line, followed by `after`, begins a broken record rather than
+ * prose. `inArray`: an element ends with the next brace, and another may follow on the line.
+ */
+export function opensBrokenRecord(after: string, complete: boolean, inArray: boolean): Ahead {
+  const end = after.search(inArray ? /[{}\n]/ : /\n/)
   const line = end < 0 ? after : after.slice(0, end)
   if (!brokenSoFar.test(line)) return 'no'
   if (end < 0 && !complete && after.length < lookAhead) return 'wait'

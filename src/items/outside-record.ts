@@ -220,17 +220,19 @@ export class Between {
     const cursor = this.#cursor
     const isFirst = this.#proseLine !== cursor.line && this.#fenceLine !== cursor.line
     if (top?.kind === openBrace || !isFirst) return this.#passProse()
-    const broken = cursor.ahead(opensBrokenRecord)
+    const inArray = top !== undefined
+    const broken = cursor.ahead((after, complete) => opensBrokenRecord(after, complete, inArray))
     if (broken !== 'yes') return broken === 'no' && this.#passProse()
     const near = cursor.store.slice(cursor.position, cursor.position + lookAhead)
-    const [line = ''] = near.split('\n', 1)
+    const [line = ''] = (inArray ? /^\{[^{}\n]*\}?/ : /^[^\n]*/).exec(near) ?? []
     // What closes an array around it is left to be read.
     const record = line.replace(/[\s,\]]+$/, '')
     this.#records.reject('invalid_json', cursor.line, record)
     this.#rowStart = -1
     this.#ignoredLine = cursor.line
-    if (line.length === lookAhead) this.#mode = 'comment'
-    cursor.position += line.length === lookAhead ? 1 : record.length
+    const isCut = !inArray && line.length === lookAhead
+    if (isCut) this.#mode = 'comment'
+    cursor.position += isCut ? 1 : record.length
     return true
   }
 

@@ -99,6 +99,16 @@ const rules: Readonly<Record<string, readonly Example[]>> = {
     [`{broken ${a}`, 'a, 1 ignored', [0, 1]],
     [`{entity} and {definition}:\n{text} holds:\nas {this one\n${a}`, 'a, 3 ignored', [1, 3]],
   ],
+  'an element of an array that begins with a brace and a word is a broken record, wherever it stands': [
+    [`[${a},{broken json},${b}]`, 'a !invalid_json b', [0, 1]],
+    [
+      `[{broken json},{entity Ada "x", ${b} , {broken]`,
+      '!invalid_json !invalid_json b !invalid_json',
+      [0, 1],
+    ],
+    [`[{broken ${'x'.repeat(2000)},${a}]`, '!invalid_json a', [0, 1]],
+    [`["{name}", {1: 2}, ${a}]`, 'a, 1 ignored', [0, 1]],
+  ],
   'scalars are ignored and counted, in arrays and in the arrays of a wrapper too': [
     [`"text"\n-1.5e3\ntrue\n[1,"x"]\n${a}`, 'a, 4 ignored', [1, 4]],
     [`["x",\n1,\n${a}\n]`, 'a, 2 ignored', [1, 3]],
