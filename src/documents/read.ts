@@ -13,7 +13,7 @@ import { defaultLimits, maxInputBytes, type SubprocessLimits } from '../subproce
 import { systemCall } from '../system-calls.ts'
 import { type ExtractedType, extractText } from './extract.ts'
 import { filesIn, filesLike, type SkippedFile } from './files.ts'
-import { sniff, spool } from './spool.ts'
+import { headLength, sniff, spool } from './spool.ts'
 
 /** A document that can be read, as often as needed. */
 export interface TextSource {
@@ -136,8 +136,9 @@ async function streamSource(
   },
 ): Promise<NamedSource> {
   const { name } = source
-  const spooled = await spool(addAbortSignal(signal, stream)).catch((cause: Error) => {
+  const spooled = await spool(checked(addAbortSignal(signal, stream), name, limits)).catch((cause: Error) => {
     signal.throwIfAborted()
+    if (cause instanceof GraphmillError) throw cause
     return raise(name, cause)
   })
   const mediaType = sniff(spooled.head, name)
@@ -148,6 +149,24 @@ async function streamSource(
     return buffer(spooled.bytes())
   }
   return extracted({ ...source, mediaType, bytes }, limits)
+}
+
+/** The same pieces. Throws as soon as they are no document, or one that is too large: a stream may have no end. */
+async function* checked(
+  stream: AsyncIterable<Uint8Array>,
+  name: string,
+  limits: SubprocessLimits,
+): AsyncGenerator<Uint8Array> {
+  let head = Buffer.alloc(0)
+  let mediaType: ReturnType<typeof sniff> | undefined
+  let length = 0
+  for await (const piece of stream) {
+    length += piece.length
+    if (head.length < headLength) head = Buffer.concat([head, piece]).subarray(0, headLength)
+    if (head.length === headLength) mediaType ??= sniff(head, name)
+    if (mediaType !== undefined && mediaType !== 'text/plain') checkSize(length, name, limits)
+    yield piece
+  }
 }
 
 function checkSize(bytes: number, name: string, limits: SubprocessLimits): void {

@@ -14,7 +14,8 @@ export interface Spooled {
 }
 
 const maxHeld = 16 * 1024 * 1024
-const headLength = 8 * 1024
+/** Bytes of a head, where there are as many. */
+export const headLength = 8 * 1024
 
 /** Reads to the end. What is longer than `maxHeldBytes` goes to the folder for temporary files. */
 export async function spool(stream: AsyncIterable<Uint8Array>, maxHeldBytes = maxHeld): Promise<Spooled> {

@@ -1,7 +1,7 @@
 // Documents of every kind, and what is none.
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, open, rm, symlink, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
@@ -366,6 +366,28 @@ test.skipIf(process.platform === 'win32')('a pipe is read once, and given as oft
   execFileSync('mkfifo', [pipe])
   const [[source]] = await Promise.all([findDocuments(pipe, never), writeFile(pipe, 'A mill grinds.')])
   expect([await textOf(source!), await textOf(source!)]).toEqual(['A mill grinds.', 'A mill grinds.'])
+})
+
+test.skipIf(process.platform === 'win32').each([
+  ['is no text', 'document_unsupported', Buffer.alloc(16 * 1024)],
+  [
+    'is too large',
+    'document_too_large',
+    Buffer.concat([Buffer.from('%PDF-'), Buffer.alloc(33 * 1024 * 1024)]),
+  ],
+] as const)('a pipe that %s is refused before its end, which may never come', async (_, code, bytes) => {
+  const pipe = join(folder, code)
+  execFileSync('mkfifo', [pipe])
+  const reading = findDocuments(pipe, never, { limits: { memoryMb: 128, seconds: 60 } })
+  const writer = await open(pipe, 'w')
+  try {
+    // The pipe breaks when its reader has gone.
+    const writing = writer.writeFile(bytes).catch(() => undefined)
+    await expect(reading).rejects.toMatchObject({ code })
+    await writing
+  } finally {
+    await writer.close()
+  }
 })
 
 test('what holds no text is said by its path, which no other document shares', async () => {
