@@ -27,7 +27,7 @@ interface Bench {
 }
 
 /** Short where the server is silent; elsewhere a busy machine may be. */
-const patienceFor = ({ does }: Behaviour) => (does === 'stall' ? 200 : 20_000)
+const patienceFor = ({ does }: Behaviour) => (does === 'stall' ? 1000 : 20_000)
 
 const openaiBench =
   (inThread: boolean) =>

@@ -19,7 +19,12 @@ import { startLlmServer } from '../../support/llm-server.ts'
 
 const never = new AbortController().signal
 const question: CompletionRequest = { messages: [{ role: 'user', content: 'What is a mill?' }] }
-const optionsOf = (baseUrl: string) => ({ baseUrl, apiKey: 'sk-1234', model: 'test-model', timeoutMs: 200 })
+const optionsOf = (baseUrl: string, timeoutMs = 20_000) => ({
+  baseUrl,
+  apiKey: 'sk-1234',
+  model: 'test-model',
+  timeoutMs,
+})
 
 /** Name, message and code of an error and of all that led to it. */
 const causes = (error: unknown): unknown[] =>
@@ -68,7 +73,8 @@ describe('a call in the thread', () => {
       retryAfter: 7,
       rules: [{ reply: 'A reply of some length.' }],
     })
-    const options = optionsOf(server.url)
+    const isSilent = kind === 'hang' || kind === 'stall'
+    const options = optionsOf(server.url, isSilent ? 1000 : undefined)
     const here = await outcome(createOpenAi(options))
     const there = await outcome(threaded(createOpenAi(options), { provider: 'openai', ...options }))
     expect(there.events).toEqual(here.events)
@@ -100,7 +106,7 @@ describe('a call in the thread', () => {
     }).listen(0, '127.0.0.1')
     await once(server, 'listening')
     const options = optionsOf(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`)
-    const llm = threaded(createOpenAi({ ...options }), { provider: 'openai', ...options, timeoutMs: 10_000 })
+    const llm = threaded(createOpenAi({ ...options }), { provider: 'openai', ...options })
     const reading = llm.stream(question, never)[Symbol.asyncIterator]()
     await reading.next()
     let before = -1
