@@ -40,7 +40,8 @@ export const prompt = defineProcessor({
         run: { id: context.ids.next(), startedAt: context.clock.now() },
         endOfStream: true,
         error: { type: error.code, message: error.message },
-        context: echo,
+        // Every part of a reply must fit a message.
+        context: error.code === 'context_too_large' ? {} : echo,
       },
     }
   },

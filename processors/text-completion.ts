@@ -38,7 +38,7 @@ export const textCompletion = defineProcessor({
         run: { id: context.ids.next(), startedAt: context.clock.now() },
         endOfStream: true,
         error: { type: error.code, message: error.message },
-        context: message.payload.context,
+        context: error.code === 'context_too_large' ? {} : message.payload.context,
       },
     }
   },

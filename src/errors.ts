@@ -53,7 +53,13 @@ const table = {
   },
   reply_topic_refused: {
     retry: 'never',
-    remedy: 'Use a response topic of the same workspace and flow as replyTo.',
+    remedy:
+      'Use a response topic of the same workspace and flow as replyTo, and let this process write to it; then replay the dead letter.',
+  },
+  context_too_large: {
+    retry: 'never',
+    remedy:
+      'Send at most 4 KiB of context, its names and values together in UTF-8; keep the rest where the request comes from.',
   },
   context_unsigned: {
     retry: 'never',
@@ -102,6 +108,11 @@ const table = {
     remedy: 'Use kafka://host:port[,host:port] or pulsar+ws://host:port.',
   },
   broker_refused: { retry: 'operator', remedy: 'Check the credentials and permissions for the broker.' },
+  topic_refused: {
+    retry: 'operator',
+    remedy:
+      'Give this process its permissions on the topic (or, on Pulsar, the namespace) that the message names; docs/permissions.md lists them.',
+  },
   topic_missing: { retry: 'never', remedy: 'Create the topic with `graphmill topics create`.' },
   flow_unknown: {
     retry: 'never',

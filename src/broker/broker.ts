@@ -125,7 +125,7 @@ export interface TopicDescription {
 export interface Broker {
   /** Makes the topics that are missing; those that exist are left as they are. */
   ensureTopics(topics: readonly TopicSpec[]): Promise<void>
-  /** Whether there is such a topic, as far as is known: an answer may be some seconds old. Rejects when nobody can say. */
+  /** Whether there is such a topic, as far as is known: an answer may be some seconds old. Rejects when nobody can say, with `topic_refused` when we may not know. */
   hasTopic(topic: string): Promise<boolean>
   /** Topics whose name begins with `prefix`, by name. */
   listTopics(prefix: string): Promise<readonly TopicDescription[]>
@@ -133,14 +133,14 @@ export interface Broker {
    * Resolves when the broker has stored the message. Concurrent calls are joined into batches;
    * a batch that fails is split, so that only the guilty message rejects.
    * Rejects with `topic_missing`, when a second look that depends on nothing else has not found the topic either; and with
-   * `message_too_large`, `broker_unavailable`, `broker_refused`.
+   * `message_too_large`, `topic_refused` (likewise), `broker_unavailable`, `broker_refused`.
    */
   publish(message: OutgoingBytes): Promise<void>
   /**
    * The messages of a topic, as a member of a group: at most `maxInFlight` unsettled, at most `maxBytes` held.
    * When `signal` aborts nothing new is yielded, the membership is kept, and the iteration ends as soon as every delivery in
    * hand was acked or let go, what was acked is committed and the group was left. `close()` ends it at once.
-   * Throws only for what waiting cannot mend (`topic_missing`, `broker_refused`); a broker that is away is waited for.
+   * Throws only for what waiting cannot mend (`topic_missing`, `topic_refused`, `broker_refused`); a broker that is away is waited for.
    * Of a topic that is gone nobody else is given what is in hand: its signal does not abort for that (but on Pulsar).
    */
   consume(subscription: Subscription, signal: AbortSignal): AsyncIterable<Delivery>

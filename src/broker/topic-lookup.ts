@@ -1,6 +1,7 @@
 // Whether topics exist, for those that others make and delete: each answer is remembered for a short while, and that a topic
 // is missing is believed only when several looks in a row say so, since a topic that was just made is not known everywhere.
 import { setTimeout as delay } from 'node:timers/promises'
+import { coded } from '../errors.ts'
 
 /** An answer counts for this long, in milliseconds. */
 const rememberMs = 5000
@@ -10,7 +11,7 @@ const mostAnswers = 10_000
 const pausesMs = [150, 350]
 
 export interface TopicLookup {
-  /** Whether the topic exists, or did within the last five seconds. Rejects when nobody can say. */
+  /** Whether the topic exists, or did within the last five seconds. Rejects when nobody can say, or may not say it to us: `topic_refused`. */
   exists(topic: string): Promise<boolean>
   /** Whether the topic exists now. */
   look(topic: string): Promise<boolean>
@@ -51,8 +52,8 @@ export function createTopicLookup(
     const answer = { exists, until: now() + rememberMs }
     answers.delete(topic)
     answers.set(topic, answer)
-    exists.catch(() => {
-      if (answers.get(topic) === answer) answers.delete(topic)
+    exists.catch((thrown) => {
+      if (coded(thrown).code !== 'topic_refused' && answers.get(topic) === answer) answers.delete(topic)
     })
     if (answers.size > mostAnswers) answers.delete(answers.keys().next().value!)
     return exists

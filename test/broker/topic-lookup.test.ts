@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { createTopicLookup } from '../../src/broker/topic-lookup.ts'
+import { GraphmillError } from '../../src/errors.ts'
 
 function lookupOf(answers: readonly boolean[]) {
   const left = [...answers]
@@ -44,6 +45,23 @@ test('finds a topic that the first look missed', async () => {
   const { lookup, asked } = lookupOf([false, true])
   expect(await lookup.exists('t')).toBe(true)
   expect(asked).toHaveLength(2)
+})
+
+test('remembers that a topic is refused, and no other failure', async () => {
+  const codes = ['broker_unavailable', 'topic_refused'] as const
+  let asked = 0
+  let time = 0
+  const ask = async () => {
+    throw new GraphmillError(codes[Math.min(asked++, 1)]!, 'no')
+  }
+  const lookup = createTopicLookup(ask, { now: () => time, pause: async () => undefined })
+  await expect(lookup.exists('t')).rejects.toMatchObject({ code: 'broker_unavailable' })
+  for (let n = 0; n < 3; n++)
+    await expect(lookup.exists('t')).rejects.toMatchObject({ code: 'topic_refused' })
+  expect(asked).toBe(2)
+  time = 5000
+  await expect(lookup.exists('t')).rejects.toMatchObject({ code: 'topic_refused' })
+  expect(asked).toBe(3)
 })
 
 test('asks again at once when it is to look, and when the topic was made or deleted', async () => {

@@ -210,7 +210,7 @@ describe.skipIf(!present)('a flow that its broker fails', { timeout: 180_000 }, 
     const giveBack = await refuse('gm.flow.triples.acme.barred')
     await expect
       .poll(async () => (await status()).failedFlows, patience)
-      .toMatchObject([{ flow: 'acme/barred', code: 'broker_refused' }])
+      .toMatchObject([{ flow: 'acme/barred', code: 'topic_refused' }])
     await load('free')
     await expect.poll(() => unitsOf('free'), patience).toEqual(done)
     await giveBack()
@@ -223,7 +223,7 @@ describe.skipIf(!present)('a flow that its broker fails', { timeout: 180_000 }, 
     const allow = [await refuse('gm.flow.triples.acme.barred'), await refuse('gm.flow.triples.acme.free')]
     expect(await mill.ended).toEqual({ code: 1, signal: null })
     expect(performance.now() - refused).toBeLessThan(30_000)
-    expect(mill.stderr()).toMatch(/graphmill: acme\/(barred|free): gm\.flow\.triples\..* \[broker_refused\]/)
+    expect(mill.stderr()).toMatch(/graphmill: acme\/(barred|free): gm\.flow\.triples\..* \[topic_refused\]/)
     for (const one of allow) await one()
   })
 
@@ -251,7 +251,7 @@ describe.skipIf(!present)('a flow that its broker fails', { timeout: 180_000 }, 
     const allow = await refuse('gm.flow.chunk.acme.shut')
     const { mill } = await start('--flow', 'shut')
     expect(await mill.ended).toEqual({ code: 1, signal: null })
-    expect(mill.stderr()).toMatch(/\[broker_refused\]/)
+    expect(mill.stderr()).toMatch(/\[topic_refused\]/)
     await allow()
   })
 })

@@ -1,8 +1,9 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { prompt } from '../../processors/prompt.ts'
-import { deadTopic } from '../../src/broker/topics.ts'
+import { deadTopic, topicSpec } from '../../src/broker/topics.ts'
 import { PromptClient } from '../../src/flow/prompt-client.ts'
 import type { CompletionEvent, Llm } from '../../src/llm/llm.ts'
+import type { Message } from '../../src/messages/envelope.ts'
 import { noLlm, startFlow, type TestFlow } from '../support/flow.ts'
 
 const usage = { promptTokens: 1, completionTokens: 1, totalTokens: 2 }
@@ -86,6 +87,47 @@ describe('a client of the prompt service', () => {
       code: 'terms_invalid',
       message: expect.stringContaining('"bare"'),
     })
+  })
+
+  test('need not be ours: a request without headers is answered on the topic that its envelope names', async () => {
+    const { flow } = await start(
+      model(async function* () {
+        yield* lines(definitions)
+      }),
+    )
+    const replyTo = 'gm.response.prompt.foreign.default.default'
+    await flow.broker.ensureTopics([topicSpec(replyTo)])
+    const header = {
+      ...{
+        source: 'foreign',
+        time: Date.now(),
+        workspace: 'default',
+        flow: 'default',
+        collection: 'default',
+      },
+      ...{ documentId: '', chunkId: '', correlationId: 'mine', causationId: '', replyTo },
+      ...{ deadline: Date.now() + 60_000, traceparent: null },
+    }
+    const payload = { promptId: 'extract-definitions', terms: { text: '"mill"' } }
+    const sealing = { topic: flow.topic('prompt-live'), salt: '', id: () => 'mine' }
+    const request = flow.codec.encode(header, { type: 'PromptRequest', payload }, sealing)
+    await flow.broker.publish({ ...request, headers: {} })
+    const [reply] = await flow.first(replyTo, 1)
+    expect(reply).toMatchObject({
+      correlationId: 'mine',
+      payload: { seq: 0, endOfStream: true, error: null },
+    })
+    expect(JSON.parse((reply as Message<'PromptResponse'>).payload.object!)).toEqual(definitions)
+  })
+
+  test('is told that its context is too large, however large it is', async () => {
+    const { client, flow } = await start(model(async function* () {}))
+    for (const size of [5000, 650_000]) {
+      const ask = client.ask('extract-definitions', { text: 'x' }, { context: { mine: 'x'.repeat(size) } })
+      await expect(ask.next()).rejects.toMatchObject({ code: 'context_too_large' })
+    }
+    const letters = await flow.letters('prompt-live', 2)
+    expect(letters.map(({ headers }) => headers['dead-code'])).toEqual(Array(2).fill('context_too_large'))
   })
 
   test('gives up after its timeout, and when it is told to', async () => {

@@ -89,6 +89,13 @@ describe('a request for text', () => {
     ])
   })
 
+  test('with a context over 4 KiB is answered with an error that does not repeat it', async () => {
+    const { server, flow } = await start({})
+    await ask(flow, { prompt: 'Hello', context: { n: 'x'.repeat(650_000) } })
+    expect(await partsOf(flow)).toMatchObject([{ error: { type: 'context_too_large' }, context: {} }])
+    expect(server.requests).toEqual([])
+  })
+
   test('is asked at the temperature of the flow, where it has one', async () => {
     server = await startLlmServer({})
     const llm = createOpenAi({ baseUrl: server.url, apiKey: 'k', model: 'm' })

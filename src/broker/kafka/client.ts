@@ -203,7 +203,7 @@ export function openCluster(kafka: Kafka, config: Pick<ConsumerConfig, 'metadata
 /**
  * Asks a broker about a topic, with a client of its own, since kafkajs goes on asking about every topic it was ever
  * asked for, and a deleted one spoils all answers. Resolves when the topic is there; rejects with `topic_missing`,
- * `broker_unavailable` or `broker_refused`.
+ * `topic_refused`, `broker_unavailable` or `broker_refused`.
  */
 export async function checkTopic(settings: KafkaSettings, topic: string): Promise<void> {
   const client = createClient(settings, impatient)
@@ -225,7 +225,7 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   RECORD_LIST_TOO_LARGE: 'message_too_large',
   INVALID_RECORD: 'message_invalid',
   INVALID_TIMESTAMP: 'message_invalid',
-  TOPIC_AUTHORIZATION_FAILED: 'broker_refused',
+  TOPIC_AUTHORIZATION_FAILED: 'topic_refused',
   GROUP_AUTHORIZATION_FAILED: 'broker_refused',
   CLUSTER_AUTHORIZATION_FAILED: 'broker_refused',
   SASL_AUTHENTICATION_FAILED: 'broker_refused',

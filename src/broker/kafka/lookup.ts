@@ -30,7 +30,7 @@ interface Connection {
 export function createLookup(settings: KafkaSettings): KafkaLookup {
   let current: Connection | undefined
 
-  /** Rejects with `broker_unavailable` and `broker_refused`. */
+  /** Rejects with `topic_refused`, `broker_unavailable` and `broker_refused`. */
   async function ask(topic: string): Promise<boolean> {
     current ??= connect(settings)
     const connection = current
@@ -42,6 +42,8 @@ export function createLookup(settings: KafkaSettings): KafkaLookup {
     } catch (thrown) {
       const error = kafkaError(thrown, topic)
       if (error.code === 'topic_missing') return false
+      // That is an answer, too, and the connection that brought it is sound.
+      if (error.code === 'topic_refused') throw error
       if (current === connection) current = undefined
       connection.client.abandon()
       throw error

@@ -5,7 +5,7 @@
 // such a leader meanwhile, it says that messages were stored which it never sent.
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Message, Producer } from 'kafkajs'
-import { GraphmillError } from '../../errors.ts'
+import { coded, GraphmillError } from '../../errors.ts'
 import { maxMessageBytes, type OutgoingBytes } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import { isDeadTopic } from '../topics.ts'
@@ -18,6 +18,8 @@ const maxBatchMessages = 5000
 const recordOverhead = 70
 /** Requests of one topic that may be under way at once. */
 const lanesPerTopic = 2
+/** A topic that may be seen, and is refused so often in a row, may not be written to. */
+const mostRefusals = 3
 
 export interface KafkaPublisher {
   publish(message: OutgoingBytes): Promise<void>
@@ -118,6 +120,7 @@ export function createPublisher(
       throw new GraphmillError('topic_missing', `${topic}: there is no such topic`)
     const end = batch[0]!.since + settings.publishTimeoutMs
     const messages = batch.map(({ message }) => message)
+    let refusals = 0
     for (let attempt = 1; ; attempt++) {
       const connection = acquire()
       try {
@@ -127,11 +130,12 @@ export function createPublisher(
       } catch (thrown) {
         const error = kafkaError(thrown, topic)
         settings.log.debug({ topic, attempt, err: error }, 'kafka publish failed')
-        if (error.code !== 'topic_missing' && error.code !== 'broker_unavailable') throw error
-        // It may be another topic that is gone and spoils the answers about all: use a new connection.
+        const isSpoilt = error.code === 'topic_missing' || error.code === 'topic_refused'
+        if (!isSpoilt && error.code !== 'broker_unavailable') throw error
+        // It may be another topic that is gone, or refused, and spoils the answers about all: use a new connection.
         retire(connection)
-        const isSpoilt = error.code === 'topic_missing'
         if (isSpoilt && !(await mayExist(lookup.look(topic)))) throw error
+        if (error.code === 'topic_refused' && ++refusals === mostRefusals) throw error
         if (performance.now() > end) throw isSpoilt ? unanswered(topic, error) : error
         await delay(Math.min(50 * 2 ** attempt, 1000), undefined, { signal: closing.signal }).catch(() => {
           throw error
@@ -219,5 +223,9 @@ const unanswered = (topic: string, cause: GraphmillError) =>
     cause,
   })
 
-/** Whether the topic exists; true also when nobody can say. */
-const mayExist = (exists: Promise<boolean>) => exists.catch(() => true)
+/** Whether the topic exists; true also when nobody can say. Rejects with `topic_refused`. */
+const mayExist = (exists: Promise<boolean>) =>
+  exists.catch((thrown: unknown) => {
+    if (coded(thrown).code === 'topic_refused') throw thrown
+    return true
+  })

@@ -126,6 +126,7 @@ export async function ask(endpoint: Endpoint, question: Question): Promise<Answe
 
 /** What an HTTP status of Pulsar that is no success means, for the admin API and for a refused WebSocket alike. */
 export function codeOf(status: number): ErrorCode {
+  if (status === 403) return 'topic_refused'
   if (status === 404) return 'topic_missing'
   if (status === 412) return 'topic_name_invalid'
   return status === 429 || status >= 500 ? 'broker_unavailable' : 'broker_refused'

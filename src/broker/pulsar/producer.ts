@@ -28,7 +28,7 @@ interface Entry {
 
 export interface PulsarProducerOptions {
   readonly lookup: TopicLookup
-  /** Called when the producer is no longer of use: it was idle for long, or its topic is missing. */
+  /** Called when the producer is no longer of use: it was idle for long, or its topic is missing or refused. */
   readonly onUseless: () => void
 }
 
@@ -131,7 +131,7 @@ export class PulsarProducer {
         const error = coded(thrown)
         if (error.retry !== 'later' && !(await this.#isThereAfterAll(error))) {
           this.#rejectAll(error)
-          if (error.code === 'topic_missing') this.#onUseless()
+          if (error.code === 'topic_missing' || error.code === 'topic_refused') this.#onUseless()
           break
         }
         this.#endpoint.log.warn({ topic: this.#topic, attempt, err: error }, 'producer could not be opened')
@@ -255,7 +255,8 @@ function frameOf({ key, value, headers }: OutgoingBytes, context: string): strin
 const refusals: readonly (readonly [RegExp, ErrorCode])[] = [
   [/exceed.*(size|bytes)/i, 'message_too_large'],
   [/NotFound|DoesNotExist/, 'topic_missing'],
-  [/Authoriz|Authentic|Terminated|NotAllowed/, 'broker_refused'],
+  [/Authoriz|Terminated|NotAllowed/, 'topic_refused'],
+  [/Authentic/, 'broker_refused'],
   [/Timeout|NotConnected|QueueIsFull|Quota|TooMany|Connect|Lookup|MemoryBuffer/, 'broker_unavailable'],
 ]
 

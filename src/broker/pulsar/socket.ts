@@ -34,7 +34,7 @@ export interface SocketRequest {
 const handshakeTimeoutMs = 30_000
 const closeTimeoutMs = 5_000
 
-/** Opens a socket. Rejects with `topic_missing`, `broker_refused`, `certificate_refused`, `tls_failed` or `broker_unavailable`. */
+/** Opens a socket. Rejects with `topic_missing`, `topic_refused`, `broker_refused`, `certificate_refused`, `tls_failed` or `broker_unavailable`. */
 export async function openSocket(endpoint: Endpoint, request: SocketRequest): Promise<PulsarSocket> {
   const { promise: opened, resolve, reject } = Promise.withResolvers<void>()
   const { promise: closed, resolve: resolveClosed } = Promise.withResolvers<Closing>()

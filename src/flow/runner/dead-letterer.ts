@@ -127,6 +127,7 @@ export function createBurial(options: BurialOptions): Bury {
 /** Of these nobody gets the last words: there is nowhere to send them, or the message is not what the processor reads. */
 const unanswerable: ReadonlySet<ErrorCode> = new Set([
   'reply_topic_missing',
+  'reply_topic_refused',
   'message_misplaced',
   'context_unsigned',
 ])

@@ -144,11 +144,13 @@ export function startRunner(options: RunnerOptions): Runner {
   }
 
   /**
-   * Without a topic of its own a flow can't go on, whichever part of it finds out. Without the response topic of a client,
-   * only the requests of that client can't: resolves to the error that they die of.
+   * Without a topic of its own a flow can't go on, whichever part of it finds out. Without the response topic of a client, or
+   * where it is refused, only the requests of that client can't: returns the error that they die of.
    */
   function noteMissing(thrown: unknown, topic: string): unknown {
-    if (coded(thrown).code !== 'topic_missing') return thrown
+    const { code } = coded(thrown)
+    if (code === 'topic_refused' && isOfOthers(topic)) return replyTopicRefused(topic, thrown)
+    if (code !== 'topic_missing') return thrown
     if (isOfOthers(topic)) return replyTopicMissing(topic, thrown)
     missing.add(topic)
     broken.reject(thrown)
@@ -317,7 +319,11 @@ export function startRunner(options: RunnerOptions): Runner {
 
   async function checkReplyTopic(replyTo: string | null, { scope }: Line): Promise<void> {
     const { topic } = replyRoute(replyTo, { space, ...scope })
-    if (isOfOthers(topic) && !(await broker.hasTopic(topic))) throw replyTopicMissing(topic)
+    if (!isOfOthers(topic)) return
+    const exists = await broker.hasTopic(topic).catch((thrown: unknown) => {
+      throw noteMissing(thrown, topic)
+    })
+    if (!exists) throw replyTopicMissing(topic)
   }
 
   return {
@@ -335,8 +341,13 @@ export function startRunner(options: RunnerOptions): Runner {
   }
 }
 
+/** Of the context of a request, in bytes: every part of the reply repeats it. */
+const mostContext = 4096
+
 /** Nobody reads the reply to another one's request, or has a signed context answer for another request. */
 function checkContext(message: Message, { topic }: Line, signer: ContextSigner): void {
+  if (message.type === 'PromptRequest' || message.type === 'TextCompletionRequest')
+    checkContextSize(message.payload.context)
   if (message.type === 'PromptResponse' && !signer.accepts(message, topic))
     throw new GraphmillError(
       'context_unsigned',
@@ -345,6 +356,22 @@ function checkContext(message: Message, { topic }: Line, signer: ContextSigner):
   if (message.type === 'PromptRequest' && !isOfRequest(message))
     throw new GraphmillError('context_unsigned', 'The context was signed for another request.')
 }
+
+function checkContextSize(context: Readonly<Record<string, string>>): void {
+  let bytes = 0
+  for (const [name, value] of Object.entries(context))
+    bytes += Buffer.byteLength(name) + Buffer.byteLength(value)
+  if (bytes > mostContext)
+    throw new GraphmillError(
+      'context_too_large',
+      `The context of the request has ${bytes} bytes, and may have ${mostContext}.`,
+    )
+}
+
+const replyTopicRefused = (topic: string, cause: unknown) =>
+  new GraphmillError('reply_topic_refused', `The broker does not let this process write to ${topic}.`, {
+    cause,
+  })
 
 const replyTopicMissing = (topic: string, cause?: unknown) =>
   new GraphmillError('reply_topic_missing', `There is no topic ${topic} for the reply.`, { cause })

@@ -196,16 +196,16 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
     const to = (topic: string) => ({ topic, key: 'k', value: Buffer.from('x'), headers: {} })
     const fact = outputRoute('definitions', place).topic
     const user = opened[1 + processors.findIndex(({ name }) => name === 'prompt')]!
-    await expectCode('broker_refused', user.publish(to(fact)))
+    await expectCode('topic_refused', user.publish(to(fact)))
     const reads = async () => {
       for await (const _ of user.read(
         { topic: fact, from: 'earliest', until: 'end' },
         AbortSignal.timeout(20_000),
       ));
     }
-    await expectCode('broker_refused', reads())
+    await expectCode('topic_refused', reads())
     await expectCode(
-      'broker_refused',
+      'topic_refused',
       user.ensureTopics([{ name: 'gm.flow.chunk.other.other', partitions: 1 }]),
     )
   })

@@ -1,8 +1,10 @@
 import { afterEach, describe, expect, test, vi } from 'vitest'
+import type { Broker } from '../../../src/broker/broker.ts'
 import { createMemoryCluster } from '../../../src/broker/memory/memory.ts'
 import { deadTopic, topicName, topicSpec } from '../../../src/broker/topics.ts'
 import { GraphmillError } from '../../../src/errors.ts'
 import { type AnyProcessor, defineProcessor } from '../../../src/flow/processor.ts'
+import type { Message } from '../../../src/messages/envelope.ts'
 import { scope, startFlow, type TestFlow, worker } from '../../support/flow.ts'
 
 let flow: TestFlow | undefined
@@ -152,6 +154,50 @@ describe('replies', () => {
     expect(handled).toBe(0)
   })
 
+  test.each(['is looked up', 'is written to'])(
+    'to a topic that is refused when it %s: the requests are dead, and no others wait',
+    async (when) => {
+      handled = 0
+      const cluster = createMemoryCluster()
+      const barred = topicName({
+        space: 'gm',
+        class: 'response',
+        role: 'prompt',
+        receiver: 'barred',
+        ...scope,
+      })
+      const connection = cluster.connect()
+      const refuse = (topic: string) => {
+        if (topic === barred) throw new GraphmillError('topic_refused', `${topic}: not for you`)
+      }
+      const broker: Broker = {
+        ...connection,
+        async hasTopic(topic) {
+          if (when === 'is looked up') refuse(topic)
+          return connection.hasTopic(topic)
+        },
+        async publish(message) {
+          refuse(message.topic)
+          return connection.publish(message)
+        },
+      }
+      const { send, first, letters, all, topic } = await start([echo], { broker, cluster })
+      await connection.ensureTopics([topicSpec(replyTo), topicSpec(barred)])
+      // More than the processor has in hand at once.
+      const count = 70
+      for (let n = 0; n < count; n++) await send('prompt', { promptId: 'p', terms: {} }, { replyTo: barred })
+      const id = await send('prompt', { promptId: 'p', terms: {} }, { replyTo })
+      expect(await first(replyTo, 1)).toMatchObject([{ correlationId: id }])
+      const dead = await letters('prompt', count)
+      expect(dead.map(({ headers }) => headers['dead-code'])).toEqual(
+        Array(count).fill('reply_topic_refused'),
+      )
+      expect(handled).toBe(when === 'is looked up' ? 1 : count + 1)
+      const said = (await all(topic('progress'))) as Message<'Progress'>[]
+      expect(said.map(({ payload }) => payload.kind)).toEqual(Array(count).fill('dead'))
+    },
+  )
+
   test('to a client that leaves while its request is handled: the request is dead, the flow goes on', async () => {
     const entered = Promise.withResolvers<void>()
     const gate = Promise.withResolvers<void>()
@@ -174,6 +220,39 @@ describe('replies', () => {
     await broker.ensureTopics([topicSpec(replyTo)])
     const id = await send('prompt', { promptId: 'p', terms: {} }, { replyTo })
     expect(await first(replyTo, 1)).toMatchObject([{ correlationId: id }])
+  })
+})
+
+describe('the context of a request', () => {
+  const echo = defineProcessor({
+    name: 'echo',
+    inputs: ['prompt'],
+    outputs: ['reply'],
+    async *handle({ payload: { context } }) {
+      yield { to: 'reply', payload: { run: { id: 'r', startedAt: 1 }, context } }
+    },
+  })
+
+  test('has at most 4 KiB of UTF-8, names and values together', async () => {
+    const replyTo = topicName({
+      space: 'gm',
+      class: 'response',
+      role: 'prompt',
+      receiver: 'client',
+      ...scope,
+    })
+    const { broker, send, first, letters } = await start([echo])
+    await broker.ensureTopics([topicSpec(replyTo)])
+    const ask = (context: Record<string, string>) =>
+      send('prompt', { promptId: 'p', terms: {}, context }, { replyTo })
+    const fits = 'é'.repeat((4096 - 'name'.length) / 2)
+    const id = await ask({ name: fits })
+    expect(await first(replyTo, 1)).toMatchObject([
+      { correlationId: id, payload: { context: { name: fits } } },
+    ])
+    const tooLarge = await ask({ name: `${fits}x` })
+    const [letter] = await letters('prompt', 1)
+    expect(letter!.headers).toMatchObject({ id: tooLarge, 'dead-code': 'context_too_large' })
   })
 })
 
