@@ -6,13 +6,16 @@ import type { Delivery, Subscription } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import { type ConsumeWindow, createWindow } from '../window/in-flight-window.ts'
 import { createWake } from '../window/wake.ts'
-import { type KafkaSettings, kafkaError } from './client.ts'
+import { createClient, impatient, type KafkaSettings, kafkaError } from './client.ts'
+import { leaveFor } from './leave-group.ts'
 import { type KafkaSession, openSession } from './session.ts'
 
 const longestBackoffMs = 5000
 /** How often the last commit is tried: a rebalance may be under way. */
 const lastCommits = 10
 const betweenLastCommitsMs = 200
+/** What leaving may take for a session that could not. */
+const leaveTimeoutMs = 3000
 
 /** The lives of all that a broker object consumes, for its `close()`. */
 export type OpenMembers = Set<() => Promise<void>>
@@ -123,8 +126,21 @@ function joinGroup(
     // Nobody else is given what a handler has of a topic that is gone.
     if (isGone) window.drain()
     else window.own([])
-    await session?.close()
+    const hasLeft = await session?.close()
     await life
+    if (!hasLeft && session?.memberId !== undefined) await leaveAfterAll(session.memberId)
+  }
+
+  async function leaveAfterAll(memberId: string): Promise<void> {
+    const client = createClient(settings, impatient)
+    const signal = AbortSignal.timeout(leaveTimeoutMs)
+    const left = leaveFor(
+      client.kafka,
+      { group: subscription.group, memberId },
+      { log: settings.log, signal },
+    )
+    await Promise.race([left, delay(leaveTimeoutMs, undefined, { ref: false })])
+    client.abandon()
   }
 
   return {

@@ -20,6 +20,8 @@ const commitIntervalMs = 500
 const silenceMs = 2500
 /** What disconnecting may take when the broker does not answer. */
 const closeTimeoutMs = 3000
+/** What joining may take when others hand over first: kafkajs can't leave before it has joined for the first time. */
+const joinTimeoutMs = 5000
 /** A topic that was made a moment ago may not be known to every broker. */
 const missingAttempts = 4
 const missingDelayMs = 300
@@ -47,8 +49,8 @@ export interface KafkaSession {
   commit(): Promise<void>
   /** The same, and rejects where that is refused. */
   store(): Promise<void>
-  /** Leaves the group and disconnects. */
-  close(): Promise<void>
+  /** Leaves the group and disconnects. Resolves to false where it could not leave: the group would wait for it. */
+  close(): Promise<boolean>
 }
 
 export interface SessionOptions {
@@ -75,6 +77,7 @@ export function openSession(
   /** Counts the times that this member has joined. */
   let generation = 0
   const closing = new AbortController()
+  let hasCrashed = false
   /** Called when handlers have nothing. */
   let onIdle: (() => void) | undefined
   /** One attempt, under the generation of the moment: the broker refuses it when that is over. */
@@ -85,8 +88,8 @@ export function openSession(
   let lastAnswer = lastFetch
 
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
-    if (closing.signal.aborted) return
     memberId = payload.memberId
+    if (closing.signal.aborted) return
     answered()
     const partitions = payload.memberAssignment[topic] ?? []
     const kept = window.own(partitions)
@@ -101,7 +104,10 @@ export function openSession(
     void placeAll()
     settings.log.debug({ group, topic, partitions, kept: kept.size }, 'kafka group joined')
   })
-  consumer.on(consumer.events.CRASH, ({ payload }) => end(payload.error))
+  consumer.on(consumer.events.CRASH, ({ payload }) => {
+    hasCrashed = true
+    end(payload.error)
+  })
   consumer.on(consumer.events.FETCH, ({ payload }) => {
     lastFetch = performance.now()
     if (payload.numberOfBatches > 0) answered()
@@ -113,7 +119,7 @@ export function openSession(
   const checks = setInterval(() => {
     if (performance.now() - Math.min(lastFetch, lastAnswer) > silenceMs) void check()
   }, silenceMs)
-  begin().catch(end)
+  const begun = begin().catch(end)
 
   /** The log no longer holds, or never held, what this member was to fetch next. */
   function placeAgain(partition: number): void {
@@ -296,9 +302,14 @@ export function openSession(
       clearInterval(commits)
       clearInterval(checks)
       client.giveUp()
-      const disconnected = consumer.disconnect().catch(() => {})
-      await Promise.race([disconnected, delay(closeTimeoutMs, undefined, { ref: false })])
+      await Promise.race([begun, delay(joinTimeoutMs, undefined, { ref: false })])
+      const disconnected = consumer.disconnect().then(
+        () => !hasCrashed,
+        () => false,
+      )
+      const hasLeft = await Promise.race([disconnected, delay(closeTimeoutMs, false, { ref: false })])
       client.abandon()
+      return hasLeft
     },
   }
 }

@@ -1,0 +1,127 @@
+// What a member does while its group rebalances: it first finishes and commits what its handlers have, and one that is stopped
+// in the middle of it leaves the group all the same, so that nobody waits for it until its session times out.
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { createClient, impatient, kafkaSettings } from '../../../src/broker/kafka/client.ts'
+import { connectKafka, type KafkaOptions } from '../../../src/broker/kafka/kafka.ts'
+import { brokerSource } from '../../support/brokers.ts'
+import { type KafkaServer, startKafka } from '../../support/kafka-server.ts'
+import { ackAll, createHarness, hold, type Member, publishTexts, sorted } from '../suite/harness.ts'
+
+const present = (await brokerSource('rebalances, on Kafka', ['jars'])) !== undefined
+
+describe.skipIf(!present)('on Kafka, with sessions of 45 s', { timeout: 90_000 }, () => {
+  // Less than the session timeout, for which the coordinator waits for a member that says nothing.
+  const patienceMs = 25_000
+  const harness = createHarness()
+  let server: KafkaServer
+  const connect = (options: Partial<KafkaOptions> = {}) =>
+    connectKafka({ brokers: server.bootstrap, ...options })
+
+  beforeAll(async () => {
+    server = await startKafka()
+    harness.start({ connect: () => connect(), stop: async () => {}, patienceMs })
+  })
+  afterEach(() => harness.closeClients())
+  afterAll(() => server?.stop())
+
+  /** Resolves when the group is in this state, with so many members. */
+  async function inState(
+    group: string,
+    state: 'PreparingRebalance' | 'Stable',
+    members: number,
+  ): Promise<void> {
+    const client = createClient(kafkaSettings({ brokers: server.bootstrap }), impatient)
+    const admin = client.kafka.admin()
+    await admin.connect()
+    await harness.eventually(`the group is ${state}`, async () => {
+      const [found] = (await admin.describeGroups([group])).groups
+      return found?.state === state && found.members.length === members
+    })
+    await admin.disconnect()
+  }
+
+  /** A client, and a wait for its member to hear of the next rebalance. */
+  async function listening() {
+    const phrases: string[] = []
+    const log = { debug: (_: object, phrase: string) => void phrases.push(phrase), warn() {} }
+    const client = await connect({ log })
+    const hears = async (act: () => Member) => {
+      phrases.length = 0
+      const member = act()
+      await harness.eventually('it hears of a rebalance', () =>
+        phrases.some((phrase) => phrase.includes('group is rebalancing')),
+      )
+      return member
+    }
+    return { client, hears }
+  }
+
+  test('what handlers finish once others have asked to join is committed, and comes to nobody again', async () => {
+    const [{ client, hears }, second] = [await listening(), await harness.client()]
+    const topic = await harness.topic(client, { partitions: 6 })
+    const texts = await publishTexts(client, topic, 60)
+    const staying = harness.join(client, { topic, maxInFlight: 60 }, hold)
+    await harness.eventually('it has all', () => staying.texts.length === 60)
+    const guest = await hears(() => harness.join(second, { topic, group: staying.group }))
+    staying.act = ackAll
+    for (const delivery of staying.deliveries) await delivery.ack()
+    await inState(staying.group, 'Stable', 2)
+    const more = await publishTexts(second, topic, 60, 'more')
+    await harness.eventually('all came', () => staying.texts.length + guest.texts.length >= 120)
+    await harness.eventually(
+      'nothing is left',
+      async () => (await second.lag(staying.group, topic)).total === 0,
+    )
+    expect(guest.texts.length).toBeGreaterThan(0)
+    expect(sorted([...staying.texts, ...guest.texts])).toEqual(sorted([...texts, ...more]))
+    await client.close()
+  })
+
+  test('one that is stopped before it has joined for the first time is waited for by nobody', async () => {
+    const [first, second, third] = [await harness.client(), await harness.client(), await harness.client()]
+    const topic = await harness.topic(first, { partitions: 6 })
+    await publishTexts(first, topic, 60)
+    // It keeps the others waiting for as long as a hand-over may take.
+    const slow = harness.join(first, { topic, maxInFlight: 6 }, hold)
+    await harness.eventually('it has some', () => slow.texts.length === 6)
+    const stopped = harness.join(second, { topic, group: slow.group })
+    await inState(slow.group, 'PreparingRebalance', 2)
+    await stopped.leave()
+    const next = harness.join(third, { topic, group: slow.group })
+    await harness.eventually('the next one is given messages', () => next.texts.length > 0)
+  })
+
+  test('one that is stopped while the group waits for another is waited for by nobody', async () => {
+    const [{ client: first, hears }, second] = [await listening(), await harness.client()]
+    const topic = await harness.topic(first, { partitions: 6 })
+    await publishTexts(first, topic, 60)
+    const leader = harness.join(first, { topic })
+    await harness.eventually('it has all', () => leader.texts.length === 60)
+    await vanish({ topic, group: leader.group, sessionTimeout: 10_000 })
+    const next = await hears(() => harness.join(second, { topic, group: leader.group }))
+    await leader.leave()
+    await publishTexts(second, topic, 60)
+    await harness.eventually('the next one is given messages', () => next.texts.length > 0)
+    await first.close()
+  })
+
+  /** A member that joins and is never heard of again. */
+  async function vanish({
+    topic,
+    group,
+    sessionTimeout,
+  }: {
+    topic: string
+    group: string
+    sessionTimeout: number
+  }) {
+    const client = createClient(kafkaSettings({ brokers: server.bootstrap }), impatient)
+    const consumer = client.kafka.consumer({ groupId: group, sessionTimeout })
+    const joined = new Promise((resolve) => consumer.on(consumer.events.GROUP_JOIN, resolve))
+    await consumer.connect()
+    await consumer.subscribe({ topics: [topic] })
+    await consumer.run({ eachMessage: async () => {} })
+    await joined
+    client.abandon()
+  }
+})
