@@ -24,6 +24,7 @@ import type { AnyProcessor } from '../../src/flow/processor.ts'
 import { type Mill, run } from '../../src/flow/run.ts'
 import { createCircuits } from '../../src/flow/runner/circuits.ts'
 import { untilAvailable } from '../../src/flow/runner/retry.ts'
+import { createSchemasTopic } from '../../src/flow/schemas-topic.ts'
 import { createOpenAi } from '../../src/llm/openai/openai.ts'
 import { createCodec } from '../../src/messages/codec.ts'
 import type { Header, Message, TypedPayload } from '../../src/messages/envelope.ts'
@@ -126,6 +127,7 @@ export async function openExecution(
   const codec = createCodec(loadSchemas())
   const tally = createTally()
   const over = new AbortController()
+  await createSchemasTopic(broker, codec, space).announce(over.signal)
   const looks = new Set<() => void>()
   const mills = new Set<RunningMill>()
   const processes = new Set<GraphmillProcess>()
