@@ -9,7 +9,7 @@ import { type Context, defineProcessor, type Outputs, type Scope } from '../src/
 import { createShelf, type StatusShelf } from '../src/flow/status-cache.ts'
 import { unlessAborted } from '../src/llm/unless-aborted.ts'
 import type { Message } from '../src/messages/envelope.ts'
-import type { Status } from '../src/messages/generated.ts'
+import type { LostRecords, Status } from '../src/messages/generated.ts'
 import { addToFlow, flowStatusId, statusOfFlow } from '../src/progress/flow-status.ts'
 import { createTally, type Tally } from '../src/progress/progress-aggregate.ts'
 
@@ -90,16 +90,20 @@ async function* writeFlow(
     await (yield { to: 'status', documentId: flowStatusId, chunkId: '', deadline: null, payload })
     shelf.put(flowStatusId, payload, now)
     const { lost } = message.payload
-    // From here on a document that is taken up finds the loss in the flow's status; the others are sent it.
-    const all = lost ? [...shelf.known] : []
-    for (const [documentId] of all.filter(([, { status }]) => isRunning(status)))
-      yield { to: 'progress', documentId, chunkId: '', deadline: null, payload: { kind: 'lost', lost } }
+    if (!lost) return
+    // A document without a status by now finds the loss in the flow's status; the others, whoever has them, are sent it.
+    await shelf.latest(flowStatusId, context)
+    for (const [documentId, { status: known }] of [...shelf.known])
+      if (isRunning(known)) yield lossOf(documentId, lost)
   } finally {
     over.resolve()
   }
 }
 
 const isRunning = ({ state }: Status) => state === 'queued' || state === 'running'
+
+const lossOf = (documentId: string, lost: LostRecords) =>
+  ({ to: 'progress', documentId, chunkId: '', deadline: null, payload: { kind: 'lost', lost } }) as const
 
 interface Place {
   readonly book: Book
@@ -108,7 +112,7 @@ interface Place {
 }
 
 /** Closes the page when a status is due, and writes it; then what waits for it is settled, or fails with it. */
-async function* write(page: Page, { book, desk, context }: Place): Outputs<'status'> {
+async function* write(page: Page, { book, desk, context }: Place): Outputs<'status' | 'progress'> {
   const { documentId } = book
   const { signal } = context
   const before = book.written
@@ -117,11 +121,12 @@ async function* write(page: Page, { book, desk, context }: Place): Outputs<'stat
   const drop = () => discard(desk, book)
   signal.addEventListener('abort', drop)
   let failure: unknown = new GraphmillError('aborted', 'The status could not be written here.')
+  let taken: TakenUp | undefined
   try {
     await unlessAborted(before, signal)
     if (desk.books.get(documentId) !== book) throw failure
     if (book.early) {
-      await restore({ book, desk, context })
+      taken = await restore({ book, desk, context })
       // A replica that lost a document may have written late.
       for (const [late, payload] of desk.shelf.takeOverwritten())
         yield { to: 'status', documentId: late, chunkId: '', deadline: null, payload }
@@ -131,6 +136,7 @@ async function* write(page: Page, { book, desk, context }: Place): Outputs<'stat
     const payload = statusOf(book)
     await (yield { to: 'status', chunkId: '', deadline: null, payload })
     desk.shelf.put(documentId, payload, context.clock.now())
+    if (taken?.isNew) yield* lossesSince(taken.lost, { book, desk, context })
     failure = undefined
   } catch (thrown) {
     failure = thrown
@@ -141,6 +147,14 @@ async function* write(page: Page, { book, desk, context }: Place): Outputs<'stat
     over.resolve()
     void settle(page, signal.aborted ? signal.reason : failure)
   }
+}
+
+/** A loss that was noted while the document had no status yet: whoever noted it did not know of the document. */
+async function* lossesSince(known: Status['lost'], { book, desk, context }: Place): Outputs<'progress'> {
+  const places = new Set(known.map((lost) => JSON.stringify(lost)))
+  const flow = await desk.shelf.latest(flowStatusId, context)
+  for (const lost of flow?.lost ?? [])
+    if (!places.has(JSON.stringify(lost))) yield lossOf(book.documentId, lost)
 }
 
 /** Resolves when the newest status, whoever wrote it, is old enough; soon also where the clock went back. */
@@ -168,8 +182,15 @@ async function settle({ sheaves }: Page, failure: unknown): Promise<void> {
   }
 }
 
+interface TakenUp {
+  /** It has never had a status. */
+  readonly isNew: boolean
+  /** What was lost in its flow, as far as was known then. */
+  readonly lost: Status['lost']
+}
+
 /** Takes in the newest status, then what has come since the book was opened. */
-async function restore({ book, desk, context }: Place): Promise<void> {
+async function restore({ book, desk, context }: Place): Promise<TakenUp> {
   const latest = await desk.shelf.latest(book.documentId, context)
   // Later than every opening before, also where the clock went back.
   book.epoch = Math.max(context.clock.now(), (latest?.epoch ?? 0) + 1)
@@ -178,8 +199,10 @@ async function restore({ book, desk, context }: Place): Promise<void> {
     if (index % atOnce === 0) await unlessAborted(turn(), context.signal)
     book.tally.add(message)
   }
-  book.tally.lose(desk.shelf.known.get(flowStatusId)?.status.lost ?? [])
+  const lost = desk.shelf.known.get(flowStatusId)?.status.lost ?? []
+  book.tally.lose(lost)
   book.early = undefined
+  return { isNew: latest === undefined, lost }
 }
 
 function deskOf(scope: Scope): Desk {

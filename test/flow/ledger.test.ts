@@ -1,14 +1,14 @@
 // The ledger on the memory broker: one status a document, whatever is repeated, restarted or moved.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { ledger } from '../../processors/ledger.ts'
-import type { ReadMessage } from '../../src/broker/broker.ts'
+import type { Broker, ReadMessage } from '../../src/broker/broker.ts'
 import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
 import { topicSpec } from '../../src/broker/topics.ts'
 import { isNewer } from '../../src/flow/status-cache.ts'
 import type { Message } from '../../src/messages/envelope.ts'
-import type { LostRecordsInit, ProgressInit, Status } from '../../src/messages/generated.ts'
+import type { LostRecords, LostRecordsInit, ProgressInit, Status } from '../../src/messages/generated.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
-import { flowStatusId } from '../../src/progress/flow-status.ts'
+import { flowStatusId, statusOfFlow } from '../../src/progress/flow-status.ts'
 import { createTally } from '../../src/progress/progress-aggregate.ts'
 import { startFlow, type TestFlow } from '../support/flow.ts'
 
@@ -288,6 +288,55 @@ describe('records that were lost', () => {
     await settled(later)
     expect(await statusOf(later)).toMatchObject({ state: 'partial', done: 2, dead: 2 })
     expect((await statusOf(later, flowStatusId))!.lost).toHaveLength(1)
+  })
+
+  /** A flow whose next status is held back until `act` is done: what another replica writes meanwhile. */
+  const startBehind = async (act: (flow: TestFlow) => Promise<unknown>, isNext: (key: string) => boolean) => {
+    const cluster = createMemoryCluster()
+    const own = cluster.connect()
+    let acted = false
+    const broker: Broker = {
+      ...own,
+      async publish(message) {
+        if (!acted && message.topic.includes('.notify.status.') && isNext(message.key ?? '')) {
+          acted = true
+          await act(flow)
+        }
+        return own.publish(message)
+      },
+    }
+    const flow = await start(cluster, { broker })
+    return flow
+  }
+
+  test('that another replica notes just before the first status of a document end its units all the same', async () => {
+    const { lost } = lostOf(promptTopic)
+    const noted = statusOfFlow(
+      { lost: [{ ...lost!, time: Date.now() } as LostRecords], waiting: [] },
+      undefined,
+      1,
+    )
+    const flow = await startBehind(
+      (it) => it.send('status', noted, { documentId: flowStatusId, chunkId: '' }),
+      (key) => key === 'urn:d',
+    )
+    await tell(flow, begun(2))
+    await settled(flow)
+    expect(await statusOf(flow)).toMatchObject({ state: 'failed', dead: 4, incomplete: { expired: 4 } })
+  })
+
+  test('end the units of a document whose first status another replica writes just before they are noted', async () => {
+    const flow = await startBehind(
+      async (it) => it.send('status', await statusOf(it), { documentId: 'urn:other', chunkId: '' }),
+      (key) => key === flowStatusId,
+    )
+    await tell(flow, begun(2))
+    await settled(flow)
+    await lose(flow, lostOf(promptTopic))
+    await settled(flow)
+    const all = (await flow.all(flow.topic('progress'))) as Message<'Progress'>[]
+    const sent = all.filter(({ payload }) => payload.kind === 'lost').map(({ documentId }) => documentId)
+    expect(sent.sort()).toEqual(['', 'urn:d', 'urn:other'])
   })
 
   test('what processors wait for is kept once each, the newest', async () => {
