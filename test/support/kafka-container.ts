@@ -9,8 +9,19 @@ export interface KafkaContainer {
   stop(): Promise<void>
 }
 
-/** Resolves when the broker takes requests. It is told the port of the host, which clients use. */
-export async function startKafkaContainer(): Promise<KafkaContainer> {
+/**
+ * Resolves when the broker takes requests. It is told the port of the host, which clients use. `properties` are more of those
+ * of `server.properties`.
+ */
+export async function startKafkaContainer(
+  properties: Readonly<Record<string, string | number>> = {},
+): Promise<KafkaContainer> {
+  const more = Object.fromEntries(
+    Object.entries(properties).map(([name, value]) => [
+      `KAFKA_${name.replaceAll('.', '_').toUpperCase()}`,
+      `${value}`,
+    ]),
+  )
   const [port] = await freePorts(1)
   const container = await new GenericContainer(image)
     .withExposedPorts({ container: 9092, host: port! })
@@ -28,6 +39,7 @@ export async function startKafkaContainer(): Promise<KafkaContainer> {
       KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS: '0',
       KAFKA_GROUP_MIN_SESSION_TIMEOUT_MS: '1000',
       KAFKA_AUTO_CREATE_TOPICS_ENABLE: 'false',
+      ...more,
     })
     .withWaitStrategy(Wait.forLogMessage('Kafka Server started'))
     .start()

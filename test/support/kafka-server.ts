@@ -11,7 +11,7 @@ import { freePorts } from './ports.ts'
 
 const run = promisify(execFile)
 const clusterId = 'MkU3OEVBNTcwNTJENDM2Qk'
-const startTimeoutMs = 60_000
+const startTimeoutMs = 100_000
 
 export interface KafkaServerOptions {
   /** Default 1. Three replicate every topic three times and store a message on two before they confirm it. */

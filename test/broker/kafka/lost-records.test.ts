@@ -9,7 +9,10 @@ import { startKafka } from '../../support/kafka-server.ts'
 import { createHarness, textOf } from '../suite/harness.ts'
 
 const source = await brokerSource('records that Kafka deleted')
-const server = source && (source === 'containers' ? startKafkaContainer() : startKafka())
+/** Retention is looked after in moments, not every five minutes. */
+const properties = { 'log.retention.check.interval.ms': 200, 'log.initial.task.delay.ms': 200 }
+const server =
+  source && (source === 'containers' ? startKafkaContainer(properties) : startKafka({ properties }))
 server?.catch(() => {}) // seen by the first test
 
 describe.skipIf(!source)('Records that Kafka deleted', { timeout: 60_000 }, () => {
@@ -63,6 +66,36 @@ describe.skipIf(!source)('Records that Kafka deleted', { timeout: 60_000 }, () =
     expect(lost).toEqual([{ topic, partition: 0, first: '10', next: '40', count: 30, before }])
     expect(lost[0]!.before).toBeLessThanOrEqual(Date.now())
     await harness.eventually('nothing is left', async () => (await later.lag(group, topic)).total === 0)
+  })
+
+  test('by retention, as it comes of itself', async () => {
+    const topic = harness.fresh('topic')
+    const configEntries = [
+      { name: 'retention.ms', value: '1000' },
+      { name: 'file.delete.delay.ms', value: '0' },
+    ]
+    await admin.createTopics({ topics: [{ topic, numPartitions: 1, configEntries }] })
+    const client = await harness.client()
+    const group = harness.fresh('group')
+    const early = harness.join(client, { topic, group })
+    await publish(topic, 0, 10)
+    await harness.eventually('ten are settled', () => early.texts.length === 10)
+    await client.close()
+    await publish(topic, 10, 40)
+    await harness.eventually('all have expired', async () => {
+      const [offsets] = await admin.fetchTopicOffsets(topic)
+      return offsets!.low === '40'
+    })
+    const lost: LostRange[] = []
+    const later = await harness.client()
+    const member = harness.join(later, { topic, group, onLost: noting(lost) })
+    await harness.eventually('the gap is reported and settled', async () => {
+      return lost.length > 0 && (await later.lag(group, topic)).total === 0
+    })
+    expect(lost).toMatchObject([{ topic, partition: 0, first: '10', next: '40', count: 30 }])
+    await publish(topic, 40, 41)
+    await harness.eventually('it goes on', () => member.texts.length === 1)
+    expect(numbersOf(member)).toEqual([40])
   })
 
   test('the position of the group stays before the gap until it is reported, whoever dies meanwhile', async () => {
