@@ -28,8 +28,11 @@ export interface StatusView {
   readonly tokens: Readonly<Record<string, Tokens>>
   /** By `--prices`; null where a price or a count of tokens is unknown. */
   readonly cost: number | null
-  /** What it waits for, in sentences: of a document that has not ended, or of which units expired. */
-  readonly waitsFor: readonly string[]
+  /**
+   * What it waits for, in sentences: of a document that has not ended, or of which units expired. Null in the changes that
+   * `--watch` prints: the broker was not asked.
+   */
+  readonly waitsFor: readonly string[] | null
   /** ISO 8601. */
   readonly updatedAt: string
 }
@@ -37,7 +40,7 @@ export interface StatusView {
 export function viewStatus(
   { documentId, time, payload }: Message<'Status'>,
   prices: Prices,
-  waitsFor: readonly string[] = [],
+  waitsFor: StatusView['waitsFor'],
 ): StatusView {
   const { title, state, error, chunks, expected, done, partial, dead } = payload
   const { facts, rejected, incomplete, truncated, repaired, duplicates, calls, tokens } = payload
@@ -110,7 +113,7 @@ export function statusLines(view: StatusView): string[] {
     ['calls', `${sum(view.calls)}${named(view.calls)}`],
     ['tokens', tokens.join('; ') || 'none'],
     ['cost', cost === null ? 'unknown' : cost.toFixed(4)],
-    ...view.waitsFor.map((text): [string, string] => ['waits for', text]),
+    ...(view.waitsFor ?? []).map((text): [string, string] => ['waits for', text]),
     ['updated', view.updatedAt],
   ]
   return lines.map(([name, text]) => `${name.padEnd(10)} ${text}`)

@@ -18,7 +18,10 @@ interface Station {
 
 /** Longer nobody waits for the broker's answers, in milliseconds. */
 const patienceMs = 5000
-/** What a processor waited for longer ago than this is over, in milliseconds: it is reported again every half minute. */
+/**
+ * What a processor waited for longer ago than this is over, in milliseconds: it is reported again every half minute, or once
+ * the other side may be asked again.
+ */
 const recentMs = 120_000
 
 /** By documentId, one sentence for each thing that the document waits for; nothing of documents that have ended. */
@@ -74,16 +77,18 @@ function ofRunning(running: Running, flow: FlowStatus, { lags, place, now }: Kno
   }
   const names = new Set(stations.map(({ processor }) => processor))
   for (const waiting of flow.waiting)
-    if (names.has(waiting.processor) && waiting.time > now - recentMs) sentences.push(sentenceOf(waiting))
+    if (names.has(waiting.processor) && Math.max(waiting.time, waiting.until ?? 0) > now - recentMs)
+      sentences.push(sentenceOf(waiting))
   return sentences
 }
 
 /** Without these nothing of the flow goes on, whether or not something waits at the moment. */
 const isNeeded = (port: InputPort) => port === 'prompt' || port === 'progress'
 
-function sentenceOf({ processor, error: { type, message }, time }: Waiting): string {
+function sentenceOf({ processor, error: { type, message }, time, until }: Waiting): string {
   const remedy = Object.hasOwn(errorTable, type) ? ` ${errorTable[type as ErrorCode].remedy}` : ''
-  return `${processor} waits: ${message} [${type}], last reported ${new Date(time).toISOString()}.${remedy}`
+  const again = until === null ? '' : `, tried again ${new Date(until).toISOString()}`
+  return `${processor} waits: ${message} [${type}], last reported ${new Date(time).toISOString()}${again}.${remedy}`
 }
 
 function lostOf(incomplete: Status['incomplete'], { lost }: FlowStatus): string[] {
@@ -91,7 +96,9 @@ function lostOf(incomplete: Status['incomplete'], { lost }: FlowStatus): string[
   if (units === 0) return []
   const gaps = lost.map(gapText).slice(-3)
   const named = gaps.length > 0 ? ` (${gaps.join('; ')})` : ''
-  return [`${units} units may have been among records that expired${named}: load the document again`]
+  return [
+    `${units} units may have been among records that expired${named}: those that were not are done when it is their turn; once no messages wait (graphmill topics lag), load the document again`,
+  ]
 }
 
 /** `30 records of gm.… were deleted before prompt had read them`. */

@@ -343,6 +343,8 @@ export interface Progress {
   readonly error: Error | null
   /** lost: which records. */
   readonly lost: LostRecords | null
+  /** waiting: when the other side may be asked again, where it has said so. */
+  readonly until: number | null
 }
 
 /** A Progress to be written: fields with a default may be left out. */
@@ -367,6 +369,7 @@ export interface ProgressInit {
   readonly title?: string | null | undefined
   readonly error?: ErrorInit | null | undefined
   readonly lost?: LostRecordsInit | null | undefined
+  readonly until?: number | null | undefined
 }
 
 /** A request to run a prompt. */
@@ -925,6 +928,8 @@ export interface Waiting {
   readonly error: Error
   /** When it was last reported: about every half minute while it lasts. */
   readonly time: number
+  /** When the other side may be asked again, where it has said so. */
+  readonly until: number | null
 }
 
 /** A Waiting to be written: fields with a default may be left out. */
@@ -933,6 +938,7 @@ export interface WaitingInit {
   readonly topic: string
   readonly error: ErrorInit
   readonly time: number
+  readonly until?: number | null | undefined
 }
 
 /** Every message by name, as it is read. */

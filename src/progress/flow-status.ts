@@ -24,7 +24,8 @@ export function addToFlow(
     return { lost: newest(lost, fresh, placeOfLoss), waiting }
   }
   if (payload.kind === 'waiting' && payload.error) {
-    const fresh = { processor: source, topic: payload.topic ?? '', error: payload.error, time }
+    const { topic, error, until } = payload
+    const fresh = { processor: source, topic: topic ?? '', error, time, until }
     return { lost, waiting: newest(waiting, fresh, placeOfWait) }
   }
   return undefined

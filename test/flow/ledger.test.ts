@@ -345,12 +345,18 @@ describe('records that were lost', () => {
       kind: 'waiting',
       topic: promptTopic,
       error: { type: 'llm_unavailable', message },
+      until: message === 'two' ? 1_700_000_000_000 : null,
     })
     await lose(flow, wait('one'))
     await lose(flow, wait('two'))
     await settled(flow)
     expect((await statusOf(flow, flowStatusId))!.waiting).toMatchObject([
-      { processor: 'test', topic: promptTopic, error: { type: 'llm_unavailable', message: 'two' } },
+      {
+        processor: 'test',
+        topic: promptTopic,
+        error: { type: 'llm_unavailable', message: 'two' },
+        until: 1_700_000_000_000,
+      },
     ])
   })
 })

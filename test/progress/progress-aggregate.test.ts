@@ -26,6 +26,7 @@ const nothing: Progress = {
   title: null,
   error: null,
   lost: null,
+  until: null,
 } as Progress
 
 let causes = 0

@@ -49,7 +49,7 @@ async function status(document: string | undefined, flags: Flags, config: Config
     if (!known && !flags.watch)
       throw new GraphmillError('document_unknown', 'No ledger keeps the statuses of this flow.')
     const views = [...(known?.values() ?? [])].map((message) =>
-      viewStatus(message, prices, waits.get(message.documentId)),
+      viewStatus(message, prices, waits.get(message.documentId) ?? []),
     )
     const found = document === undefined ? undefined : findDocument(document, views)
     if (document !== undefined && !found && !flags.watch)
@@ -63,7 +63,7 @@ async function status(document: string | undefined, flags: Flags, config: Config
     if (!flags.watch || (found && hasEnded(found))) return
     let id = found?.documentId
     for await (const message of follower.changes()) {
-      const view = viewStatus(message, prices)
+      const view = viewStatus(message, prices, null)
       if (document !== undefined) {
         if (id === undefined && view.title === document) id = view.documentId
         if (view.documentId !== (id ?? document)) continue
@@ -179,7 +179,7 @@ function printForPeople(shown: readonly StatusView[] | StatusView): void {
   else if (shown.length === 0) process.stderr.write('no documents yet\n')
   else {
     printTable(shown.map(statusRow), false)
-    const sentences = new Set(shown.flatMap(({ waitsFor }) => waitsFor))
+    const sentences = new Set(shown.flatMap(({ waitsFor }) => waitsFor ?? []))
     for (const sentence of [...sentences].slice(0, mostWaits)) printLine(`waits for  ${sentence}`)
   }
 }

@@ -51,9 +51,11 @@ export function createFlowEntries({ clock, inHand, drive, metrics }: FlowEntries
       const lost = { processor, topic, partition, first, next, count, before }
       await publish(line, id, { kind: 'lost', lost })
     },
-    waiting(line, { code: type, message }) {
-      const id = `waiting:${line.group}:${type}:${clock.now()}`
-      return publish(line, id, { kind: 'waiting', topic: line.topic, error: { type, message } })
+    waiting(line, { code: type, message, retryAfterMs }) {
+      const now = clock.now()
+      const id = `waiting:${line.group}:${type}:${now}`
+      const until = retryAfterMs === undefined ? null : now + retryAfterMs
+      return publish(line, id, { kind: 'waiting', topic: line.topic, error: { type, message }, until })
     },
   }
 }

@@ -67,12 +67,14 @@ test('records that were lost are in the log and the metrics once, and on progres
 test('what it waits for is reported once for many messages', async () => {
   flow = await startFlow([
     worker((_, attempt) => {
-      if (attempt < 3) throw new GraphmillError('llm_unavailable', 'no server')
+      if (attempt < 3) throw new GraphmillError('llm_unavailable', 'no server', { retryAfterMs: 600 })
     }),
   ])
   for (let n = 0; n < 5; n++) await flow.send('chunk', { text: `${n}` })
   await flow.first(flow.topic('topics'), 5)
-  expect(await entries(flow, 'waiting')).toMatchObject([
+  const found = await entries(flow, 'waiting')
+  expect(found[0]!.payload.until).toBeGreaterThanOrEqual(found[0]!.time)
+  expect(found).toMatchObject([
     {
       source: 'worker',
       documentId: '',
