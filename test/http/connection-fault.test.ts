@@ -162,6 +162,35 @@ test('Pulsar is not followed from TLS to an address without', async () => {
   expect(asked).toEqual([])
 })
 
+test('Pulsar is followed to another broker, and to no other page there', async () => {
+  const asked: string[] = []
+  const other = createServer(({ url, headers }, response) => {
+    asked.push(`${url} ${headers.authorization}`)
+    response.end('[]')
+  }).listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  onTestFinished(() => void other.close())
+  let location = ''
+  const server = createServer((_, response) => void response.writeHead(307, { location }).end())
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => void server.close())
+  const path = '/admin/v2/persistent/public/default/partitioned'
+  const open = () => connect(originOf(server, 'pulsar+ws'), { token: 'token-of-mine' })
+
+  for (const page of ['/login', '/admin/v2/clusters', `/x${path}`, `${path}/..`]) {
+    location = `${originOf(other, 'http')}${page}`
+    const error = await failureOf(open())
+    expect(error).toMatchObject({ code: 'broker_refused' })
+    expect(error.message).toContain('which is no broker of its own')
+  }
+  expect(asked).toEqual([])
+
+  location = `${originOf(other, 'http')}${path}?authoritative=false`
+  await (await open()).close()
+  expect(asked).toEqual([`${path}?authoritative=false Bearer token-of-mine`])
+})
+
 test.each([
   ['expired', 'has expired (CERT_HAS_EXPIRED)'],
   ['of another host', 'was issued for another name (ERR_TLS_CERT_ALTNAME_INVALID)'],

@@ -1,5 +1,6 @@
 // Where a Pulsar cluster is and how to speak to it over HTTP: addresses, credentials, and the errors of the wire as codes.
 // WebSocket and admin API share the web port.
+
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
@@ -7,6 +8,7 @@ import { type Secret, secretText } from '../../config/secret.ts'
 import { type ErrorCode, GraphmillError } from '../../errors.ts'
 import { readText } from '../../http/body.ts'
 import { connectionFault } from '../../http/connection-fault.ts'
+import { redactCut } from '../../redact.ts'
 import { type Availability, createAvailability, type OnAvailability } from '../availability.ts'
 
 /** Certificates for TLS, in PEM. */
@@ -108,7 +110,8 @@ const maxAnswerBytes = 64 * 1024 * 1024
 
 /**
  * One request to the admin API, whatever the status of the answer. Rejects only where there is none.
- * A broker that does not own the topic redirects to the one that does: followed, with the credentials, but never from TLS to none.
+ * A broker that does not own the topic redirects to the one that does, with the same path: that alone is followed, with the
+ * credentials, and never from TLS to none.
  */
 export async function ask(endpoint: Endpoint, question: Question): Promise<Answer> {
   let url = endpoint.adminBase + question.path
@@ -120,6 +123,11 @@ export async function ask(endpoint: Endpoint, question: Question): Promise<Answe
     const next = new URL(answer.location, url)
     if (url.startsWith('https:') && next.protocol !== 'https:')
       throw new GraphmillError('broker_refused', `Pulsar redirects to ${next.origin}, which has no TLS`)
+    if (next.pathname !== new URL(url).pathname)
+      throw new GraphmillError(
+        'broker_refused',
+        `Pulsar redirects to ${next.origin}${next.pathname}, which is no broker of its own`,
+      )
     url = next.href
   }
 }
@@ -144,7 +152,7 @@ export function connectionError(endpoint: Endpoint, cause: unknown): GraphmillEr
 /** The `reason` of an error body, or the title of Jetty's error page, on one line. */
 export function reasonIn(body: string): string {
   const found = /"reason"\s*:\s*"((?:[^"\\]|\\.)*)"/.exec(body) ?? /<title>([^<]*)<\/title>/.exec(body)
-  return (found?.[1] ?? body).replace(/\s+/g, ' ').trim().slice(0, 300)
+  return redactCut((found?.[1] ?? body).replace(/\s+/g, ' ').trim(), 300)
 }
 
 /** Every request has a connection of its own: questions are rare, and a kept one may have died with the server. */
