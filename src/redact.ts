@@ -4,7 +4,7 @@
 // The rule:
 // - A secret of 8 characters or more is found anywhere and in any case, as it is, in hex and in base64 (both alphabets, also
 //   as a part of what was encoded), below up to three layers of percent, JSON or HTML escapes. A piece of 12 characters is
-//   enough, since messages are cut.
+//   enough; what cuts a text uses `redactCut`, which sees what follows.
 // - One of 4 to 7 characters is found as a word of its own only, and only if it is not all letters or all digits.
 // - Anything else is an ordinary word or number, which text must be able to say.
 
@@ -36,6 +36,8 @@ interface Spot {
 const spots = new Map<number, Spot[]>()
 /** What may be in `spots`: most texts are told apart from secrets by this alone. */
 const sieve = new Uint8Array(1 << 16)
+/** Of the longer secrets, for what quotes little of them. */
+const smallPieces = new Set<string>()
 /** Short secrets, as words; undefined when there is none. */
 let words: RegExp | undefined
 /** The known values by the place where they were given, the oldest first. */
@@ -53,6 +55,7 @@ export function keepSecret(text: string, place: string, isWhole = false): void {
   known.delete(known.keys().next().value!)
   spots.clear()
   sieve.fill(0)
+  smallPieces.clear()
   words = undefined
   for (const each of values.values()) for (const [value, whole] of each) add(value, whole)
 }
@@ -65,6 +68,10 @@ function add(secret: string, isWhole: boolean): void {
       spots.get(key)?.push(spot) ?? spots.set(key, [spot])
       sieve[sieveOf(key)] = 1
     }
+  const text = folded(secret)
+  if (text.length >= leastAnywhere)
+    for (let at = 0; at + leastInExcerpt <= text.length; at++)
+      smallPieces.add(text.slice(at, at + leastInExcerpt))
   if (!isWord(secret)) return
   const word = secret.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
   words = new RegExp(words ? `${words.source}|${word}` : word, 'giu')
@@ -96,47 +103,70 @@ function formsOf(secret: string, isWhole: boolean): Form[] {
   return forms.filter(({ text }) => text.length >= leastAnywhere)
 }
 
-/** `text` without secrets. Linear in its length; a text without secrets costs about a nanosecond a character. */
+/** `text` without secrets. Linear in its length: some ten to a hundred nanoseconds a character, most where all of it is escapes. */
 export function redact(text: string): string {
   if (spots.size === 0 && !words) return text
   return redactForms(text.includes(notJson) ? withoutExcerpts(text) : text)
 }
 
-function redactForms(text: string): string {
+/** Characters behind a cut that tell whether it divides a secret: a piece of one, with three layers of escapes. */
+export const beyondCut = 256
+
+/**
+ * The beginning of a text without secrets, at most `most` characters: a secret that the cut divides is hidden, however little of
+ * it stands before the cut.
+ */
+export function redactCut(text: string, most: number): string {
+  if (spots.size === 0 && !words) return text.slice(0, most)
+  return redactForms(text.slice(0, most + beyondCut), most).slice(0, most)
+}
+
+/** As far as `until`. */
+function redactForms(text: string, until = text.length): string {
   const found = rangesIn(text)
-  let layer: Layer | undefined = { text, origin: (start, end) => [start, end] }
-  for (let depth = 0; depth < layers; depth++) {
-    layer = unescaped(layer)
-    if (!layer) break
-    for (const [start, end] of rangesIn(layer.text)) found.push(layer.origin(start, end))
+  /** Each with a layer of escapes fewer. */
+  const read = [text]
+  while (read.length <= layers) {
+    const next = unescaped(read.at(-1)!)
+    if (next === read.at(-1)) break
+    let ranges = rangesIn(next)
+    for (const above of read.toReversed()) ranges = ranges.length === 0 ? ranges : writtenIn(above, ranges)
+    for (const range of ranges) found.push(range)
+    read.push(next)
   }
-  return found.length === 0 ? text : without(text, found)
+  return without(text, found, until)
 }
 
 const notJson = ' is not valid JSON'
+const excerpt = /(?:\.{3})?\\?"(.{1,60}?)\\?"(?:\.{3})?$/s
+const longestExcerpt = 70
 
 /** JSON.parse quotes ten characters on each side of what is wrong: there half as long a piece is enough. */
 function withoutExcerpts(text: string): string {
-  return text.replace(
-    /(?:\.{3})?\\?"(.{1,60}?)\\?"(?:\.{3})? is not valid JSON/gs,
-    (whole, excerpt: string) => (isPieceIn(folded(excerpt)) ? `what was read${notJson}` : whole),
-  )
+  let clean = ''
+  let last = 0
+  for (let at = text.indexOf(notJson); at >= 0; at = text.indexOf(notJson, at + 1)) {
+    const before = text.slice(Math.max(last, at - longestExcerpt), at)
+    const [whole = '', quoted = ''] = excerpt.exec(before) ?? []
+    if (!isPieceIn(folded(quoted))) continue
+    clean += `${text.slice(last, at - whole.length)}what was read`
+    last = at
+  }
+  return clean + text.slice(last)
 }
 
 const leastInExcerpt = 6
 
-function isPieceIn(excerpt: string): boolean {
-  const known = [...values.values()].flatMap((each) => [...each.keys()]).map(folded)
-  for (let at = 0; at + leastInExcerpt <= excerpt.length; at++) {
-    const piece = excerpt.slice(at, at + leastInExcerpt)
-    if (known.some((value) => value.length >= leastAnywhere && value.includes(piece))) return true
-  }
+function isPieceIn(quoted: string): boolean {
+  for (let at = 0; at + leastInExcerpt <= quoted.length; at++)
+    if (smallPieces.has(quoted.slice(at, at + leastInExcerpt))) return true
   return false
 }
 
 type Range = readonly [start: number, end: number]
 
-function without(text: string, ranges: readonly Range[]): string {
+function without(text: string, ranges: readonly Range[], until: number): string {
+  if (ranges.length === 0) return text.slice(0, until)
   const whole = ranges
     .map(
       ([start, end]): Range => [escapeAround(text, start)?.[0] ?? start, escapeAround(text, end)?.[1] ?? end],
@@ -145,10 +175,11 @@ function without(text: string, ranges: readonly Range[]): string {
   let kept = ''
   let last = 0
   for (const [start, end] of whole) {
+    if (start >= until) break
     if (start > last || last === 0) kept += text.slice(last, start) + redactedText
     last = Math.max(last, end)
   }
-  return kept + text.slice(last)
+  return kept + text.slice(last, until)
 }
 
 /** Where a form, or enough of it, stands. */
@@ -200,21 +231,18 @@ function around(lower: string, at: number, { form, at: within }: Spot): Range | 
 const inWord = /[\p{L}\p{N}]/u
 const inBase64 = /[a-z0-9+/_=-]/
 
-/** A text in which some layers of escapes were read. */
-interface Layer {
-  readonly text: string
-  /** Where a range of it stands in the first text; an escape stands there as a whole. */
-  readonly origin: (start: number, end: number) => Range
+/** Backslashes are read as a run, since texts may be full of them. */
+const escapes =
+  /(?:%[\da-f]{2})+|(?:\\\\)+|\\(?:u[\da-f]{4}|x[\da-f]{2}|["'/bfnrt])|&(?:#\d{1,6}|#x[\da-f]{1,5}|amp|lt|gt|quot|apos);/gi
+
+/** With one layer of escapes fewer. */
+function unescaped(text: string): string {
+  const isPlain = !text.includes('\\') && !text.includes('%') && !text.includes('&')
+  return isPlain ? text : text.replace(escapes, meaningOf)
 }
 
-const escapes =
-  /(?:%[\da-f]{2})+|\\(?:u[\da-f]{4}|x[\da-f]{2}|["'\\/bfnrt])|&(?:#\d{1,6}|#x[\da-f]{1,5}|amp|lt|gt|quot|apos);/gi
-
-/** With one layer of escapes fewer; undefined when there is none. */
-function unescaped({ text, origin }: Layer): Layer | undefined {
-  if (!text.includes('\\') && !text.includes('%') && !text.includes('&')) return undefined
-  let read = ''
-  let last = 0
+/** Where ranges of `unescaped(text)` stand in `text`; an escape stands there as a whole. */
+function writtenIn(text: string, ranges: readonly Range[]): Range[] {
   /** Where each escape stands in what was read and in `text`. */
   const places: {
     readonly at: number
@@ -222,16 +250,15 @@ function unescaped({ text, origin }: Layer): Layer | undefined {
     readonly from: number
     readonly to: number
   }[] = []
-  escapes.lastIndex = 0
-  for (let match = escapes.exec(text); match; match = escapes.exec(text)) {
-    read += text.slice(last, match.index)
-    last = match.index + match[0].length
-    const at = read.length
-    read += meaningOf(match[0])
-    places.push({ at, until: read.length, from: match.index, to: last })
+  let until = 0
+  let to = 0
+  for (const { 0: written, index: from } of text.matchAll(escapes)) {
+    const at = until + from - to
+    until = at + meaningOf(written).length
+    to = from + written.length
+    places.push({ at, until, from, to })
   }
-  if (places.length === 0) return undefined
-  const before = (position: number): Range => {
+  const placeOf = (position: number): Range => {
     let [low, high] = [0, places.length]
     while (low < high) {
       const middle = (low + high) >> 1
@@ -244,10 +271,7 @@ function unescaped({ text, origin }: Layer): Layer | undefined {
     const start = position - place.until + place.to
     return [start, start + 1]
   }
-  return {
-    text: read + text.slice(last),
-    origin: (start, end) => origin(before(start)[0], before(end - 1)[1]),
-  }
+  return ranges.map(([start, end]) => [placeOf(start)[0], placeOf(end - 1)[1]])
 }
 
 const named: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }
@@ -260,8 +284,9 @@ function meaningOf(written: string): string {
     const code = hex ? Number.parseInt(hex, 16) : Number(decimal)
     return named[name.slice(0, -1).toLowerCase()] ?? (code <= 0x10ffff ? String.fromCodePoint(code) : ' ')
   }
-  if (/^[ux]/i.test(name)) return String.fromCharCode(Number.parseInt(name.slice(1), 16))
-  return /^[bfnrt]$/.test(name) ? ' ' : name
+  if (name[0] === '\\') return '\\'.repeat(written.length / 2)
+  if (name.length > 1) return String.fromCharCode(Number.parseInt(name.slice(1), 16))
+  return 'bfnrt'.includes(name) ? ' ' : name
 }
 
 /** The escape of a JSON text that goes across `at`: it must not be divided, or what is left would be no JSON. */

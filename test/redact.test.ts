@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { keepAddress, maskAddress } from '../src/config/address.ts'
 import { GraphmillError } from '../src/errors.ts'
-import { keepSecret, redact, redactAll, redactError } from '../src/redact.ts'
+import { keepSecret, redact, redactAll, redactCut, redactError } from '../src/redact.ts'
 import { formsOf } from './support/secret-forms.ts'
 
 const secrets = [
@@ -34,6 +34,23 @@ describe('a secret', () => {
       for (let end = start + 12; end <= secret.length; end++)
         expect(redact(`…${secret.slice(start, end)}…`)).toBe('…[secret]…')
     expect(redact(secret.slice(0, 11))).toBe(secret.slice(0, 11))
+  })
+
+  test.each(cases)('leaves no character before a cut that divides it: %s %s', (_, text) => {
+    const before = 'wrong key: '
+    for (let most = before.length + 1; most < before.length + text.length; most++) {
+      const shown = redactCut(`${before}${text} after`, most)
+      expect(shown.length).toBeLessThanOrEqual(most)
+      // The first characters of what is base64 may depend on what stood before the secret.
+      expect(shown).toMatch(/^wrong key: .{0,3}(?:\[s?e?c?r?e?t?\]?[= ]{0,3})?$/)
+    }
+    expect(redactCut('wrong key', 5)).toBe('wrong')
+  })
+
+  test('that is repeated leaves no beginning at a cut either', () => {
+    const [secret = ''] = secrets
+    for (let most = 1; most < 3 * secret.length; most++)
+      expect(redactCut(`${secret} `.repeat(1000), most)).toMatch(/^(?:\[secret\] )*(?:\[s?e?c?r?e?t?\]?)?$/)
   })
 
   test('is hidden in what JSON.parse quotes of an answer, of which it shows a few characters only', () => {
@@ -137,6 +154,20 @@ test('the time is linear in the text, also where all of it is secrets or escapes
   // Ten times the text may take forty times as long on a busy machine; quadratic would be a hundred times.
   for (const [at, time] of large!.entries())
     expect(time, texts(1)[at]).toBeLessThan(Math.max(small![at]! * 40, 2000))
+})
+
+test('a text of backslashes takes about as long as any other', () => {
+  const timeOf = (part: string) => {
+    const text = part.repeat(1_000_000 / part.length)
+    const times = Array.from({ length: 3 }, () => {
+      const start = performance.now()
+      redact(text)
+      return performance.now() - start
+    })
+    return Math.min(...times)
+  }
+  // It was 35 times as long.
+  expect(timeOf('\\')).toBeLessThan(12 * timeOf('The brown fox waits. '))
 })
 
 describe('an address', () => {

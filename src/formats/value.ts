@@ -1,7 +1,9 @@
 // One JSON text, from bytes to a value, or to why it is none. Exactly what RFC 8259 allows: nothing is repaired but what
 // reading itself would spoil, the encoding and integers beyond a double.
+
 import type { RejectReason } from '../items/item.ts'
 import { readRecord, restoreDigits } from '../items/record.ts'
+import { redactCut } from '../redact.ts'
 import type { FormatEvent, FormatRepair, FormatRules } from './format.ts'
 
 const exact = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -46,5 +48,5 @@ export function readValue(candidate: Candidate, rules: FormatRules): FormatEvent
 
 /** The place and the opening of a text, for people. */
 export function shown(line: number, text: string, message: string) {
-  return { line, text: text.trim().slice(0, 200).toWellFormed(), message }
+  return { line, text: redactCut(text.trim(), 200).toWellFormed(), message }
 }

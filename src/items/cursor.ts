@@ -1,4 +1,5 @@
 // Where in the reply the scanner stands, and the text from there on as far as it came.
+import { excerptSource } from './excerpt.ts'
 import { type Ahead, lookAhead } from './lookahead.ts'
 import { TextStore } from './text-store.ts'
 
@@ -7,9 +8,6 @@ export interface Place {
   readonly position: number
   readonly line: number
 }
-
-/** How much of a record is shown to people, in characters. */
-export const excerptLength = 200
 
 /** Looking so far ahead tells nearly always. */
 const nearEnough = 32
@@ -42,9 +40,9 @@ export class Cursor {
     return question(this.store.slice(after, after + lookAhead), this.complete)
   }
 
-  /** The beginning of the text from `start`, at most up to `end`. */
+  /** The beginning of the text from `start`, at most up to `end`: enough for `excerptOf`. */
   excerpt(start: number, end: number): string {
-    return this.store.slice(start, Math.min(start + excerptLength, end))
+    return this.store.slice(start, Math.min(start + excerptSource, end))
   }
 
   /** Where the line of the position ends: at a newline, a record separator or the end of the text; -1 if not known yet. */

@@ -1,9 +1,11 @@
 // A JSON Schema (2020-12 or draft-07), compiled once: whether a value is an item, what is wrong with it, and the few
 // changes that the schema itself asks for. A value that already validates is never changed.
+
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
 import ajv2020Module from 'ajv/dist/2020.js'
 import ajvFormats from 'ajv-formats'
 import { GraphmillError } from '../errors.ts'
+import { redactCut } from '../redact.ts'
 import type { RepairName } from './item.ts'
 import { addLinearKeywords } from './linear-keywords.ts'
 import { linearPattern } from './pattern.ts'
@@ -257,5 +259,5 @@ function sentenceOf(error: ErrorObject): string {
 
 function short(value: unknown): string {
   const text = JSON.stringify(value) ?? String(value)
-  return text.length > 200 ? `${text.slice(0, 200)}…` : text
+  return text.length > 200 ? `${redactCut(text, 200)}…` : text
 }

@@ -1,6 +1,8 @@
 // What a model server's refusal means: one table from HTTP answers to our error codes, with OpenArmature's category in `details`.
 // Messages quote the server.
+
 import { type ErrorCode, GraphmillError, type GraphmillErrorOptions } from '../errors.ts'
+import { redactCut } from '../redact.ts'
 
 /** OpenArmature's nine categories of error (llm-provider 7). */
 export type Category =
@@ -183,7 +185,7 @@ export function wordsOf(text: string): ServerWords {
   const said = error['message'] ?? (typeof nested === 'string' ? nested : undefined)
   const message = typeof said === 'string' ? said : isObject(body) ? JSON.stringify(nested) : text
   return {
-    message: message.replace(/\s+/g, ' ').trim().slice(0, 500),
+    message: redactCut(message.replace(/\s+/g, ' ').trim(), 500),
     code: asText(error['code']),
     type: asText(error['type']),
     param: asText(error['param']),

@@ -95,7 +95,7 @@ export function beginCall(peer: Peer, signal: AbortSignal): ServerCall {
 export interface Watch {
   /** The body came to its proper end. */
   ended: boolean
-  /** The first bytes as text, about 200 characters. */
+  /** The first bytes as text, some 500 characters: enough for a message of 200. */
   head: string
   /** The longest silence allowed from now on, in milliseconds; Infinity: that of the peer. */
   patienceMs: number
@@ -128,7 +128,7 @@ export async function* watched(
       }
       left -= value.byteLength
       if (left < 0) throw tooLarge(mostBytes, peer)
-      if (watch.head.length < 200) watch.head += decoder.decode(value.subarray(0, 800), { stream: true })
+      if (watch.head.length < 500) watch.head += decoder.decode(value.subarray(0, 800), { stream: true })
       yield value
     }
   } finally {

@@ -1,4 +1,5 @@
 // A streamed reply as one text. A model that goes on in white space, as some do when held to JSON, is stopped.
+import { redactCut } from '../redact.ts'
 import type { CompletionEvent, FinishReason, Usage } from './llm.ts'
 import { ProviderError } from './provider-error.ts'
 
@@ -49,6 +50,6 @@ function tooLong(content: string, maxCharacters: number): ProviderError {
     'reply_not_json',
     'structured_output_invalid',
     `The reply is longer than ${maxCharacters} characters.`,
-    { details: { output: content.slice(0, 2000) } },
+    { details: { output: redactCut(content, 2000) } },
   )
 }

@@ -1,9 +1,11 @@
 // A client of a schema registry that speaks Confluent's API (Confluent, Karapace, Apicurio): what is written is registered,
 // and the schema behind an id is looked up. Subjects are the names of the records.
+
 import { GraphmillError } from '../errors.ts'
 import { BodyTooLarge, readText } from '../http/body.ts'
 import { parseJson } from '../http/json.ts'
 import { movedTo, request } from '../http/request.ts'
+import { redactCut } from '../redact.ts'
 import type { ComposedSchema } from './wire.ts'
 
 export interface SchemaRegistry {
@@ -72,7 +74,7 @@ export function createSchemaRegistry(url: string): SchemaRegistry {
       if (!ok)
         throw new GraphmillError(
           'registry_refused',
-          `The registry refused ${schema.name}: ${text.slice(0, 500)}`,
+          `The registry refused ${schema.name}: ${redactCut(text, 500)}`,
         )
       return (parseJson(text) as { id: number }).id
     },

@@ -1,9 +1,11 @@
 // Texts as vectors, by a server that speaks OpenAI's `/v1/embeddings` or Ollama's `/api/embed`. Vectors have the length 1.
+
 import { type Secret, secretText } from '../config/secret.ts'
 import { GraphmillError } from '../errors.ts'
 import { BodyTooLarge, readText } from '../http/body.ts'
 import { parseJson } from '../http/json.ts'
 import { movedTo, request } from '../http/request.ts'
+import { redactCut } from '../redact.ts'
 
 export interface EmbeddingsServer {
   /** The endpoint, or an OpenAI-style base such as `http://127.0.0.1:8080/v1`. */
@@ -86,7 +88,7 @@ async function post(
   }
   if (!response.ok) {
     const said = movedTo(response) ?? text
-    const message = `${shown} answered ${response.status}: ${said.slice(0, 300)}`
+    const message = `${shown} answered ${response.status}: ${redactCut(said, 300)}`
     const waits = Number(response.headers.get('retry-after'))
     if (response.status === 429 || response.status === 408 || response.status >= 500)
       throw unavailable(message, undefined, Number.isFinite(waits) && waits > 0 ? waits * 1000 : undefined)

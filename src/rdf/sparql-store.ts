@@ -1,9 +1,11 @@
 // Where triples end: a store that speaks SPARQL 1.1 Update or the Graph Store Protocol over HTTP. Triples are a set there, so a
 // batch that is sent again adds nothing. Quoted triples are reified; a blank node is a new one in every batch.
+
 import { type Secret, secretText } from '../config/secret.ts'
 import { GraphmillError } from '../errors.ts'
 import { BodyTooLarge, readText } from '../http/body.ts'
 import { movedTo, request } from '../http/request.ts'
+import { redactCut } from '../redact.ts'
 import { absoluteIri, bracketed, type IriNotation, tripleText } from './notation.ts'
 import { reify } from './reify.ts'
 import type { TripleStore } from './store.ts'
@@ -201,7 +203,7 @@ function refusal(
   { host, isProven }: { host: string; isProven: boolean },
 ): GraphmillError {
   const { status } = response
-  const words = /^\s*</.test(said) ? '' : said.replace(/\s+/g, ' ').trim().slice(0, 200)
+  const words = /^\s*</.test(said) ? '' : redactCut(said.replace(/\s+/g, ' ').trim(), 200)
   const meaning = meanings[status] ?? movedTo(response) ?? ''
   const message = `The store at ${host} answered ${status}${words && `: ${words}`}${meaning && `; ${meaning}`}`
   if (status >= 500 || status === 408 || status === 425 || status === 429) {

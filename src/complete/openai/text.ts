@@ -4,6 +4,7 @@ import { parseJson } from '../../http/json.ts'
 import { type Fields, lineLimit, notACompletion, type OpenAiReply } from '../../llm/openai/reply.ts'
 import { embeddedError, providerError } from '../../llm/provider-error.ts'
 import { newWatch, type Peer, watched } from '../../llm/transport.ts'
+import { redactCut } from '../../redact.ts'
 
 /** The same response, whose body throws `llm_response_invalid` where it is not UTF-8. */
 export function checkedText(response: Response, peer: Peer): Response {
@@ -25,7 +26,7 @@ function decode(strict: InstanceType<typeof TextDecoder>, part: Uint8Array | und
   try {
     strict.decode(part, { stream: part !== undefined })
   } catch (cause) {
-    const text = new TextDecoder().decode(part).slice(0, 200)
+    const text = redactCut(new TextDecoder().decode(part), 200)
     throw providerError(
       'llm_response_invalid',
       `${peer.destination} gave an answer that is not UTF-8: ${text}`,

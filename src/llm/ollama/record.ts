@@ -1,4 +1,5 @@
 // One record of Ollama's stream, as events. The metrics of the last record are absent where they are zero.
+import { redactCut } from '../../redact.ts'
 import type { CompletionEvent, FinishReason, Usage } from '../llm.ts'
 import { embeddedError, providerError } from '../provider-error.ts'
 import { createPairing } from '../surrogate-pairs.ts'
@@ -99,7 +100,7 @@ function counter(value: unknown): number | null {
 
 /** The error for an answer that is not Ollama's, with its text. */
 export function notOllama({ destination, circuit }: Peer, text: string, cause?: unknown) {
-  const said = text.slice(0, 200)
+  const said = redactCut(text, 200)
   return providerError(
     'llm_response_invalid',
     `${destination} gave an answer that is not Ollama's: ${said.replace(/\s+/g, ' ').trim()}`,

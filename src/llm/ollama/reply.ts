@@ -1,9 +1,11 @@
 // Reads Ollama's NDJSON stream: deltas as they come, then the end. Only a record with `done` ends a reply; a stream that stops
 // without one broke off, whatever came before.
+
 import { isBlank } from '../../formats/json-lines.ts'
 import { createSplitter, lineFeed, type Segment } from '../../formats/split.ts'
 import { decode } from '../../formats/value.ts'
 import { parseJson } from '../../http/json.ts'
+import { redactCut } from '../../redact.ts'
 import type { CompletionEvent } from '../llm.ts'
 import { providerError } from '../provider-error.ts'
 import { newWatch, type Peer, watched } from '../transport.ts'
@@ -70,6 +72,6 @@ function recordOf(line: Segment, { peer, maxLine, warn }: OllamaReply): unknown 
 function brokenOff({ destination, circuit }: Peer, text = '') {
   return providerError('llm_unavailable', `${destination} broke off its reply.`, {
     circuit,
-    details: { text: text.slice(0, 200) },
+    details: { text: redactCut(text, 200) },
   })
 }

@@ -1,8 +1,10 @@
 // Reads the reply of an OpenAI-compatible server: deltas as they come, then the end.
 // An event stream is over when it said why (finish_reason) or said [DONE]; anything less is a stream that broke off.
+
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import type { GraphmillError } from '../../errors.ts'
 import { parseJson } from '../../http/json.ts'
+import { redactCut } from '../../redact.ts'
 import type { CompletionEvent, FinishReason, Usage } from '../llm.ts'
 import { embeddedError, providerError } from '../provider-error.ts'
 import { newWatch, type Peer, readWatched, type Watch, watched } from '../transport.ts'
@@ -237,7 +239,7 @@ export function notACompletion(
   cause?: unknown,
 ): GraphmillError {
   const { destination, circuit } = reply.peer
-  const said = text.slice(0, 200)
+  const said = redactCut(text, 200)
   const answer = said.replace(/\s+/g, ' ').trim()
   return providerError(
     'llm_response_invalid',

@@ -1,5 +1,6 @@
 // The end of a structured call that gave no usable value: OpenArmature's `structured_output_invalid`, with all that a caller
 // needs to decide what to do (a reply that was cut off ends with `length`, a wrong one with `stop`).
+import { redactCut } from '../../redact.ts'
 import type { FinishReason, JsonSchema } from '../llm.ts'
 import type { ProviderUsage } from '../provider.ts'
 import { ProviderError } from '../provider-error.ts'
@@ -28,7 +29,7 @@ export class StructuredOutputInvalid extends ProviderError {
     const what = code === 'reply_not_json' ? 'The reply is not JSON' : 'The reply fails its schema'
     super(code, 'structured_output_invalid', `${what}: ${errorMessage}${cut[finishReason] ?? ''}`, {
       cause,
-      details: { errorMessage, finishReason, usage, output: outputContent.slice(0, 2000) },
+      details: { errorMessage, finishReason, usage, output: redactCut(outputContent, 2000) },
     })
     this.responseSchema = invalid.responseSchema
     this.outputContent = outputContent
