@@ -5,6 +5,7 @@ import { mkdtemp, open, rm } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import {
   type AddressInfo,
+  connect,
   createServer as createTcpServer,
   type Socket,
   type Server as TcpServer,
@@ -104,6 +105,37 @@ describe('SIGTERM while `run` waits for its broker ends it well', { timeout: 120
   test('where somebody says nothing', async () => {
     const ended = await interrupt('SIGTERM', (host) => ({ args: args(host) }))
     expect(ended).toMatchObject({ code: 0, signal: null })
+  })
+
+  test('where 600 slow connections hold its pages', async () => {
+    const [nobody, port] = (await freePorts(2)) as [number, number]
+    const parameters = ['--broker', `kafka://127.0.0.1:${nobody}`, '--http', `127.0.0.1:${port}`]
+    const started = startGraphmill(['run', 'chunk-text', ...parameters])
+    await started.says('waiting for the broker')
+    const sockets = new Set<Socket>()
+    let closed = 0
+    /** A request that never ends: another byte of its header each time. */
+    const open = () => {
+      const socket = connect(port, '127.0.0.1', () => socket.write('GET /healthz HTTP/1.1\r\nX: '))
+      sockets.add(socket.on('error', () => {}))
+      socket.on('close', () => {
+        sockets.delete(socket)
+        closed++
+      })
+    }
+    const drip = setInterval(() => {
+      for (const socket of sockets) if (socket.writable) socket.write('x')
+      while (sockets.size < 600) open()
+    }, 100)
+    onTestFinished(() => {
+      clearInterval(drip)
+      for (const socket of sockets) socket.destroy()
+    })
+    // It keeps 512 at a time, and lets a probe in all the same.
+    await expect.poll(() => closed, { timeout: 60_000 }).toBeGreaterThan(100)
+    expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200)
+    expect(await started.end('SIGTERM')).toEqual({ code: 0, signal: null })
+    expect(started.stderr()).not.toContain('the process ends before everything was finished')
   })
 })
 
