@@ -137,9 +137,11 @@ The table is made from the code. A test gives every processor an account with th
 ## Pulsar
 
 By topic the same: \`consume\` where Kafka's table says \`READ\` on a topic (the group is the subscription), \`produce\` where it says
-\`WRITE\`. Two things are not by topic in Pulsar, since graphmill asks its admin API: to see which topics of the namespace there are
-takes \`consume\` on the namespace, and to make a topic (one for dead letters, too, unless you make it) takes the rights of an
-administrator of the tenant. This is not tested on a server that enforces it.
+\`WRITE\`. What graphmill asks the admin API of a topic (its partitions, how far a group is, the properties of a subscription, in
+which deaths and expired messages are noted) takes no more. Two things are not by topic: to list the topics of the namespace, which
+every command does when it connects, takes \`consume\` or \`produce\` on the namespace, and with it on all topics in it, so that there
+a namespace is the boundary; and to make a topic (one for dead letters, too, unless you make it) takes the rights of an administrator
+of the tenant. This was read in the code of Pulsar 4.0, and is not tested on a server that enforces it.
 `
 }
 
