@@ -1,9 +1,13 @@
 // A rolling upgrade on real Kafka, and back: replicas of the baseline and of this version side by side in the same groups,
 // while documents keep coming.
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { connectKafka } from '../../src/broker/kafka/kafka.ts'
 import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
+import { inputGroup } from '../../src/flow/ports.ts'
+import { isNewer } from '../../src/flow/status-cache.ts'
 import type { Message } from '../../src/messages/envelope.ts'
+import type { LostRecordsInit, Status } from '../../src/messages/generated.ts'
+import { flowStatusId } from '../../src/progress/flow-status.ts'
 import { createTally } from '../../src/progress/progress-aggregate.ts'
 import { baselineProgram } from '../support/baseline.ts'
 import { brokerSource } from '../support/brokers.ts'
@@ -55,7 +59,93 @@ describe.skipIf(!present)('a rolling upgrade, on Kafka', { timeout: 600_000 }, (
     const calledAgain = llm.counts.calls - books * callsOfBook
     expect(calledAgain + repeated).toBeLessThanOrEqual(all / 100)
   })
+
+  test('an old ledger passes over what processors of this version say of the whole flow, and the new one goes on from it', async () => {
+    await using llm = await startLlmServer({ refuse: { kind: 'unauthorized' } })
+    const site = {
+      brokerUrl: `kafka://${server.bootstrap.join()}`,
+      connect: () => connectKafka({ brokers: server.bootstrap }),
+    }
+    const execution = await openExecution(site, { space: 'old-ledger', llmUrl: llm.url })
+    onTestFinished(() => execution.close())
+    const { broker, topic, send } = execution
+    const group = inputGroup(
+      'progress',
+      { space: 'old-ledger', workspace: 'default', flow: 'default' },
+      'ledger',
+    )
+    const passed = () => untilTrue(async () => (await broker.lag(group, topic('progress'))).total === 0)
+    let ledger = await execution.startProcess(['ledger'], [], baseline)
+    // Of this version, with a key that the model refuses: it reports that it waits.
+    await execution.startProcess(['chunk-text', 'prompt', ...extractors])
+    await execution.load(2)
+    await untilTrue(async () => (await progressOf(execution, 'waiting')).length > 0)
+    expect((await progressOf(execution, 'waiting'))[0]).toMatchObject({
+      source: 'prompt',
+      documentId: '',
+      payload: { error: { type: 'llm_authentication' } },
+    })
+    // Of facts, which are of no unit.
+    const lost: LostRecordsInit = {
+      processor: 'emit-triples',
+      topic: topic('definitions'),
+      partition: 0,
+      first: '10',
+      next: '40',
+      count: 30,
+      before: Date.now(),
+    }
+    await send('progress', { kind: 'lost', lost })
+    const documentId = execution.documentId()
+    await send('progress', { kind: 'lost', lost }, { documentId })
+    await passed()
+    const replace = async (program?: string) => {
+      const next = await execution.startProcess(['ledger'], [], program)
+      expect(await ledger.end('SIGTERM')).toEqual({ code: 0, signal: null })
+      ledger = next
+    }
+    await replace()
+    await send('progress', { kind: 'lost', lost })
+    await passed()
+    await untilTrue(async () => (await statusesOf(execution)).get(flowStatusId)?.lost[0]?.count === 30)
+    await replace(baseline)
+    llm.set({ refuse: undefined })
+    const isDone = async () => (await statusesOf(execution)).get(documentId)?.state === 'done'
+    await untilTrue(isDone)
+    await passed()
+    await replace()
+    await send('progress', { kind: 'lost', lost: { ...lost, next: '50' } })
+    await passed()
+    const all = await statusesOf(execution)
+    expect([...all.keys()].sort()).toEqual([flowStatusId, documentId].sort())
+    expect(all.get(documentId)).toMatchObject({ state: 'done', done: 6, dead: 0, partial: 0 })
+    expect(all.get(flowStatusId)).toMatchObject({ state: 'flow', lost: [{ next: '50', count: 30 }] })
+    const dead = (await broker.listTopics('old-ledger.')).filter(({ name }) => name.endsWith('.dead'))
+    expect(dead).toEqual([])
+  })
 })
+
+const progressOf = async ({ messages, topic }: Execution, kind: string) =>
+  ((await messages(topic('progress'))) as Message<'Progress'>[]).filter(
+    ({ payload }) => payload.kind === kind,
+  )
+
+/** The newest status of each document, and of the flow. */
+async function statusesOf({ messages, topic }: Execution): Promise<Map<string, Status>> {
+  const name = topic('progress').replace('.flow.progress.', '.notify.status.')
+  const found = new Map<string, Status>()
+  for (const { documentId, payload } of (await messages(name)) as Message<'Status'>[])
+    if (isNewer(payload, found.get(documentId))) found.set(documentId, payload)
+  return found
+}
+
+const untilTrue = (condition: () => Promise<boolean>) =>
+  vi.waitFor(
+    async () => {
+      if (!(await condition())) throw new Error('not yet')
+    },
+    { timeout: 120_000, interval: 200 },
+  )
 
 /** Loads the books one after the other, as fast as the model is done with those before. */
 async function loadBooks({ load }: Execution, { until }: LlmServer): Promise<void> {
