@@ -1,10 +1,13 @@
 // Logs: a constant phrase, data in fields, one JSON object a line on standard error. Keys never, prompt texts only at debug.
-import { destination, type Logger, pino } from 'pino'
+import { type DestinationStream, destination, type Logger, pino } from 'pino'
 import { GraphmillError } from '../errors.ts'
 import { redact } from '../redact.ts'
 
-/** The root logger of a process. */
-export function createLogger(level: string): Logger {
+/** The root logger of a process; `to` is standard error, but for tests. */
+export function createLogger(
+  level: string,
+  to: DestinationStream = destination({ fd: 2, sync: true }),
+): Logger {
   const err = (error: unknown) => {
     if (!(error instanceof GraphmillError)) return pino.stdSerializers.err(error as Error)
     const { code, message, remedy, details, cause } = error
@@ -27,6 +30,6 @@ export function createLogger(level: string): Logger {
       serializers: { err },
       hooks: { streamWrite: redact },
     },
-    destination({ fd: 2, sync: true }),
+    to,
   )
 }

@@ -11,9 +11,12 @@ import { endpointOf } from '../../src/broker/pulsar/endpoint.ts'
 import { topicSpec } from '../../src/broker/topics.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { GraphmillError } from '../../src/errors.ts'
+import { createCircuits } from '../../src/flow/runner/circuits.ts'
 import { createOpenAi } from '../../src/llm/openai/openai.ts'
 import { threaded } from '../../src/llm/worker/worker-client.ts'
 import { serveHttp } from '../../src/observe/http.ts'
+import { createLogger } from '../../src/observe/log.ts'
+import { createMetrics } from '../../src/observe/metrics.ts'
 import { createEmbed } from '../../src/ontology/embeddings.ts'
 import { openSparqlStore } from '../../src/rdf/sparql-store.ts'
 import { iri, triple } from '../../src/rdf/term.ts'
@@ -75,6 +78,56 @@ describe('a model that echoes the key', () => {
     expect(text).toContain('dead-message')
     expect(shownOf([key], text)).toEqual([])
   })
+
+  test.each(['refused', 'no-json', 'unauthorized', 'error-in-json', 'error-event'] as const)(
+    'is heard of in the log, and shown on no topic, page or line of it: %s',
+    async (mode) => {
+      await using echo = await startEchoServer()
+      const baseUrl = `${echo.at(mode)}/v1`
+      let log = ''
+      const [metrics, circuits] = [createMetrics({ priceOf: () => undefined }), createCircuits()]
+      flow = await startFlow([prompt, textCompletion], {
+        llm: threaded(createOpenAi({ baseUrl, apiKey: key, model: 'm' }), {
+          provider: 'openai',
+          baseUrl,
+          apiKey: key,
+          model: 'm',
+        }),
+        log: createLogger('trace', {
+          write(line) {
+            log += line
+          },
+        }),
+        metrics,
+        circuits,
+      })
+      await flow.broker.ensureTopics([topicSpec(replyTo)])
+      await flow.send('prompt', request, { replyTo })
+      await expect.poll(() => log, { timeout: 20_000 }).toContain('[secret]')
+      const http = await serveHttp({
+        address: '127.0.0.1:0',
+        insist: true,
+        registry: metrics.registry,
+        state: () => 'ready',
+        details: () => ({ away: circuits.open() }),
+        status: async () => ({
+          reasons: circuits.open().map((name) => circuits.reason(name)?.message),
+          consumers: await metrics.consumers(),
+        }),
+      })
+      try {
+        for (const page of ['readyz', 'status.json', 'metrics']) {
+          const answer = await (await fetch(`${http.url}/${page}`)).text()
+          expect(answer).not.toBe('')
+          expect(shownOf([key], answer)).toEqual([])
+        }
+      } finally {
+        await http.close()
+      }
+      expect(shownOf([key], await topicsOf(flow))).toEqual([])
+      expect(shownOf([key], log)).toEqual([])
+    },
+  )
 
   test('has what was rejected of its reply without it', async () => {
     // The first use of a key makes it known.
