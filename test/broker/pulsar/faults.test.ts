@@ -420,6 +420,8 @@ describe.runIf((await brokerSource('Pulsar with tokens', ['jars'])) !== undefine
         settings: {
           allowAutoTopicCreation: true,
           authenticationEnabled: true,
+          authorizationEnabled: true,
+          superUserRoles: 'graphmill',
           authenticationProviders: 'org.apache.pulsar.broker.authentication.AuthenticationProviderToken',
           tokenSecretKey: `data:;base64,${secret.toString('base64')}`,
           brokerClientAuthenticationPlugin: 'org.apache.pulsar.client.impl.auth.AuthenticationToken',
@@ -438,6 +440,24 @@ describe.runIf((await brokerSource('Pulsar with tokens', ['jars'])) !== undefine
       await eventually(() => expect(member.seen).toEqual(['m']))
       await expect(connect(server.url)).rejects.toMatchObject({ code: 'broker_refused' })
       await expect(connect(server.url, { token: 'wrong' })).rejects.toMatchObject({ code: 'broker_refused' })
+    })
+
+    test('refuses a topic to a role without the right to write to it, and says so of that topic', async () => {
+      const broker = await connect(server.url, { token })
+      const [own, other] = [await freshTopic(broker), await freshTopic(broker)]
+      const grant = async (place: string, rights: readonly string[]) => {
+        const url = `${server.url.replace(/^ws/, 'http')}/admin/v2/${place}/permissions/guest`
+        const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+        const { status } = await fetch(url, { method: 'POST', headers, body: JSON.stringify(rights) })
+        expect(status).toBe(204)
+      }
+      await grant('namespaces/public/default', ['consume'])
+      await grant(`persistent/public/default/${own}`, ['produce'])
+      const guest = await connect(server.url, { token: tokenFor('guest', secret) })
+      await guest.publish(message(own, 'm'))
+      expect(await readAll(broker, own)).toEqual(['m'])
+      await expect(guest.publish(message(other, 'm'))).rejects.toMatchObject({ code: 'topic_refused' })
+      await guest.publish(message(own, 'n'))
     })
 
     test('does not make a topic because we ask for it', async () => {
