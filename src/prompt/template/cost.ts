@@ -105,7 +105,7 @@ export function madeSteps(name: string, args: readonly unknown[], sizes: Sizes):
 }
 
 const made: Readonly<Record<string, (args: readonly unknown[], sizes: Sizes) => number>> = {
-  batch: ([, count]) => Number(count ?? 0),
+  batch: ([value, count]) => charactersOf(value) + Number(count ?? 0),
   center: ([, width]) => textSteps(Number(width ?? 0)),
   d: keySteps,
   default: keySteps,
@@ -120,10 +120,9 @@ const made: Readonly<Record<string, (args: readonly unknown[], sizes: Sizes) => 
     const [text, part] = [String(value), String(old)]
     return searchSteps(text, part) + (countOf(text, part) + 1) * sizes.whole(replacement)
   },
-  // a text is reversed as a list of its characters
-  reverse: ([value]) => (typeof value === 'string' ? value.length : 0),
+  reverse: ([value]) => charactersOf(value),
   length: keySteps,
-  slice: ([, count]) => Number(count ?? 0),
+  slice: ([value, count]) => charactersOf(value) + Number(count ?? 0),
   sort([value], sizes) {
     // a text is sorted as a list of its characters
     if (typeof value === 'string') return value.length * Math.log2(value.length + 1) * 2
@@ -141,6 +140,9 @@ function sortSteps(elements: readonly unknown[], sizes: Sizes): number {
   const largest = elements.reduce<number>((most, element) => Math.max(most, sizes.whole(element)), 1)
   return elements.length * Math.log2(elements.length + 1) * 2 * largest
 }
+
+/** Of what takes a text as a list of its characters. */
+const charactersOf = (value: unknown) => (typeof value === 'string' ? value.length : 0)
 
 function countOf(text: string, part: string): number {
   if (part === '') return text.length

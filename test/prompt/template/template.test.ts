@@ -307,6 +307,8 @@ describe('what a template cannot reach', () => {
       inLoop('big|sort'),
       inLoop('tree|dictsort'),
       inLoop('long|sort'),
+      inLoop('long|batch(9)'),
+      inLoop('long|slice(9)'),
       inLoop('tree.items()'),
       inLoop('big|reverse'),
       inLoop('long|reverse'),
