@@ -18,7 +18,10 @@ import { type Execution, extractors, openExecution } from './execution.ts'
 
 const present = (await brokerSource('a rolling upgrade, on Kafka', ['jars'])) !== undefined
 
-const books = 100
+/** How many books are loaded around each replacement: it begins in the middle of them, however long it takes. */
+const booksOfStage = 20
+const stages = 5
+const books = stages * booksOfStage
 const chunksOfBook = 20
 const callsOfBook = extractors.length * chunksOfBook
 /** How many books may wait before the next one comes. */
@@ -46,12 +49,13 @@ describe.skipIf(!present)('a rolling upgrade, on Kafka', { timeout: 600_000 }, (
     onTestFinished(() => execution.close())
     const start = (program?: string) => execution.startProcess(['--all'], [], program)
     const replicas = [await start(baseline), await start(baseline)]
-    const loading = loadBooks(execution, llm)
-    for (const program of [undefined, undefined, baseline, baseline]) {
-      const seen = llm.counts.completed
-      await llm.until(({ completed }) => completed >= seen + 10 * callsOfBook)
+    let loading = loadBooks(execution, llm, 0)
+    for (const [stage, program] of [undefined, undefined, baseline, baseline].entries()) {
+      await llm.until(({ completed }) => completed >= (stage + 0.5) * booksOfStage * callsOfBook)
       replicas.push(await start(program))
       expect(await replicas.shift()!.end('SIGTERM')).toEqual({ code: 0, signal: null })
+      await loading
+      loading = loadBooks(execution, llm, stage + 1)
     }
     await loading
     await expectAllBooks(execution)
@@ -147,9 +151,9 @@ const untilTrue = (condition: () => Promise<boolean>) =>
     { timeout: 120_000, interval: 200 },
   )
 
-/** Loads the books one after the other, as fast as the model is done with those before. */
-async function loadBooks({ load }: Execution, { until }: LlmServer): Promise<void> {
-  for (let book = 0; book < books; book++) {
+/** Loads the books of a stage one after the other, as fast as the model is done with those before. */
+async function loadBooks({ load }: Execution, { until }: LlmServer, stage: number): Promise<void> {
+  for (let book = stage * booksOfStage; book < (stage + 1) * booksOfStage; book++) {
     await until(({ completed }) => completed >= (book - backlog) * callsOfBook)
     await load(chunksOfBook, book)
   }

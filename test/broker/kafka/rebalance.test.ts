@@ -1,6 +1,7 @@
 // What a member does while its group rebalances: it first finishes and commits what its handlers have, and one that is stopped
 // in the middle of it leaves the group all the same, so that nobody waits for it until its session times out.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import type { Broker } from '../../../src/broker/broker.ts'
 import { createClient, impatient, kafkaSettings } from '../../../src/broker/kafka/client.ts'
 import { connectKafka, type KafkaOptions } from '../../../src/broker/kafka/kafka.ts'
 import { brokerSource } from '../../support/brokers.ts'
@@ -21,7 +22,11 @@ describe.skipIf(!present)('on Kafka, with sessions of 45 s', { timeout: 90_000 }
     server = await startKafka()
     harness.start({ connect: () => connect(), stop: async () => {}, patienceMs })
   })
-  afterEach(() => harness.closeClients())
+  const listeners: Broker[] = []
+  afterEach(async () => {
+    await Promise.all(listeners.splice(0).map((client) => client.close()))
+    await harness.closeClients()
+  })
   afterAll(() => server?.stop())
 
   /** Resolves when the group is in this state, with so many members. */
@@ -45,6 +50,7 @@ describe.skipIf(!present)('on Kafka, with sessions of 45 s', { timeout: 90_000 }
     const phrases: string[] = []
     const log = { debug: (_: object, phrase: string) => void phrases.push(phrase), warn() {} }
     const client = await connect({ log })
+    listeners.push(client)
     const hears = async (act: () => Member) => {
       phrases.length = 0
       const member = act()
@@ -74,7 +80,6 @@ describe.skipIf(!present)('on Kafka, with sessions of 45 s', { timeout: 90_000 }
     )
     expect(guest.texts.length).toBeGreaterThan(0)
     expect(sorted([...staying.texts, ...guest.texts])).toEqual(sorted([...texts, ...more]))
-    await client.close()
   })
 
   test('one that is stopped before it has joined for the first time is waited for by nobody', async () => {
@@ -102,7 +107,6 @@ describe.skipIf(!present)('on Kafka, with sessions of 45 s', { timeout: 90_000 }
     await leader.leave()
     await publishTexts(second, topic, 60)
     await harness.eventually('the next one is given messages', () => next.texts.length > 0)
-    await first.close()
   })
 
   /** A member that joins and is never heard of again. */
