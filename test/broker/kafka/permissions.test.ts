@@ -6,6 +6,7 @@ import { processors } from '../../../processors/index.ts'
 import type { Broker } from '../../../src/broker/broker.ts'
 import { connectKafka } from '../../../src/broker/kafka/kafka.ts'
 import { deadTopic, schemasTopic, topicName, topicSpec } from '../../../src/broker/topics.ts'
+import { coded } from '../../../src/errors.ts'
 import { type Permission, permissionsOf } from '../../../src/flow/permissions.ts'
 import {
   type InputPort,
@@ -109,17 +110,13 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
       topicSpec(schemasTopic('gm')),
       topicSpec(client),
     ])
-    const kafka = new kafkajs.Kafka({
-      brokers: [...server.bootstrap],
-      sasl: { mechanism: 'plain', username: 'admin', password: 'admin-secret' },
-      logLevel: kafkajs.logLevel.NOTHING,
-    })
-    const acls = kafka.admin()
-    await acls.connect()
-    await acls.createAcls({
-      acl: processors.flatMap((processor) => rightsOf(processor).map((each) => aclOf(processor.name, each))),
-    })
-    await acls.disconnect()
+    await changeAcls((acls) =>
+      acls.createAcls({
+        acl: processors.flatMap((processor) =>
+          rightsOf(processor).map((each) => aclOf(processor.name, each)),
+        ),
+      }),
+    )
     ontologies = await openOntologies({ paths: [fixture('mills.ttl')], budget: 2000 })
     const table = readTable(
       'mill',
@@ -209,6 +206,82 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
       user.ensureTopics([{ name: 'gm.flow.chunk.other.other', partitions: 1 }]),
     )
   })
+
+  test('requests for replies to topics that it may not write to are dead letters, and hold up no others', {
+    timeout: 240_000,
+  }, async () => {
+    const responses = (receiver: string) =>
+      topicName({ ...place, class: 'response', role: 'prompt', receiver })
+    const [friend, stranger, seen] = [responses('friend'), responses('stranger'), responses('seen')]
+    await admin.ensureTopics([friend, stranger, seen].map((name) => topicSpec(name)))
+    const allow = (name: string, operation: kafkajs.AclOperationTypes) => ({
+      ...aclOf('prompt', { kind: 'topic', name, right: 'write' }),
+      operation,
+    })
+    await changeAcls((acls) =>
+      acls.createAcls({
+        acl: [allow(friend, AclOperationTypes.WRITE), allow(seen, AclOperationTypes.DESCRIBE)],
+      }),
+    )
+    const permitted = opened[1 + processors.findIndex(({ name }) => name === 'prompt')]!
+    const other = await as('prompt')
+    for (const topic of [friend, seen])
+      for (const user of [permitted, other]) await becomes(user, topic, true)
+    const dead = deadTopic(outputRoute('prompt', place).topic)
+    const before = await codesOf(dead)
+    const ask = (replyTo: string, count: number) =>
+      Promise.all(
+        Array.from({ length: count }, (_, n) => {
+          const terms = { text: JSON.stringify(`${replyTo} ${n}`) }
+          return send('prompt', 'PromptRequest', { promptId: 'extract-definitions', terms }, { replyTo })
+        }),
+      )
+    // More than the processor has in hand at once.
+    await Promise.all([ask(stranger, 300), ask(seen, 20), ask(friend, 20)])
+    await first(friend, 20)
+    await first(dead, before.length + 320)
+    expect((await codesOf(dead)).slice(before.length)).toEqual(Array(320).fill('reply_topic_refused'))
+    // The producer knows the friend's topic already, and the refusal must not spoil what it knows of the others.
+    await changeAcls((acls) => acls.deleteAcls({ filters: [allow(friend, AclOperationTypes.WRITE)] }))
+    await becomes(other, friend, 'topic_refused')
+    const answered = (await headersIn(responses('extract-topics'))).length
+    await Promise.all([ask(friend, 5), ask(responses('extract-topics'), 5)])
+    await first(dead, before.length + 325)
+    await first(responses('extract-topics'), answered + 5)
+    expect((await codesOf(dead)).slice(before.length)).toEqual(Array(325).fill('reply_topic_refused'))
+    const paused = []
+    const range = { topic: outputRoute('progress', place).topic, from: 'earliest', until: 'end' } as const
+    for await (const { value, headers } of admin.read(range, AbortSignal.timeout(30_000)))
+      if (headers['type'] === 'Progress') paused.push(codec.decode(value, headers).payload)
+    expect(paused.filter((entry) => 'kind' in entry && entry.kind === 'paused')).toEqual([])
+  })
+
+  async function changeAcls(change: (acls: kafkajs.Admin) => Promise<unknown>): Promise<void> {
+    const kafka = new kafkajs.Kafka({
+      brokers: [...server.bootstrap],
+      sasl: { mechanism: 'plain', username: 'admin', password: 'admin-secret' },
+      logLevel: kafkajs.logLevel.NOTHING,
+    })
+    const acls = kafka.admin()
+    await acls.connect()
+    await change(acls)
+    await acls.disconnect()
+  }
+
+  /** Resolves when the topic is there for this user, or what asking for it rejects with. */
+  async function becomes(user: Broker, topic: string, expected: boolean | string): Promise<void> {
+    const state = () => user.hasTopic(topic).catch((thrown: unknown) => coded(thrown).code)
+    await expect.poll(state, { timeout: 60_000, interval: 300 }).toBe(expected)
+  }
+
+  async function headersIn(topic: string): Promise<Readonly<Record<string, string>>[]> {
+    const found = []
+    const range = { topic, from: 'earliest', until: 'end' } as const
+    for await (const { headers } of admin.read(range, AbortSignal.timeout(30_000))) found.push(headers)
+    return found
+  }
+
+  const codesOf = async (dead: string) => (await headersIn(dead)).map((headers) => headers['dead-code'])
 
   async function send<N extends PayloadName>(
     port: Exclude<OutputPort, 'reply' | 'text-reply'>,
