@@ -6,6 +6,7 @@ import kafkajs from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { brokerSource } from '../../support/brokers.ts'
 import { type KafkaServer, startKafka } from '../../support/kafka-server.ts'
+import { startLlmServer } from '../../support/llm-server.ts'
 import { type GraphmillProcess, graphmill, startGraphmill } from '../../support/processes.ts'
 
 const source = await brokerSource('status of what waits on Kafka', ['jars'])
@@ -56,7 +57,7 @@ describe.skipIf(source === undefined)('on Kafka', () => {
         if (!is(shown)) throw new Error(`${title}: ${JSON.stringify(shown)}`)
         return shown
       },
-      { timeout: 60_000, interval: 500 },
+      { timeout: 150_000, interval: 500 },
     )
   const waitsFor = (title: string, what: string) =>
     until(title, (shown) => shown.waitsFor.some((sentence) => sentence.includes(what)))
@@ -74,6 +75,33 @@ describe.skipIf(source === undefined)('on Kafka', () => {
     expect(shown.waitsFor.join('\n')).toMatch(/1 messages wait for prompt \(1 members\)/)
     await child.end('SIGTERM')
   }, 120_000)
+
+  test('a key that the model refuses, then its limit, are named, and nothing once it answers', async () => {
+    await using llm = await startLlmServer({ refuse: { kind: 'unauthorized' } })
+    const model = ['--llm', 'openai', '--model', 'test-model', '--no-cache']
+    const child = startGraphmill(['run', 'prompt', ...model, '--broker', broker, '--http', 'off'], {
+      OPENAI_BASE_URL: llm.url,
+      OPENAI_API_KEY: 'sk-wrong',
+    })
+    started.push(child)
+    await load('wrong-key.txt')
+    const paused = await waitsFor('wrong-key.txt', '[llm_authentication]')
+    expect(paused.state).toBe('running')
+    expect(paused.waitsFor.join('\n')).toMatch(/^prompt waits: .*Set OPENAI_API_KEY to a key that/m)
+    const lines = await graphmill('status', 'wrong-key.txt', '--broker', broker)
+    expect(lines).toMatch(/^waits for +prompt waits: .*\[llm_authentication\]/m)
+
+    // Tried again within half a minute.
+    llm.set({ refuse: { kind: 'rate-limit' }, retryAfter: 5 })
+    const limited = await waitsFor('wrong-key.txt', '[llm_rate_limited]')
+    expect(limited.state).toBe('running')
+    expect(limited.waitsFor.join('\n')).toMatch(
+      /\[llm_rate_limited\], last reported .*Z, tried again .*Z\. \w/,
+    )
+    llm.set({ refuse: undefined })
+    await until('wrong-key.txt', ({ state, waitsFor: waits }) => state === 'done' && waits.length === 0)
+    await child.end('SIGTERM')
+  }, 600_000)
 
   test('a processor that nobody runs, and requests that expired, are named', async () => {
     const prompt = await run('prompt', '--llm', 'offline')
@@ -111,5 +139,5 @@ describe.skipIf(source === undefined)('on Kafka', () => {
     await load('second.txt')
     await until('second.txt', ({ state, waitsFor: waits }) => state === 'done' && waits.length === 0)
     await again.end('SIGTERM')
-  }, 240_000)
+  }, 600_000)
 })
