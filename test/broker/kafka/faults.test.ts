@@ -1,5 +1,6 @@
 // The Kafka broker while brokers die, stay away and come back, and while handlers are slow and busy: nothing is lost, and
 // no member loses what it has in hand.
+import { setTimeout as delay } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Broker, Delivery } from '../../../src/broker/broker.ts'
 import { connectKafka } from '../../../src/broker/kafka/kafka.ts'
@@ -13,13 +14,16 @@ const present = (await brokerSource('Kafka with faults', ['jars'])) !== undefine
 describe.skipIf(!present)('Kafka with faults', () => {
   const harness = createHarness()
   let server: KafkaServer
+  let over: AbortController
 
   async function begin(brokers: 1 | 3, sessionTimeoutMs: number): Promise<void> {
+    over = new AbortController()
     server = await startKafka({ brokers })
     const connect = () => connectKafka({ brokers: server.bootstrap, sessionTimeoutMs })
     harness.start({ connect, stop: async () => {}, patienceMs: 60_000 })
   }
   afterEach(async () => {
+    over.abort()
     await harness.closeClients()
     await server?.stop()
   })
@@ -38,7 +42,7 @@ describe.skipIf(!present)('Kafka with faults', () => {
       await delivery.ack()
     }
     for (const client of [one, other]) harness.join(client, { topic, group, maxInFlight: 20 }, work)
-    const load = startLoad(publisher, topic)
+    const load = startLoad(publisher, topic, over.signal)
     for (let broker = 0; broker < 3; broker++) {
       const before = { stored: load.stored.size, settled: settled.size }
       await harness.eventually('work goes on', () => settled.size > before.settled + 50)
@@ -76,7 +80,7 @@ describe.skipIf(!present)('Kafka with faults', () => {
     await server.kill(0)
     // Published while nobody is there, as the runner does: again, as long as the broker is away.
     const late = Array.from({ length: 30 }, (_, index) => `late${index}`)
-    const publishing = Promise.all(late.map((text) => publishAgain(client, topic, text)))
+    const publishing = Promise.all(late.map((text) => publishAgain(client, { topic, text }, over.signal)))
     await at(35)
     await server.restart(0)
     await harness.within('the late ones are stored', publishing)
@@ -97,33 +101,41 @@ describe.skipIf(!present)('Kafka with faults', () => {
 })
 
 /** Publishes one text after another, some at a time, until it is stopped; the texts that were stored are noted. */
-function startLoad(client: Broker, topic: string) {
+function startLoad(client: Broker, topic: string, signal: AbortSignal) {
   const stored = new Set<string>()
   let going = true
   let count = 0
   const lanes = Array.from({ length: 8 }, async () => {
-    while (going) {
+    while (going && !signal.aborted) {
       const text = `t${count++}`
-      await publishAgain(client, topic, text)
+      await publishAgain(client, { topic, text }, signal)
       stored.add(text)
       await new Promise((resolve) => setTimeout(resolve, 10))
     }
   })
+  const done = Promise.all(lanes)
+  done.catch(() => {}) // seen by whoever stops it
   return {
     stored,
     stop: () => {
       going = false
-      return Promise.all(lanes)
+      return done
     },
   }
 }
 
-async function publishAgain(client: Broker, topic: string, text: string): Promise<void> {
+/** Again for as long as the broker is away, or until the test is over: a client that is closed refuses at once, and for ever. */
+async function publishAgain(
+  client: Broker,
+  { topic, text }: { readonly topic: string; readonly text: string },
+  signal: AbortSignal,
+): Promise<void> {
   for (;;) {
     try {
       return await client.publish(message(topic, text))
     } catch (error) {
-      if ((error as GraphmillError).retry !== 'later') throw error
+      if (signal.aborted || (error as GraphmillError).retry !== 'later') throw error
     }
+    await delay(10)
   }
 }
