@@ -41,7 +41,11 @@ export function gateLlm(llm: Llm, options: GateOptions): Llm {
       const error = coded(thrown)
       if (error.retry === 'operator') circuits.failed(llm.circuit, error, operatorPauseMs)
       else if (awayCodes.has(error.code)) circuits.failed(llm.circuit, error)
+      // It is there, and takes the key.
+      else if (error.code === 'llm_rate_limited') circuits.succeeded(llm.circuit)
       throw thrown
+    } finally {
+      circuits.left(llm.circuit)
     }
   }
   return { ...llm, stream, ready: (signal) => llm.ready(signal) }
@@ -63,6 +67,8 @@ export function gateStore(store: TripleStore, circuits: Circuits, drains: AbortS
         else if (error.code === 'store_failed' || error.code === 'proxy_failed')
           circuits.failed(circuit, error, error.retryAfterMs ?? storePauseMs)
         throw thrown
+      } finally {
+        circuits.left(circuit)
       }
     },
   }

@@ -13,6 +13,8 @@ export interface Circuits {
   succeeded(key: string): void
   /** `key` failed. The circuit opens after five failures without a success between them, or at once for at least `forMs`. */
   failed(key: string, error: GraphmillError, forMs?: number): void
+  /** Who entered is over without knowing whether `key` works: another may probe at once. */
+  left(key: string): void
   /** The keys of the open circuits. */
   open(): string[]
   /** The last failure of what is away. */
@@ -84,6 +86,10 @@ export function createCircuits({
       if (circuit.failures >= failuresToOpen || forMs > 0)
         circuit.openUntil =
           now() + Math.max(forMs, backoff(Math.max(0, circuit.failures - failuresToOpen), random))
+    },
+    left(key) {
+      const circuit = circuits.get(key)
+      if (circuit) circuit.probing = false
     },
     reason: (key) => circuits.get(key)?.error,
     open: () => [...circuits].filter(([, circuit]) => circuit.openUntil > 0).map(([key]) => key),
