@@ -9,7 +9,8 @@ import { brokerSource } from '../support/brokers.ts'
 import { mountConfigMap } from '../support/config-map.ts'
 import { bookOf, chunkSize, difference, readGraph, same } from '../support/graph.ts'
 import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
-import { answerer } from '../support/llm-script.ts'
+import { extractionReply, guessExtraction } from '../support/llm-extraction.ts'
+import { answerer, chunkOf } from '../support/llm-script.ts'
 import { type LlmServer, startLlmServer } from '../support/llm-server.ts'
 import { freePorts } from '../support/ports.ts'
 import { type GraphmillProcess, graphmill, startGraphmill } from '../support/processes.ts'
@@ -235,7 +236,8 @@ describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () 
         {
           reply({ prompt }) {
             calls[prompt.includes('Small mill') ? 'small' : 'big']++
-            return '{"topic":"mills","definition":"machines"}\n'
+            const chunk = chunkOf(prompt)
+            return extractionReply(guessExtraction(prompt.replace(chunk, ''))!, chunk)
           },
         },
       ],
