@@ -57,7 +57,7 @@ describe.skipIf(!present)('SIGTERM under load, on Kafka', { timeout: 120_000 }, 
     const execution = await openExecution(site, { space: 'starting', llmUrl: llm.url })
     const place = ['--broker', site.brokerUrl, '--space', 'starting', '--http', 'off']
     const process = startGraphmill(['run', '--all', ...place, '--llm', 'offline'])
-    while ((await execution.broker.listTopics('starting.')).length === 0) await delay(10)
+    while ((await execution.broker.listTopics('starting.flow.')).length === 0) await delay(10)
     const begun = performance.now()
     expect(await process.end('SIGTERM')).toEqual({ code: 0, signal: null })
     expect(performance.now() - begun).toBeLessThan(20_000)
