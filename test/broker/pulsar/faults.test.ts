@@ -13,7 +13,7 @@ import { makeCertificate } from '../../support/certificate.ts'
 import { type PulsarServer, startPulsar } from '../../support/pulsar-server.ts'
 import { startTcpRelay, type TcpRelay } from '../../support/tcp-relay.ts'
 
-const patience = 25_000
+const patience = 60_000
 const eventually = (assertion: () => void | Promise<void>) =>
   vi.waitFor(assertion, { timeout: patience, interval: 20 })
 
