@@ -92,11 +92,16 @@ const looking: ReadonlySet<string> = new Set(
 /** Filters that go through elements, not through what is in them. */
 const walking: ReadonlySet<string> = new Set(['batch', 'reverse', 'slice'])
 
+/** Filters and tests that map characters to another case, which takes several times as long as to read them. */
+const mapping: ReadonlySet<string> = new Set(['capitalize', 'lower', 'title', 'upper'])
+const stepsOfMapping = 4
+
 /** What a filter or a test reads. */
 export function readSteps(name: string, args: readonly unknown[], sizes: Sizes): number {
   if (looking.has(name)) return 1
   const sizeOf = walking.has(name) ? sizes.own : sizes.whole
-  return args.reduce<number>((steps, arg) => steps + sizeOf(arg), 1)
+  const steps = args.reduce<number>((sum, arg) => sum + sizeOf(arg), 1)
+  return mapping.has(name) ? stepsOfMapping * steps : steps
 }
 
 /** What a filter makes beyond what it reads, and the work that is not linear, at most; its arguments are checked. */
