@@ -97,7 +97,7 @@ test('asks the tenant and namespace that a Pulsar URL names', async () => {
 
 test('speaks TLS, and nothing else, to pulsar+wss', async () => {
   const { host, questions } = await noteQuestions()
-  await expect(connect(`pulsar+wss://${host}`)).rejects.toMatchObject({ code: 'broker_unavailable' })
+  await expect(connect(`pulsar+wss://${host}`)).rejects.toMatchObject({ code: 'tls_failed' })
   expect(questions).toEqual([])
 })
 
