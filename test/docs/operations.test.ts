@@ -57,7 +57,7 @@ test('whoever stops a process leaves it more time than it takes to finish what i
 
 test('options that the page names are there', () => {
   const flags = new Set([...page.matchAll(/`--([a-z-]+)[ `]/g)].map(([, name]) => name!))
-  const other = ['all', 'id', 'init', 'size', 'time']
+  const other = ['all', 'id', 'size', 'time', 'watch']
   expect([...flags].filter((name) => !(name in optionTable) && !other.includes(name))).toEqual([])
 })
 
