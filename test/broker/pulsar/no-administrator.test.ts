@@ -27,7 +27,7 @@ test('uses the topics that there are, and is refused where one would have to be 
   await broker.ensureTopics([{ name: 'gm.there', partitions: 3, compacted: true }])
   expect(changes).toEqual([])
   await expect(broker.ensureTopics([{ name: 'gm.absent', partitions: 3 }])).rejects.toMatchObject({
-    code: 'broker_refused',
+    code: 'topic_refused',
   })
   expect(changes).toEqual(['PUT /admin/v2/persistent/public/default/gm.absent/partitions'])
 })
