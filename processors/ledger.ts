@@ -91,7 +91,7 @@ async function* writeFlow(
     shelf.put(flowStatusId, payload, now)
     const { lost } = message.payload
     if (!lost) return
-    // A document without a status by now finds the loss in the flow's status; the others, whoever has them, are sent it.
+    // A document without a status by now finds the loss in the flow's status; the others, whichever replica has them, are sent it.
     await shelf.latest(flowStatusId, context)
     for (const [documentId, { status: known }] of [...shelf.known])
       if (isRunning(known)) yield lossOf(documentId, lost)
@@ -149,7 +149,7 @@ async function* write(page: Page, { book, desk, context }: Place): Outputs<'stat
   }
 }
 
-/** A loss that was noted while the document had no status yet: whoever noted it did not know of the document. */
+/** A loss that was noted while the document had no status yet: the replica that noted it did not know of the document. */
 async function* lossesSince(known: Status['lost'], { book, desk, context }: Place): Outputs<'progress'> {
   const places = new Set(known.map((lost) => JSON.stringify(lost)))
   const flow = await desk.shelf.latest(flowStatusId, context)

@@ -1,4 +1,4 @@
-// What leaves on standard error shows no secret, whoever writes it. Logs have their own way there; see observe/log.ts.
+// What leaves on standard error shows no secret, regardless of the writer. Logs have their own way there; see observe/log.ts.
 import { isSecret } from '../config/options.ts'
 import { keepSecret, redact } from '../redact.ts'
 

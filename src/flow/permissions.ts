@@ -40,7 +40,7 @@ export function permissionsOf(
     return topic(name, 'write', ...(isReadBack(name) ? (['read'] as const) : []))
   })
   const runner = [
-    // The death of a message is reported there, whoever it was for.
+    // The death of a message is reported there, regardless of its addressee.
     ...topic(outputRoute('progress', place).topic, 'write'),
     ...topic(schemasTopic(place.space), 'read', 'write'),
   ]

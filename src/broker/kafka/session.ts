@@ -260,7 +260,7 @@ export function openSession(
       metadata: metadataOf(deaths),
     }))
     if (commitOnce !== undefined) await commitOnce({ topics: [{ topic, partitions }] })
-    // Nothing was fetched yet in this session: what is in hand is from the one before.
+    // Nothing was fetched yet in this session: in-flight messages are from the one before.
     else await consumer.commitOffsets(partitions.map((entry) => ({ topic, ...entry })))
     window.committed(commits)
   }

@@ -74,7 +74,7 @@ export function partitionNames(topic: string, partitions: number): readonly stri
 
 /**
  * Makes a topic unless it exists. Retention must be set, since Pulsar drops what every group has acknowledged; it is set
- * right after the topic was made, or where whoever made it did not come to that. Pulsar refuses a request to make a topic
+ * right after the topic was made, or where its maker did not come to that. Pulsar refuses a request to make a topic
  * that exists, too, to all but administrators; hence the look before.
  */
 export async function createTopic(endpoint: Endpoint, spec: TopicSpec): Promise<void> {

@@ -35,7 +35,7 @@ export function takeUp(suspicion: Suspicion, { deaths, alone }: Deaths, inFlight
   if (deaths >= suspectAfter) suspicion.suspects = Math.min(Math.max(1, inFlight), maxSuspects)
 }
 
-/** The mark has moved: whoever died before did not die of what lies above it, as far as is known. */
+/** The mark has moved: a process that died before did not die of what lies above it, as far as is known. */
 export function noteProgress(suspicion: Suspicion): void {
   suspicion.before = suspicion.suspects > 0 ? suspectAfter : 0
   suspicion.alone = 0
