@@ -70,17 +70,18 @@ describe('a reader of version N and a writer of version N+1', () => {
   test('understand each other where the writer announced while the reader was looking', async () => {
     const { broker, reader, announce, sent } = await begin()
     const { read } = broker
-    let looks = 0
+    const looked = Promise.withResolvers<void>()
     broker.read = async function* (range, until) {
-      looks++
+      broker.read = read // of which `announce` itself makes use
+      looked.resolve()
       yield* read(range, until)
-      if (looks === 1) await announce()
+      await announce()
     }
     const foreign = Buffer.concat([Buffer.from('c3010102030405060708', 'hex'), sent.value.subarray(10)])
     const unknown = expect(reader.decode({ value: foreign, headers: {} }, signal)).rejects.toMatchObject({
       code: 'schema_unknown',
     })
-    await vi.waitUntil(() => looks === 1, { timeout: 5000 })
+    await looked.promise
     expect((await reader.decode(sent, signal)).payload).toMatchObject({ text: 'mills' })
     await unknown
   })
