@@ -90,7 +90,7 @@ async function openStage(provenance: Provenance): Promise<Stage> {
   }
   const settings = { extractors: [], chunkSize: 2000, chunkOverlap: 100, provenance }
   const store = { write: async () => undefined, close: async () => undefined }
-  const mill = await run(
+  const runtime = await run(
     {
       broker: counted,
       codec,
@@ -109,7 +109,7 @@ async function openStage(provenance: Provenance): Promise<Stage> {
       while ((await broker.lag(inputGroup(kind, place, emitTriples.name), topic)).total > 0) await turn()
     },
     async stop() {
-      await mill.stop(0)
+      await runtime.stop(0)
       await broker.close()
     },
   }

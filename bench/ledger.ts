@@ -59,7 +59,7 @@ async function settle(documents: number, chunks: number): Promise<Row[]> {
   const broker = createMemoryCluster({ dropSettled: true }).connect()
   const store = { write: async () => undefined, close: async () => undefined }
   const options = { broker, codec, processors: [ledger], flows: [{ ...place, settings }], store }
-  const mill = await run({ ...options, llm: createOffline() }, new AbortController().signal)
+  const runtime = await run({ ...options, llm: createOffline() }, new AbortController().signal)
   const cpu = process.cpuUsage()
   const begun = performance.now()
   await Promise.all(entries.map((each) => broker.publish(each)))
@@ -67,7 +67,7 @@ async function settle(documents: number, chunks: number): Promise<Row[]> {
   while ((await broker.lag(inputGroup('progress', place, ledger.name), topic)).total > 0) await delay(5)
   const seconds = (performance.now() - begun) / 1000
   const { user, system } = process.cpuUsage(cpu)
-  await mill.stop(0)
+  await runtime.stop(0)
   await broker.close()
   const name =
     documents === 1 ? 'ledger: entries of one document' : `ledger: entries of ${documents} documents`

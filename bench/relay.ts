@@ -96,11 +96,11 @@ async function ours(broker: Broker, { space, to }: Pair, count: number): Promise
   const flows = [{ ...scope, settings }]
   const signal = new AbortController().signal
   const llm = createOffline()
-  const mill = await run({ broker: counting, processors: [relay], flows, llm, store, log, space }, signal)
+  const runtime = await run({ broker: counting, processors: [relay], flows, llm, store, log, space }, signal)
   begun = 0
   await done.promise
   const rate = count / ((performance.now() - begun) / 1000)
-  await mill.stop(10_000)
+  await runtime.stop(10_000)
   return rate
 }
 

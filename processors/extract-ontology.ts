@@ -21,20 +21,20 @@ const extractor = defineUnitExtractor({
   prompt: 'extract-with-ontologies',
   outputs: ['ontology-entities', 'ontology-relationships', 'ontology-attributes'],
   async *requests({ payload: { text } }, { settings, signal }) {
-    const desk = ontologiesOf(settings).current()
+    const service = ontologiesOf(settings).current()
     yield {
-      terms: { text, ...(await desk.select(text, signal)) },
-      context: { version: desk.summary.version },
+      terms: { text, ...(await service.select(text, signal)) },
+      context: { version: service.summary.version },
     }
   },
   async reader({ context }, { settings, signal }, items) {
     if (items.length === 0) return { fact: () => ({ refused: 'empty' }) }
-    const desk = ontologiesOf(settings).at(context['version'] ?? '')
-    const verdicts = await desk.check(
+    const service = ontologiesOf(settings).at(context['version'] ?? '')
+    const verdicts = await service.check(
       items.map((item) => (isItem(item) ? item : {})),
       signal,
     )
-    const { ids, version } = desk.summary
+    const { ids, version } = service.summary
     return {
       fact: (_item, place) => verdicts[place]!,
       payload: (facts) => ({ ontology: ids.join(' '), version, facts }),
@@ -76,8 +76,8 @@ const told = new WeakMap<Scope, Set<string>>()
 
 /** Published by every replica that meets a version first; the triples are a set, so a repeat adds nothing. */
 async function* tellOntologies({ scope, settings, signal }: Context): Outputs<'triples'> {
-  const desk = ontologiesOf(settings).current()
-  const { version } = desk.summary
+  const service = ontologiesOf(settings).current()
+  const { version } = service.summary
   const versions = told.get(scope) ?? new Set()
   told.set(scope, versions)
   if (versions.has(version)) return
@@ -86,7 +86,7 @@ async function* tellOntologies({ scope, settings, signal }: Context): Outputs<'t
   try {
     const publishing: (Promise<void> | undefined)[] = []
     for (let from = 0; ; ) {
-      const triples = await desk.triples(from, signal)
+      const triples = await service.triples(from, signal)
       if (triples.length === 0) break
       publishing.push(yield { to: 'triples', payload: { triples } })
       from += triples.length

@@ -7,7 +7,7 @@ import { answerJson } from '../src/llm/structured-output/json-answer.ts'
 import { unwrapped } from '../src/llm/structured-output/modes.ts'
 import type { Message } from '../src/messages/envelope.ts'
 import type { TextCompletionRequest, TextCompletionResponseInit } from '../src/messages/generated.ts'
-import { collect, gather } from '../src/prompt/engine/coalesce.ts'
+import { coalesce, collect } from '../src/prompt/engine/coalesce.ts'
 
 /** The largest text of a part, in characters: with escapes and four-byte characters it still fits a message. */
 const maxPart = 170_000
@@ -21,7 +21,7 @@ export const textCompletion = defineProcessor({
   async *handle(message: Message<'TextCompletionRequest'>, context: Context): Outputs<'text-reply'> {
     const { streaming, schema, context: echo } = message.payload
     const run = { id: context.ids.next(), startedAt: context.clock.now() }
-    const inParts = streaming && schema === null ? gather : collect
+    const inParts = streaming && schema === null ? coalesce : collect
     let seq = 0
     for await (const batch of inParts(answer(message.payload, context), ({ text }) => text.length, maxPart)) {
       const response = batch.map(({ text }) => text).join('')

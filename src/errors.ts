@@ -363,7 +363,7 @@ export class GraphmillError extends Error {
 }
 
 /** Anything thrown, as a GraphmillError: coded errors as they are, aborts as `aborted`, the rest as `unexpected`. */
-export function coded(thrown: unknown): GraphmillError {
+export function toGraphmillError(thrown: unknown): GraphmillError {
   if (thrown instanceof GraphmillError) return thrown
   const message = thrown instanceof Error ? thrown.message : String(thrown)
   const aborted = thrown instanceof Error && (thrown.name === 'AbortError' || thrown.name === 'TimeoutError')

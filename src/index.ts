@@ -40,7 +40,7 @@ export {
   type Scope,
 } from './flow/processor.ts'
 export { type AskPromptOptions, PromptClient, type PromptClientOptions } from './flow/prompt-client.ts'
-export { type Mill, type MillOptions, run } from './flow/run.ts'
+export { type FlowRuntime, type FlowRuntimeOptions, run } from './flow/run.ts'
 export { defineSink, type SinkOptions } from './flow/sink.ts'
 // streams of JSON
 export { readConcatenatedJson } from './formats/concatenated.ts'
@@ -56,7 +56,12 @@ export { readJsonSeq } from './formats/json-seq.ts'
 export { type ParsedFormat, parseFormat, readFormat } from './formats/read-format.ts'
 export type { RejectReason, RepairName } from './items/item.ts'
 export { fullJitter, isTransient, type ReaskContext, type RetryPolicy } from './llm/call-retry.ts'
-export { createGovernor, type Governor, type GovernorOptions, type Pause } from './llm/limits/rate-limiter.ts'
+export {
+  createRateLimiter,
+  type Pause,
+  type RateLimiter,
+  type RateLimiterOptions,
+} from './llm/limits/rate-limiter.ts'
 export type {
   CompletionEvent,
   CompletionRequest,

@@ -1,7 +1,7 @@
 // Whether topics exist, for those that others make and delete: each answer is remembered for a short while, and that a topic
 // is missing is believed only when several looks in a row say so, since a topic that was just made is not known everywhere.
 import { setTimeout as delay } from 'node:timers/promises'
-import { coded } from '../errors.ts'
+import { toGraphmillError } from '../errors.ts'
 
 /** An answer counts for this long, in milliseconds. */
 const rememberMs = 5000
@@ -53,7 +53,8 @@ export function createTopicLookup(
     answers.delete(topic)
     answers.set(topic, answer)
     exists.catch((thrown) => {
-      if (coded(thrown).code !== 'topic_refused' && answers.get(topic) === answer) answers.delete(topic)
+      if (toGraphmillError(thrown).code !== 'topic_refused' && answers.get(topic) === answer)
+        answers.delete(topic)
     })
     if (answers.size > mostAnswers) answers.delete(answers.keys().next().value!)
     return exists

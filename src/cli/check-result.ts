@@ -1,5 +1,5 @@
 // What `doctor` finds: one for each thing that it looks at.
-import { coded, GraphmillError } from '../errors.ts'
+import { GraphmillError, toGraphmillError } from '../errors.ts'
 import { failureText } from './failure.ts'
 
 export interface Finding {
@@ -47,7 +47,7 @@ export const failed = (check: Finding['check'], error: GraphmillError, fix = err
 /** What was thrown; a server that took too long is away. */
 export function inTime(thrown: unknown, signal: AbortSignal): GraphmillError {
   signal.throwIfAborted()
-  const error = coded(thrown)
+  const error = toGraphmillError(thrown)
   return error.code === 'aborted'
     ? new GraphmillError('llm_unavailable', 'The model server did not answer in time.', { cause: thrown })
     : error

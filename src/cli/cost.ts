@@ -4,7 +4,7 @@ import { GraphmillError } from '../errors.ts'
 import { createBudget } from '../llm/limits/budget.ts'
 import { costOf, type Prices, priceOf, readPrices } from '../llm/limits/prices.ts'
 import type { Llm } from '../llm/llm.ts'
-import type { SpendingRow } from '../progress/token-usage.ts'
+import type { TokenUsageRow } from '../progress/token-usage.ts'
 
 export const costOptions = ['prices', 'max-cost'] as const
 
@@ -28,7 +28,7 @@ export function limitCost(llm: Llm, { options }: Config): Llm {
 }
 
 /** Lines for the closing summary: calls by reason, and what they cost where any price is configured. */
-export function costLines(rows: readonly SpendingRow[], prices: Prices): string[] {
+export function costLines(rows: readonly TokenUsageRow[], prices: Prices): string[] {
   const calls = Object.entries(Object.groupBy(rows, ({ reason }) => reason)).map(
     ([reason, group = []]) => `${group.reduce((sum, row) => sum + row.calls, 0)} ${reason}`,
   )

@@ -1,7 +1,7 @@
 // What `doctor` finds of the embeddings endpoint and the SPARQL store: each is tried as the processors use it, with a question
 // that changes nothing.
 import type { Config } from '../config/config.ts'
-import { coded, type GraphmillError } from '../errors.ts'
+import { type GraphmillError, toGraphmillError } from '../errors.ts'
 import { unlessAborted } from '../llm/unless-aborted.ts'
 import { createEmbed } from '../ontology/embeddings.ts'
 import { type Finding, failed, ok, patienceMs } from './check-result.ts'
@@ -23,7 +23,7 @@ export async function* embeddingsFindings(config: Config, signal: AbortSignal): 
     yield ok('embeddings', `${server.model} answers within ${seconds} s, with vectors of ${length} numbers`)
   } catch (thrown) {
     signal.throwIfAborted()
-    const error = coded(thrown)
+    const error = toGraphmillError(thrown)
     yield failed('embeddings', error, fixes.embeddings[statusOf(error)])
   }
 }
@@ -37,7 +37,7 @@ export async function* storeFindings({ options }: Config, signal: AbortSignal): 
     yield ok('store', `${store.destination} takes updates`)
   } catch (thrown) {
     signal.throwIfAborted()
-    const error = coded(thrown)
+    const error = toGraphmillError(thrown)
     yield failed('store', error, fixes.store[statusOf(error)])
   }
 }

@@ -2,7 +2,7 @@
 import type { Broker } from '../broker/broker.ts'
 import { maskAddress } from '../config/address.ts'
 import type { Config } from '../config/config.ts'
-import { coded, GraphmillError } from '../errors.ts'
+import { GraphmillError, toGraphmillError } from '../errors.ts'
 import { createSchemasTopic, decodeEntry } from '../flow/schemas-topic.ts'
 import { isNewer } from '../flow/status-cache.ts'
 import { openLlm } from '../llm/from-config.ts'
@@ -120,7 +120,7 @@ async function* brokerFindings(config: Config, signal: AbortSignal): AsyncGenera
     }
   } catch (thrown) {
     signal.throwIfAborted()
-    yield failed('broker', coded(thrown))
+    yield failed('broker', toGraphmillError(thrown))
   }
 }
 

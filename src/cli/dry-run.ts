@@ -5,7 +5,7 @@ import { runKey } from '../llm/cache/entry.ts'
 import { estimateTokens } from '../llm/limits/limited-stream.ts'
 import { costOf, type Price } from '../llm/limits/prices.ts'
 import { decodeTerms } from '../prompt/catalogue/terms.ts'
-import { wishOf } from '../prompt/engine/engine.ts'
+import { cacheKeyRequest } from '../prompt/engine/engine.ts'
 import { chooseForm } from '../prompt/engine/items-form.ts'
 
 export interface Estimate {
@@ -34,7 +34,7 @@ export function estimator(estimate: Estimate) {
       const terms = decodeTerms(payload.terms)
       const prompt = prompts.get(promptId)
       const { form } = await chooseForm(prompt, llm, signal)
-      const request = wishOf(prompt, terms, llm, form)
+      const request = cacheKeyRequest(prompt, terms, llm, form)
       const remembered = await replies?.get(runKey(scope.workspace, llm, request))
       estimate.requests++
       if (remembered?.form !== undefined) estimate.remembered++

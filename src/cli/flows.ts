@@ -3,7 +3,7 @@ import { processors } from '../../processors/index.ts'
 import { topicSpec } from '../broker/topics.ts'
 import { type Config, suggest } from '../config/config.ts'
 import { type FlowConfig, readFlows } from '../config/flows.ts'
-import { coded, GraphmillError } from '../errors.ts'
+import { GraphmillError, toGraphmillError } from '../errors.ts'
 import { inputPorts, inputTopic } from '../flow/ports.ts'
 import type { AnyProcessor } from '../flow/processor.ts'
 import { topicsOf } from '../flow/run.ts'
@@ -43,7 +43,7 @@ export const nameOf = ({ options }: Config) => `${options.workspace}/${options.f
 
 /** An error of one flow of many says of which. */
 export function flowError(flow: Config, thrown: unknown): GraphmillError {
-  const error = coded(thrown)
+  const error = toGraphmillError(thrown)
   if (flow.options.flows === undefined) return error
   return new GraphmillError(error.code, `${nameOf(flow)}: ${error.message}`, { cause: error })
 }

@@ -1,7 +1,7 @@
 // The command line: one file a command. Exit codes: 0 well, 1 failed, 2 wrong usage; extract has more, see its file.
 import { existsSync, readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
-import { coded, type ErrorCode, GraphmillError } from '../errors.ts'
+import { type ErrorCode, GraphmillError, toGraphmillError } from '../errors.ts'
 import { stuckCalls } from '../system-calls.ts'
 import { coloured } from './colour.ts'
 import { addCache } from './commands/cache.ts'
@@ -92,7 +92,7 @@ try {
     // commander has printed the help; where nobody asked for it, a command is missing.
     process.exitCode = thrown.exitCode === 0 ? 0 : 2
   } else {
-    process.exitCode = fail(thrown instanceof CommanderError ? usageError(thrown) : coded(thrown))
+    process.exitCode = fail(thrown instanceof CommanderError ? usageError(thrown) : toGraphmillError(thrown))
   }
 }
 

@@ -5,7 +5,7 @@ import { GraphmillError } from '../errors.ts'
 import type { OntologyMetrics } from '../observe/ontology-metrics.ts'
 import { endpointOf } from '../ontology/embeddings.ts'
 import { type Ontologies, openOntologies } from '../ontology/ontologies.ts'
-import type { DeskOptions } from '../ontology/ontology-service.ts'
+import type { OntologyServiceOptions } from '../ontology/ontology-service.ts'
 import { limitOptions, limitsOf } from './documents.ts'
 
 export const ontologyOptions = [
@@ -57,7 +57,7 @@ export function createOntologyOpener(
 }
 
 /** The endpoint that compares texts, where one is configured. Throws `configuration_invalid`. */
-export function embeddingsOf({ options, cacheDir, servers }: Config): DeskOptions['embeddings'] {
+export function embeddingsOf({ options, cacheDir, servers }: Config): OntologyServiceOptions['embeddings'] {
   const { embeddings: url, 'embeddings-model': model, 'embeddings-key': given } = options
   if (url === undefined) return undefined
   if (model === undefined)

@@ -1,9 +1,9 @@
 // What a person sees while `extract` works: one line of progress, and a word on what is waited for.
 import type { GraphmillError } from '../errors.ts'
 import type { Circuits } from '../flow/runner/circuits.ts'
-import type { Governor, Pause } from '../llm/limits/rate-limiter.ts'
+import type { Pause, RateLimiter } from '../llm/limits/rate-limiter.ts'
 import type { Llm } from '../llm/llm.ts'
-import type { Tally } from '../progress/progress-aggregate.ts'
+import type { ProgressAggregate } from '../progress/progress-aggregate.ts'
 import { failureText } from './failure.ts'
 import { progressLine } from './summary.ts'
 
@@ -11,14 +11,14 @@ import { progressLine } from './summary.ts'
 const shortPauseMs = 5000
 
 interface Shown {
-  readonly tally: Tally
+  readonly aggregate: ProgressAggregate
   readonly circuits: Circuits
-  readonly governor: Governor
+  readonly rateLimiter: RateLimiter
   readonly llm: Llm
 }
 
 /** A line that is rewritten on a terminal; elsewhere one every few seconds, and one at the end. */
-export function showProgress({ tally, circuits, governor, llm }: Shown): { stop(): void } {
+export function showProgress({ aggregate, circuits, rateLimiter, llm }: Shown): { stop(): void } {
   const terminal = process.stderr.isTTY
   const explained = new Set<string>()
   let explainedPause = 0
@@ -44,7 +44,7 @@ export function showProgress({ tally, circuits, governor, llm }: Shown): { stop(
       explain(name, circuits.reason(key)!)
       return `, waiting for ${name}`
     })
-    const pause = governor.paused()
+    const pause = rateLimiter.paused()
     // One that was explained is shown to its end.
     if (pause && (pause.leftMs > shortPauseMs || pause.id === explainedPause)) {
       const name = nameOf(llm.circuit)
@@ -52,7 +52,7 @@ export function showProgress({ tally, circuits, governor, llm }: Shown): { stop(
       // Elsewhere the line would never be twice the same.
       away.push(`, waiting for ${name}${terminal ? `: next try in ${durationText(pause.leftMs)}` : ''}`)
     }
-    const line = progressLine(tally.documents()) + away.join('')
+    const line = progressLine(aggregate.documents()) + away.join('')
     if (line === shown) return
     shown = line
     process.stderr.write(terminal ? `\r${line}\u001b[K` : `${line}\n`)

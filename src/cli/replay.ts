@@ -3,7 +3,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Broker, OutgoingBytes, ReadMessage } from '../broker/broker.ts'
 import { parseTopic } from '../broker/topics.ts'
-import { coded, GraphmillError } from '../errors.ts'
+import { GraphmillError, toGraphmillError } from '../errors.ts'
 import { systemClock, uuids } from '../flow/clock.ts'
 import { outputRoute } from '../flow/ports.ts'
 import { cutHeader, deathOf, originalHeaders, originOf, replayedHeader } from '../flow/runner/dead-letter.ts'
@@ -101,7 +101,7 @@ async function bringBack(place: ReplayPlace, letter: ReadMessage, replay: string
     if (entry) await broker.publish(entry)
     return true
   } catch (thrown) {
-    const error = coded(thrown)
+    const error = toGraphmillError(thrown)
     if (error.retry !== 'never') throw error
     onRefused(letter, error)
     return false

@@ -1,7 +1,7 @@
 // A message as a person sees it: the envelope's fields and the payload, or what is known of bytes that can't be read.
 import type { ReadMessage } from '../broker/broker.ts'
 import { isDeadTopic } from '../broker/topics.ts'
-import { coded } from '../errors.ts'
+import { toGraphmillError } from '../errors.ts'
 import type { SchemasTopic } from '../flow/schemas-topic.ts'
 
 /** Bytes of an undecodable message that are shown. */
@@ -22,7 +22,7 @@ export async function show(
     return isDeadTopic(topic) ? { ...message, headers } : { ...message }
   } catch (thrown) {
     signal.throwIfAborted()
-    const { code, message } = coded(thrown)
+    const { code, message } = toGraphmillError(thrown)
     const bytes = Buffer.from(value.subarray(0, shownBytes)).toString('base64')
     return {
       undecodable: { code, message, size: value.length, bytes },

@@ -2,7 +2,7 @@
 // reported of themselves, records that are gone. Asked once for all documents, side by side, and never for long.
 import type { Broker, Lag } from '../broker/broker.ts'
 import type { Options } from '../config/options.ts'
-import { coded, type ErrorCode, errorTable } from '../errors.ts'
+import { type ErrorCode, errorTable, toGraphmillError } from '../errors.ts'
 import { type InputPort, inputGroup, inputTopic } from '../flow/ports.ts'
 import type { LostRecords, Status, Waiting } from '../messages/generated.ts'
 import type { FlowStatus } from '../progress/flow-status.ts'
@@ -138,7 +138,7 @@ async function lagsOf(
       lags.set(keyOf(station), await broker.lag(inputGroup(station.port, place, station.processor), topic))
     } catch (thrown) {
       // A topic that was not made yet: its processor has never run.
-      if (coded(thrown).code === 'topic_missing')
+      if (toGraphmillError(thrown).code === 'topic_missing')
         lags.set(keyOf(station), { partitions: [], total: 0, members: 0 })
     }
   })

@@ -9,7 +9,7 @@ import { readContextKeys } from '../flow/context-signature.ts'
 import type { AnyProcessor, Clock, FlowSettings, Ids, Scope } from '../flow/processor.ts'
 import type { ReplyCache } from '../llm/cache/reply-cache.ts'
 import { openLlm } from '../llm/from-config.ts'
-import { createGovernor, type Governor } from '../llm/limits/rate-limiter.ts'
+import { createRateLimiter, type RateLimiter } from '../llm/limits/rate-limiter.ts'
 import type { Llm } from '../llm/llm.ts'
 import type { FlowMetrics } from '../observe/metrics.ts'
 import { type Catalogue, loadCatalogue } from '../prompt/catalogue/catalogue.ts'
@@ -21,7 +21,7 @@ import { createCacheOpener, limitsOf } from './reply-cache.ts'
 
 export interface Assembly {
   readonly llm: Llm
-  readonly governor: Governor
+  readonly rateLimiter: RateLimiter
   readonly prompts: Catalogue
   readonly limits: RunLimits
   /** Where replies are remembered, if they are. */
@@ -35,7 +35,7 @@ export interface Assembly {
   readonly flows: readonly [Scope & { readonly settings: FlowSettings }]
 }
 
-export interface AssemblerOptions {
+export interface WiringOptions {
   /** The model where none is configured. */
   readonly fallback: 'offline' | undefined
   /** Whether a processor asks a model. Default true. */
@@ -50,23 +50,23 @@ export interface AssemblerOptions {
 }
 
 /** Makes the parts of one flow after another; flows with the same model share its governor. */
-export interface Assembler {
+export interface Wiring {
   /** Throws what opening the model and loading prompts and ontologies throw. */
   assemble(config: Config): Promise<Assembly>
 }
 
-export function createAssembler(options: AssemblerOptions, signal: AbortSignal): Assembler {
+export function createWiring(options: WiringOptions, signal: AbortSignal): Wiring {
   const { fallback, needsModel = true, provenance, log, metrics } = options
   const warn = (cacheDir: string, err: unknown) =>
     log.warn({ err, cacheDir }, 'replies of the model cannot be remembered')
-  const governors = new Map<string, Governor>()
+  const governors = new Map<string, RateLimiter>()
   const openOntologies = createOntologyOpener(metrics?.ontology)
   const openReplies = createCacheOpener(options.onCacheFailure ?? warn)
 
-  function governorOf(llm: Llm, { options }: Config): Governor {
-    const governor =
+  function governorOf(llm: Llm, { options }: Config): RateLimiter {
+    const rateLimiter =
       governors.get(llm.circuit) ??
-      createGovernor({
+      createRateLimiter({
         concurrency: options.concurrency,
         requestsPerMinute: options['requests-per-minute'],
         tokensPerMinute: options['tokens-per-minute'],
@@ -76,8 +76,8 @@ export function createAssembler(options: AssemblerOptions, signal: AbortSignal):
             'the model is not asked for a while',
           ),
       })
-    governors.set(llm.circuit, governor)
-    return governor
+    governors.set(llm.circuit, rateLimiter)
+    return rateLimiter
   }
 
   async function settingsOf(config: Config): Promise<FlowSettings> {
@@ -106,7 +106,7 @@ export function createAssembler(options: AssemblerOptions, signal: AbortSignal):
       const llm = needsModel ? await openLlm(config, fallback, signal) : unasked
       return {
         llm,
-        governor: governorOf(llm, config),
+        rateLimiter: governorOf(llm, config),
         prompts: await loadCatalogue(options.prompts),
         limits: limitsOf(config),
         replies: openReplies(config, llm),

@@ -3,7 +3,7 @@
 // flow waits for another one's.
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { coded, type GraphmillError } from '../errors.ts'
+import { type GraphmillError, toGraphmillError } from '../errors.ts'
 import type { Clock } from './processor.ts'
 import { operatorPauseMs } from './runner/retry.ts'
 
@@ -90,7 +90,7 @@ export function createFlowSet(options: FlowSetOptions): FlowSet {
 
   function fail(place: Place, thrown: unknown): void {
     if (!isCurrent(place)) return
-    const error = coded(thrown)
+    const error = toGraphmillError(thrown)
     const flow = place.prepared.name
     const fault = { flow, error, since: place.fault?.since ?? clock.now() }
     place.fault = fault

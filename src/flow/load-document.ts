@@ -3,7 +3,7 @@ import type { Broker } from '../broker/broker.ts'
 import { pagesWithin } from '../documents/pages.ts'
 import { cutParts } from '../documents/parts.ts'
 import { documentId, documentPlaceId, type TextSource } from '../documents/read.ts'
-import { coded, GraphmillError } from '../errors.ts'
+import { GraphmillError, toGraphmillError } from '../errors.ts'
 import type { Codec } from '../messages/codec.ts'
 import type { TypedPayload } from '../messages/envelope.ts'
 import { startSpan } from '../observe/trace.ts'
@@ -98,7 +98,7 @@ export async function loadDocument(
     span.end()
     return { documentId: id, parts }
   } catch (thrown) {
-    const error = coded(thrown)
+    const error = toGraphmillError(thrown)
     span.end(error)
     const isOfDocument = error.code.startsWith('document_')
     const message = isOfDocument ? error.message : `Loading it ended after ${parts} parts: ${error.message}`

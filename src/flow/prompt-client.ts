@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Broker, ReadMessage } from '../broker/broker.ts'
 import { topicName, topicSpec } from '../broker/topics.ts'
-import { coded, type ErrorCode, errorTable, GraphmillError } from '../errors.ts'
+import { type ErrorCode, errorTable, GraphmillError, toGraphmillError } from '../errors.ts'
 import { unlessAborted } from '../llm/unless-aborted.ts'
 import { type Codec, createCodec } from '../messages/codec.ts'
 import type { Message } from '../messages/envelope.ts'
@@ -152,7 +152,7 @@ export class PromptClient {
         await new Promise<void>((resolve) => (waiting.wake = resolve))
       }
     } catch (thrown) {
-      failure = coded(thrown)
+      failure = toGraphmillError(thrown)
       throw thrown
     } finally {
       span.end(failure)
@@ -230,7 +230,7 @@ export class PromptClient {
       for await (const entry of this.#options.broker.read(range, this.#closing.signal))
         await this.#take(entry)
     } catch (thrown) {
-      this.#end(coded(thrown))
+      this.#end(toGraphmillError(thrown))
     }
   }
 

@@ -4,7 +4,7 @@ import type { Broker, TopicSpec } from '../broker/broker.ts'
 import { topicSpec } from '../broker/topics.ts'
 import type { GraphmillError } from '../errors.ts'
 import type { ReplyCache } from '../llm/cache/reply-cache.ts'
-import { createGovernor, type Governor } from '../llm/limits/rate-limiter.ts'
+import { createRateLimiter, type RateLimiter } from '../llm/limits/rate-limiter.ts'
 import type { Llm } from '../llm/llm.ts'
 import { type Codec, createCodec } from '../messages/codec.ts'
 import { loadSchemas } from '../messages/registry.ts'
@@ -25,14 +25,14 @@ import {
   type TopicSettings,
 } from './ports.ts'
 import type { AnyProcessor, Clock, FlowSettings, Ids, Scope } from './processor.ts'
-import { gateLlm, gateStore, meterStore } from './runner/circuit-guards.ts'
+import { guardLlm, guardStore, meterStore } from './runner/circuit-guards.ts'
 import { type Circuits, createCircuits } from './runner/circuits.ts'
 import { untilAvailable } from './runner/retry.ts'
 import { type Runner, startRunner } from './runner/runner.ts'
 import type { Solitude } from './runner/solitude.ts'
 import { createSchemasTopic } from './schemas-topic.ts'
 
-export interface MillOptions {
+export interface FlowRuntimeOptions {
   readonly broker: Broker
   readonly processors: readonly AnyProcessor[]
   readonly flows: readonly (Scope & {
@@ -42,7 +42,7 @@ export interface MillOptions {
   })[]
   readonly llm: Llm
   /** Default: 64 calls at once. */
-  readonly governor?: Governor
+  readonly rateLimiter?: RateLimiter
   /** Default: the built-in prompts. */
   readonly prompts?: Catalogue
   /** How far a prompt's run may go, where that differs from the defaults. */
@@ -72,15 +72,15 @@ export interface MillOptions {
   readonly onOperatorFault?: (error: GraphmillError) => void
 }
 
-export interface Mill extends Runner {
+export interface FlowRuntime extends Runner {
   readonly codec: Codec
 }
 
 /** Makes the topics of the flows, publishes the schemas, and starts the processors. Resolves when they take messages. */
-export async function run(options: MillOptions, signal: AbortSignal): Promise<Mill> {
+export async function run(options: FlowRuntimeOptions, signal: AbortSignal): Promise<FlowRuntime> {
   const { broker, processors, flows, space = 'gm' } = options
   const { clock = systemClock, ids = uuids, log = createLogger('warn') } = options
-  const { governor = createGovernor(), prompts = await loadCatalogue() } = options
+  const { rateLimiter = createRateLimiter(), prompts = await loadCatalogue() } = options
   const codec = options.codec ?? createCodec(loadSchemas())
   const { circuits = createCircuits(), metrics } = options
   metrics?.circuits(circuits.open)
@@ -110,9 +110,9 @@ export async function run(options: MillOptions, signal: AbortSignal): Promise<Mi
       )!
       const caller = { ...scope, lane: port === 'prompt-live' ? 'live' : processor.name }
       const called = (call: CompletedCall) => metrics?.extraction.completed(processor.name, call)
-      const llm = gateLlm(options.llm, { governor, circuits, caller, drains, called })
+      const llm = guardLlm(options.llm, { rateLimiter, circuits, caller, drains, called })
       const metered = metrics ? meterStore(options.store, processor.name, metrics.store) : options.store
-      const store = gateStore(metered, circuits, drains)
+      const store = guardStore(metered, circuits, drains)
       const { limits, replies } = options
       return { settings, llm, prompts, store, limits, replies }
     },
@@ -148,7 +148,11 @@ export function topicsOf(
 /** Partitions are never added to a topic: the keys of what it holds would be elsewhere than those of what comes. */
 async function warnOfOthers(
   specs: readonly TopicSpec[],
-  { broker, log, space }: Pick<MillOptions, 'broker'> & { readonly log: Logger; readonly space: string },
+  {
+    broker,
+    log,
+    space,
+  }: Pick<FlowRuntimeOptions, 'broker'> & { readonly log: Logger; readonly space: string },
 ): Promise<void> {
   const found = new Map(
     (await broker.listTopics(`${space}.`)).map(({ name, partitions }) => [name, partitions]),

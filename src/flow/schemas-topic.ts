@@ -3,7 +3,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Broker, ReadMessage } from '../broker/broker.ts'
 import { schemasTopic, topicSpec } from '../broker/topics.ts'
-import { coded, GraphmillError } from '../errors.ts'
+import { GraphmillError, toGraphmillError } from '../errors.ts'
 import { unlessAborted } from '../llm/unless-aborted.ts'
 import type { Codec } from '../messages/codec.ts'
 import type { Message } from '../messages/envelope.ts'
@@ -137,7 +137,7 @@ export async function decodeEntry<N extends PayloadName>(
       throw new GraphmillError('message_invalid', `It is a ${message.type}, and no ${type}.`)
     return message as Message<N>
   } catch (thrown) {
-    const error = coded(thrown)
+    const error = toGraphmillError(thrown)
     if (error.retry !== 'never') throw error
     onUnreadable(entry, error)
     return undefined

@@ -1,6 +1,6 @@
 // A sink: the end of a flow. Messages that are in hand together are written as one batch, and each is settled only when its
 // batch is written.
-import { coded } from '../errors.ts'
+import { toGraphmillError } from '../errors.ts'
 import type { InputPort, MessageOf } from './ports.ts'
 import type { Context, Processor, Scope } from './processor.ts'
 import { defineProcessor } from './processor.ts'
@@ -62,7 +62,7 @@ export function defineSink<const I extends InputPort>(options: SinkOptions<I>): 
       for (const { resolve } of batch) resolve()
     } catch (error) {
       // One message that can't be written must not take its neighbours with it.
-      if (batch.length > 1 && coded(error).retry === 'never')
+      if (batch.length > 1 && toGraphmillError(error).retry === 'never')
         for (const alone of batch) await writeBatch([alone])
       else for (const { reject } of batch) reject(error)
     }

@@ -1,15 +1,15 @@
 // The newest status of every document of a flow, read from the compacted topic `status` as far as it goes. What is asked
 // for is never older than the question: each is preceded by a read to the end of the topic, one for all who ask meanwhile.
 // It holds the ledger's state of each document that ever was: some hundred bytes for one that is done.
-import { coded } from '../errors.ts'
+import { toGraphmillError } from '../errors.ts'
 import type { Status } from '../messages/generated.ts'
 import type { Context } from './processor.ts'
 
-export type ShelfContext = Pick<Context, 'read' | 'signal'>
+export type StatusCacheContext = Pick<Context, 'read' | 'signal'>
 
-export interface StatusShelf {
+export interface StatusCache {
   /** The newest status of a document, or undefined when it never had one. */
-  latest(documentId: string, context: ShelfContext): Promise<Status | undefined>
+  latest(documentId: string, context: StatusCacheContext): Promise<Status | undefined>
   /** All that have a status, as far as was read. */
   readonly known: ReadonlyMap<string, { readonly status: Status; readonly time: number }>
   /** A status that was stored, and when: milliseconds since 1970. */
@@ -20,7 +20,7 @@ export interface StatusShelf {
   takeOverwritten(): [documentId: string, status: Status][]
 }
 
-export function createShelf(): StatusShelf {
+export function createStatusCache(): StatusCache {
   const newest = new Map<string, { readonly status: Status; readonly time: number }>()
   const places: Record<number, string> = {}
   let overwritten = new Set<string>()
@@ -28,7 +28,7 @@ export function createShelf(): StatusShelf {
   let next: Promise<void> | undefined
 
   /** Resolves after a read that began after the call. */
-  function catchUp(context: ShelfContext): Promise<void> {
+  function catchUp(context: StatusCacheContext): Promise<void> {
     next ??= running
       .catch(() => undefined)
       .then(() => {
@@ -39,7 +39,7 @@ export function createShelf(): StatusShelf {
     return next
   }
 
-  async function read(context: ShelfContext): Promise<void> {
+  async function read(context: StatusCacheContext): Promise<void> {
     for await (const { message, partition, position } of context.read('status', { ...places })) {
       if (message) put(message.documentId, message.payload, message.time)
       places[partition] = position
@@ -70,7 +70,7 @@ export function createShelf(): StatusShelf {
         } catch (thrown) {
           // The read may have been begun by somebody whose work was dropped meanwhile.
           context.signal.throwIfAborted()
-          if (coded(thrown).code !== 'aborted') throw thrown
+          if (toGraphmillError(thrown).code !== 'aborted') throw thrown
         }
       }
     },

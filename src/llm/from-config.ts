@@ -5,7 +5,7 @@ import type { Llm } from './llm.ts'
 import { createOffline } from './offline/offline.ts'
 import { createOllama, onlyOllamaModel } from './ollama/ollama.ts'
 import { createOpenAi, onlyModel } from './openai/openai.ts'
-import { threaded } from './worker/worker-client.ts'
+import { inWorker } from './worker/worker-client.ts'
 
 /** One thread for all flows of the process, started by the first call. */
 const offline = createOffline()
@@ -58,7 +58,7 @@ async function openModel(config: Config, fallback: 'offline' | undefined, signal
           'OPENAI_API_KEY is not set, nor OPENAI_BASE_URL for a server of your own.',
         )
       const options = { ...server, model: model ?? (await onlyModel(server, signal)) }
-      return threaded(createOpenAi(options), { provider, ...options })
+      return inWorker(createOpenAi(options), { provider, ...options })
     }
     case 'ollama': {
       const { ollamaHost: host = '' } = config.servers
@@ -68,7 +68,7 @@ async function openModel(config: Config, fallback: 'offline' | undefined, signal
         ...limits,
         numCtx: config.options['num-ctx'],
       }
-      return threaded(createOllama(options), { provider, ...options })
+      return inWorker(createOllama(options), { provider, ...options })
     }
     default:
       return provider satisfies never

@@ -1,6 +1,12 @@
 // From a draft to an ontology: keys, circles, superproperties and inverses, and the version.
 import { createHash } from 'node:crypto'
-import { bestText, compare, type Draft, type DraftElement, type DraftProperty } from './builder.ts'
+import {
+  bestText,
+  compare,
+  type ElementBuilder,
+  type OntologyBuilder,
+  type PropertyBuilder,
+} from './builder.ts'
 import type {
   Clause,
   Elements,
@@ -18,12 +24,15 @@ export interface Flaw {
 }
 
 /** The ontology, and what is wrong with it: then it must not be used. */
-export function finish(draft: Draft): { readonly ontology: Ontology; readonly flaws: readonly Flaw[] } {
-  const classKeys = keysOf([...draft.classes.values()])
-  const objectKeys = keysOf([...draft.objectProperties.values()])
-  const datatypeKeys = keysOf([...draft.datatypeProperties.values()])
+export function build(builder: OntologyBuilder): {
+  readonly ontology: Ontology
+  readonly flaws: readonly Flaw[]
+} {
+  const classKeys = keysOf([...builder.classes.values()])
+  const objectKeys = keysOf([...builder.objectProperties.values()])
+  const datatypeKeys = keysOf([...builder.datatypeProperties.values()])
   const classes = sortByKey(
-    [...draft.classes.values()].map(
+    [...builder.classes.values()].map(
       (each): OntologyClass => ({
         ...described(each, classKeys),
         parents: [...each.parents].sort(compare),
@@ -31,9 +40,9 @@ export function finish(draft: Draft): { readonly ontology: Ontology; readonly fl
       }),
     ),
   )
-  const objectProperties = finishProperties(draft.objectProperties, objectKeys)
-  const datatypeProperties = finishProperties(draft.datatypeProperties, datatypeKeys)
-  const ids = [...draft.files.keys()].sort(compare)
+  const objectProperties = finishProperties(builder.objectProperties, objectKeys)
+  const datatypeProperties = finishProperties(builder.datatypeProperties, datatypeKeys)
+  const ids = [...builder.files.keys()].sort(compare)
   const content = {
     ids,
     classes: [...classes.values()],
@@ -48,8 +57,8 @@ export function finish(draft: Draft): { readonly ontology: Ontology; readonly fl
 }
 
 /** The least prefixed name that no other element of the kind has; those that share a name all get a prefix. */
-function keysOf(elements: readonly DraftElement[]): ReadonlyMap<string, string> {
-  const forms: readonly ((element: DraftElement) => string)[] = [
+function keysOf(elements: readonly ElementBuilder[]): ReadonlyMap<string, string> {
+  const forms: readonly ((element: ElementBuilder) => string)[] = [
     ({ name }) => oneLine(name),
     ({ name, ontology }) => `${oneLine(ontology)}:${oneLine(name)}`,
     ({ iri }) => iri,
@@ -67,7 +76,7 @@ function keysOf(elements: readonly DraftElement[]): ReadonlyMap<string, string> 
   return keys
 }
 
-function described(element: DraftElement, keys: ReadonlyMap<string, string>): OntologyElement {
+function described(element: ElementBuilder, keys: ReadonlyMap<string, string>): OntologyElement {
   const label = bestText(element.labels)
   const names = new Set([...element.labels.map(([, text]) => text), ...element.synonyms])
   if (label !== null) names.delete(label)
@@ -85,7 +94,7 @@ function described(element: DraftElement, keys: ReadonlyMap<string, string>): On
 
 /** A property's clauses are its own, those of what it is a kind of, and, turned round, those of its inverses. */
 function finishProperties(
-  drafts: ReadonlyMap<string, DraftProperty>,
+  drafts: ReadonlyMap<string, PropertyBuilder>,
   keys: ReadonlyMap<string, string>,
 ): Elements<OntologyProperty> {
   const inverses = new Map<string, Set<string>>([...drafts.keys()].map((iri) => [iri, new Set()]))
@@ -112,9 +121,9 @@ function finishProperties(
 }
 
 function superproperties(
-  property: DraftProperty,
-  drafts: ReadonlyMap<string, DraftProperty>,
-): DraftProperty[] {
+  property: PropertyBuilder,
+  drafts: ReadonlyMap<string, PropertyBuilder>,
+): PropertyBuilder[] {
   const found = new Set([property])
   for (const { parents } of found)
     for (const iri of parents) {

@@ -1,7 +1,7 @@
 // An ontology while its files are read: elements by IRI, to which several statements, and several files, may add.
 import type { Clause } from './ontology.ts'
 
-export interface DraftElement {
+export interface ElementBuilder {
   readonly iri: string
   /** Name and ontology are those of the first ontology that declares it; else of the first that speaks of it. */
   name: string
@@ -14,12 +14,12 @@ export interface DraftElement {
   deprecated: boolean
 }
 
-export interface DraftClass extends DraftElement {
+export interface ClassBuilder extends ElementBuilder {
   readonly parents: Set<string>
   readonly same: Set<string>
 }
 
-export interface DraftProperty extends DraftElement {
+export interface PropertyBuilder extends ElementBuilder {
   readonly kind: 'object' | 'datatype'
   readonly domain: Clause[]
   readonly range: Clause[]
@@ -27,19 +27,19 @@ export interface DraftProperty extends DraftElement {
   readonly inverses: Set<string>
 }
 
-export interface Draft {
+export interface OntologyBuilder {
   /** Where each ontology was read, by its id. */
   readonly files: Map<string, string>
-  readonly classes: Map<string, DraftClass>
-  readonly objectProperties: Map<string, DraftProperty>
-  readonly datatypeProperties: Map<string, DraftProperty>
+  readonly classes: Map<string, ClassBuilder>
+  readonly objectProperties: Map<string, PropertyBuilder>
+  readonly datatypeProperties: Map<string, PropertyBuilder>
   /** What is left out because extraction cannot use it, as sentences. */
   readonly notes: string[]
   /** How often something was declared. */
   declarations: number
 }
 
-export function createDraft(): Draft {
+export function createOntologyBuilder(): OntologyBuilder {
   return {
     files: new Map(),
     classes: new Map(),
@@ -58,28 +58,28 @@ export interface Identity {
 }
 
 /** A class that is declared. */
-export function declareClass(draft: Draft, identity: Identity): DraftClass {
-  draft.declarations++
-  return declared(mentionClass(draft, identity), identity)
+export function declareClass(builder: OntologyBuilder, identity: Identity): ClassBuilder {
+  builder.declarations++
+  return declared(mentionClass(builder, identity), identity)
 }
 
 /** A class that is only spoken of, as far as is known yet. */
-export function mentionClass(draft: Draft, identity: Identity): DraftClass {
-  const known = draft.classes.get(identity.iri)
+export function mentionClass(builder: OntologyBuilder, identity: Identity): ClassBuilder {
+  const known = builder.classes.get(identity.iri)
   if (known) return known
   const made = { ...element(identity), parents: new Set<string>(), same: new Set<string>() }
-  draft.classes.set(identity.iri, made)
+  builder.classes.set(identity.iri, made)
   return made
 }
 
 /** A property that is declared. */
 export function declareProperty(
-  draft: Draft,
+  builder: OntologyBuilder,
   identity: Identity,
-  kind: DraftProperty['kind'],
-): DraftProperty {
-  draft.declarations++
-  const map = kind === 'object' ? draft.objectProperties : draft.datatypeProperties
+  kind: PropertyBuilder['kind'],
+): PropertyBuilder {
+  builder.declarations++
+  const map = kind === 'object' ? builder.objectProperties : builder.datatypeProperties
   const known = map.get(identity.iri)
   if (known) return declared(known, identity)
   const made = {
@@ -94,7 +94,7 @@ export function declareProperty(
   return declared(made, identity)
 }
 
-function element({ iri, name, ontology }: Identity): DraftElement {
+function element({ iri, name, ontology }: Identity): ElementBuilder {
   return {
     iri,
     name,
@@ -107,7 +107,7 @@ function element({ iri, name, ontology }: Identity): DraftElement {
   }
 }
 
-function declared<E extends DraftElement>(element: E, { name, ontology }: Identity): E {
+function declared<E extends ElementBuilder>(element: E, { name, ontology }: Identity): E {
   if (!element.declared || compare(ontology, element.ontology) < 0) Object.assign(element, { name, ontology })
   element.declared = true
   return element

@@ -5,12 +5,12 @@ import { suggest } from '../prompt/catalogue/problem.ts'
 import { quote, safeIri } from '../rdf/iri.ts'
 import { namespaces } from '../rdf/vocabulary.ts'
 import {
-  type Draft,
-  type DraftElement,
   declareClass,
   declareProperty,
+  type ElementBuilder,
   type Identity,
   mentionClass,
+  type OntologyBuilder,
 } from './builder.ts'
 import { datatypeOf } from './datatypes.ts'
 import { localName } from './from-rdf.ts'
@@ -57,7 +57,7 @@ interface Entry extends Identity {
 }
 
 /** Adds an ontology to the draft. */
-export function readTrustGraph(ontology: JsonOntology, draft: Draft, report: Report): void {
+export function readTrustGraph(ontology: JsonOntology, builder: OntologyBuilder, report: Report): void {
   const entries = {
     classes: entriesOf(ontology, 'classes', report),
     objectProperties: entriesOf(ontology, 'objectProperties', report),
@@ -82,17 +82,17 @@ export function readTrustGraph(ontology: JsonOntology, draft: Draft, report: Rep
 
   function classesAt(entry: Entry, field: string): string[] {
     const iris = named('classes', entry, field)
-    for (const iri of iris) mentionClass(draft, { iri, name: localName(iri), ontology: ontology.id })
+    for (const iri of iris) mentionClass(builder, { iri, name: localName(iri), ontology: ontology.id })
     return iris
   }
 
-  for (const entry of entries.classes.values()) describe(declareClass(draft, entry), entry, report)
+  for (const entry of entries.classes.values()) describe(declareClass(builder, entry), entry, report)
   for (const entry of entries.classes.values()) {
-    const { parents, same } = mentionClass(draft, entry)
+    const { parents, same } = mentionClass(builder, entry)
     for (const parent of classesAt(entry, 'rdfs:subClassOf')) parents.add(parent)
     for (const other of classesAt(entry, 'owl:equivalentClass')) {
       same.add(other)
-      draft.classes.get(other)?.same.add(entry.iri)
+      builder.classes.get(other)?.same.add(entry.iri)
     }
   }
   for (const [part, kind] of [
@@ -100,7 +100,7 @@ export function readTrustGraph(ontology: JsonOntology, draft: Draft, report: Rep
     ['datatypeProperties', 'datatype'],
   ] as const)
     for (const entry of entries[part].values()) {
-      const property = declareProperty(draft, entry, kind)
+      const property = declareProperty(builder, entry, kind)
       describe(property, entry, report)
       // Of several classes, or datatypes, any one is enough.
       const domain = classesAt(entry, 'rdfs:domain')
@@ -156,7 +156,7 @@ function isAbsoluteIri(text: string): boolean {
   return /^(?:[A-Za-z][A-Za-z0-9+.-]*:\/\/|urn:|tag:)[^\s<>]+$/.test(text)
 }
 
-function describe(element: DraftElement, { json, path }: Entry, report: Report): void {
+function describe(element: ElementBuilder, { json, path }: Entry, report: Report): void {
   for (const [field, texts] of [
     ['rdfs:label', element.labels],
     ['rdfs:comment', element.comments],

@@ -2,13 +2,13 @@
 // A domain or range that is no union or intersection of named classes binds nobody; a note says how many there are.
 
 import {
-  type Draft,
-  type DraftElement,
-  type DraftProperty,
   declareClass,
   declareProperty,
+  type ElementBuilder,
   type Identity,
   mentionClass,
+  type OntologyBuilder,
+  type PropertyBuilder,
 } from './builder.ts'
 import { clausesOf } from './class-expression.ts'
 import { datatypeOf } from './datatypes.ts'
@@ -16,13 +16,13 @@ import type { Graph } from './graph.ts'
 import type { Clause } from './ontology.ts'
 import { isLanguage, isThing, types, words } from './rdf-words.ts'
 
-type Kind = DraftProperty['kind']
+type Kind = PropertyBuilder['kind']
 
 interface Reading {
   readonly graph: Graph
   /** The ontology's id. */
   readonly id: string
-  readonly draft: Draft
+  readonly builder: OntologyBuilder
   /** Datatypes that the file itself declares. */
   readonly datatypes: ReadonlySet<string>
   /** Domains and ranges that are left out. */
@@ -30,22 +30,22 @@ interface Reading {
 }
 
 /** Adds to the draft what the graph, of the ontology `id`, declares. */
-export function readRdf(graph: Graph, id: string, draft: Draft): void {
+export function readRdf(graph: Graph, id: string, builder: OntologyBuilder): void {
   const subjects = graph.subjects()
   const datatypes = new Set(
     subjects.filter((iri) => graph.iris(iri, words.type).some((type) => types.datatype.has(type))),
   )
-  const reading: Reading = { graph, id, draft, datatypes, skipped: 0 }
+  const reading: Reading = { graph, id, builder, datatypes, skipped: 0 }
   for (const iri of subjects) {
     if (asDatatype(iri, reading) !== undefined) continue
     if (isDeclaredClass(iri, reading)) readClass(iri, reading)
     const kinds = kindsOf(iri, reading)
     if (kinds) readProperty(iri, kinds, reading)
     for (const imported of graph.iris(iri, words.imports))
-      draft.notes.push(`${id} imports ${imported}, which is not fetched: load its file too`)
+      builder.notes.push(`${id} imports ${imported}, which is not fetched: load its file too`)
   }
   if (reading.skipped > 0)
-    draft.notes.push(
+    builder.notes.push(
       `${id}: ${reading.skipped} domains or ranges are no union or intersection of named classes, and bind nobody`,
     )
 }
@@ -58,8 +58,8 @@ function isDeclaredClass(iri: string, { graph }: Reading): boolean {
   )
 }
 
-function readClass(iri: string, { graph, id, draft }: Reading): void {
-  const found = declareClass(draft, identity(iri, id))
+function readClass(iri: string, { graph, id, builder }: Reading): void {
+  const found = declareClass(builder, identity(iri, id))
   describe(found, graph)
   const others = (iris: readonly string[]) => iris.filter((each) => each !== iri && isUsableClass(each))
   const above = (node: Parameters<typeof clausesOf>[1]) =>
@@ -72,16 +72,16 @@ function readClass(iri: string, { graph, id, draft }: Reading): void {
     if (node.termType === 'NamedNode')
       for (const same of others([node.value])) {
         found.same.add(same)
-        mentionClass(draft, identity(same, id)).same.add(iri)
+        mentionClass(builder, identity(same, id)).same.add(iri)
       }
     else {
       for (const parent of others(above(node))) found.parents.add(parent)
       const [union, ...more] = clausesOf(graph, node) ?? []
       if (union && union.length > 1 && more.length === 0)
-        for (const member of others(union)) mentionClass(draft, identity(member, id)).parents.add(iri)
+        for (const member of others(union)) mentionClass(builder, identity(member, id)).parents.add(iri)
     }
   }
-  for (const parent of found.parents) mentionClass(draft, identity(parent, id))
+  for (const parent of found.parents) mentionClass(builder, identity(parent, id))
 }
 
 function isUsableClass(iri: string): boolean {
@@ -103,7 +103,7 @@ function kindsOf(iri: string, { graph }: Reading): Kind[] | undefined {
 }
 
 function readProperty(iri: string, said: readonly Kind[], reading: Reading): void {
-  const { graph, id, draft } = reading
+  const { graph, id, builder } = reading
   const domain = clausesAt(iri, { all: words.domain, any: words.domainIncludes }, reading)
   const range = clausesAt(iri, { all: words.range, any: words.rangeIncludes }, reading)
   const ends = range.flat()
@@ -115,7 +115,7 @@ function readProperty(iri: string, said: readonly Kind[], reading: Reading): voi
     ...(literal || !entity ? (['datatype'] as const) : []),
   ]
   for (const kind of said.length > 0 ? said : allowed) {
-    const property = declareProperty(draft, identity(iri, id), kind)
+    const property = declareProperty(builder, identity(iri, id), kind)
     describe(property, graph)
     property.domain.push(...classClauses(domain, reading))
     property.range.push(
@@ -125,9 +125,9 @@ function readProperty(iri: string, said: readonly Kind[], reading: Reading): voi
       if (parent !== iri) property.parents.add(parent)
     for (const inverse of graph.iris(iri, words.inverse)) property.inverses.add(inverse)
     for (const end of [...property.domain, ...(kind === 'object' ? property.range : [])].flat())
-      mentionClass(draft, identity(end, id))
+      mentionClass(builder, identity(end, id))
     if (!allowed.includes(kind) && !ends.every(isThing))
-      draft.notes.push(
+      builder.notes.push(
         `${iri}: its range does not fit ${kind === 'object' ? 'a relation' : 'an attribute'}, and binds nobody`,
       )
   }
@@ -171,7 +171,7 @@ function asDatatype(iri: string, { datatypes }: Reading): string | undefined {
   return datatypeOf(iri) ?? (datatypes.has(iri) ? iri : undefined)
 }
 
-function describe(element: DraftElement, graph: Graph): void {
+function describe(element: ElementBuilder, graph: Graph): void {
   const { iri, labels, comments, synonyms } = element
   for (const [predicates, texts] of [
     [words.label, labels],

@@ -5,8 +5,8 @@ import { basename, extname, join } from 'node:path'
 import { type Problem, problemsError } from '../prompt/catalogue/problem.ts'
 import { quote } from '../rdf/iri.ts'
 import { systemCall } from '../system-calls.ts'
-import { finish } from './build.ts'
-import { compare, createDraft, type Draft } from './builder.ts'
+import { build } from './build.ts'
+import { compare, createOntologyBuilder, type OntologyBuilder } from './builder.ts'
 import { ontologiesOf, readTrustGraph } from './from-json.ts'
 import { readRdf } from './from-rdf.ts'
 import type { Ontology } from './ontology.ts'
@@ -59,12 +59,12 @@ export async function parseFiles(
   problems: Problem[],
   onFile: (path: string) => void = () => undefined,
 ): Promise<ReadOntology> {
-  const draft = createDraft()
+  const builder = createOntologyBuilder()
   for (const file of files) {
     onFile(file.path)
-    await readInto(draft, file, problems)
+    await readInto(builder, file, problems)
   }
-  const { ontology, flaws } = finish(draft)
+  const { ontology, flaws } = build(builder)
   if (problems.length === 0 && ontology.classes.size === 0 && files[0] !== undefined)
     problems.push({
       code: 'ontology_invalid',
@@ -72,8 +72,8 @@ export async function parseFiles(
       message: 'it has properties but no class',
     })
   for (const { iri, ontology: id, message } of flaws)
-    problems.push({ code: 'ontology_invalid', file: draft.files.get(id) ?? id, at: iri, message })
-  return { loaded: { ontology, notes: draft.notes, files }, problems }
+    problems.push({ code: 'ontology_invalid', file: builder.files.get(id) ?? id, at: iri, message })
+  return { loaded: { ontology, notes: builder.notes, files }, problems }
 }
 
 /** What can't be read is added to the problems, and so is the first file with which there would be more than `maxBytes`. */
@@ -135,14 +135,14 @@ async function isSpecial(path: string): Promise<boolean> {
 }
 
 async function readInto(
-  draft: Draft,
+  builder: OntologyBuilder,
   { path: file, bytes }: OntologyFile,
   problems: Problem[],
 ): Promise<void> {
   const report = (message: string, more: Partial<Problem> = {}) =>
     problems.push({ code: 'ontology_invalid', file, message, ...more })
   const id = basename(file, extname(file)).replace(/\s+/g, '-')
-  const before = { declarations: draft.declarations, problems: problems.length }
+  const before = { declarations: builder.declarations, problems: problems.length }
   try {
     const text = decodeUtf8(bytes)
     const syntax = syntaxOf(file, text)
@@ -150,9 +150,9 @@ async function readInto(
       const reportAt = (path: readonly string[], message: string) =>
         report(message, path.length > 0 ? { at: path.join('.') } : {})
       for (const each of ontologiesOf(parseJson(text), id, reportAt))
-        if (claim(draft, each.id, file, report)) readTrustGraph(each, draft, reportAt)
-    } else if (claim(draft, id, file, report)) {
-      readRdf(await parseGraph(text, syntax, `https://trustgraph.ai/ontology/${quote(id)}`), id, draft)
+        if (claim(builder, each.id, file, report)) readTrustGraph(each, builder, reportAt)
+    } else if (claim(builder, id, file, report)) {
+      readRdf(await parseGraph(text, syntax, `https://trustgraph.ai/ontology/${quote(id)}`), id, builder)
     }
   } catch (error) {
     if (!(error instanceof SyntaxFault)) throw error
@@ -160,15 +160,20 @@ async function readInto(
     report(message, { code, ...(line !== undefined && { line }) })
     return
   }
-  if (draft.declarations === before.declarations && problems.length === before.problems)
+  if (builder.declarations === before.declarations && problems.length === before.problems)
     report('it declares no class and no property')
 }
 
 /** An ontology's id is its own; whether it was still free. */
-function claim(draft: Draft, id: string, file: string, report: (message: string) => void): boolean {
-  const owner = draft.files.get(id)
+function claim(
+  builder: OntologyBuilder,
+  id: string,
+  file: string,
+  report: (message: string) => void,
+): boolean {
+  const owner = builder.files.get(id)
   if (owner === undefined) {
-    draft.files.set(id, file)
+    builder.files.set(id, file)
     return true
   }
   report(`its id ${JSON.stringify(id)} is that of ${owner} too`)

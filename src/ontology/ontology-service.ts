@@ -16,7 +16,7 @@ import { createVectorRanking } from './vectors.ts'
 const maxTriples = 50
 const maxLength = 100_000
 
-export interface DeskOptions {
+export interface OntologyServiceOptions {
   /** Tokens of a prompt that the selection may take. */
   readonly budget: number
   /** Without it words are compared. */
@@ -37,7 +37,7 @@ export interface OntologySummary {
   readonly notes: readonly string[]
 }
 
-export interface Desk {
+export interface OntologyService {
   readonly summary: OntologySummary
   /** The terms for a chunk's prompt. */
   select(text: string, signal?: AbortSignal): Promise<OntologyTerms>
@@ -47,11 +47,11 @@ export interface Desk {
   triples(from: number, signal?: AbortSignal): Promise<Triple[]>
 }
 
-export function createDesk(
+export function createOntologyService(
   { ontology, notes }: LoadedOntology,
-  { budget, embeddings }: DeskOptions,
+  { budget, embeddings }: OntologyServiceOptions,
   onEmbedded: OnEmbedded = () => undefined,
-): Desk {
+): OntologyService {
   const selector = createSelector(ontology, budget)
   const judge: Check = createCheck(ontology)
   const rank = openRanking()
@@ -70,7 +70,7 @@ export function createDesk(
     return ranking
   }
 
-  function vectorRanking({ cacheDir, ...server }: NonNullable<DeskOptions['embeddings']>) {
+  function vectorRanking({ cacheDir, ...server }: NonNullable<OntologyServiceOptions['embeddings']>) {
     const space = `${endpointOf(server.url).href} ${server.model}`
     return createVectorRanking(
       ontology,

@@ -5,9 +5,9 @@ import type { EmbeddingsCall, OntologyMeter } from '../observe/ontology-metrics.
 import type { SubprocessLimits } from '../subprocess/subprocess.ts'
 import type { OntologyTerms } from './element-list.ts'
 import type { OntologyFile } from './load.ts'
-import type { Desk, DeskOptions, OntologySummary } from './ontology-service.ts'
+import type { OntologyService, OntologyServiceOptions, OntologySummary } from './ontology-service.ts'
 
-export interface OntologyOptions extends DeskOptions {
+export interface OntologyOptions extends OntologyServiceOptions {
   /** Files and folders. */
   readonly paths: readonly string[]
   /** What reading them may take. */
@@ -16,7 +16,7 @@ export interface OntologyOptions extends DeskOptions {
   readonly meter?: OntologyMeter
 }
 
-export interface ThreadOptions extends OntologyOptions {
+export interface OntologyWorkerOptions extends OntologyOptions {
   /** What `paths` named when they were read before; default: they are read now. */
   readonly files?: readonly OntologyFile[]
 }
@@ -27,7 +27,7 @@ export interface Opened {
   readonly files: readonly OntologyFile[]
 }
 
-export interface DeskThread extends Desk, Opened {
+export interface OntologyWorker extends OntologyService, Opened {
   /** Whether the thread is over; all that was or is asked is answered with why. */
   ended(): boolean
   /** Ends the thread; what is still asked is answered with `aborted`. */
@@ -56,7 +56,10 @@ export interface Answer {
 }
 
 /** Resolves when the ontologies are read and indexed. Throws what reading them throws. */
-export async function openThread({ meter, ...options }: ThreadOptions): Promise<DeskThread> {
+export async function openOntologyWorker({
+  meter,
+  ...options
+}: OntologyWorkerOptions): Promise<OntologyWorker> {
   const file = new URL(`./worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
   const worker = new Worker(file, { workerData: options })
   const waiting = new Map<number, { resolve(value: unknown): void; reject(error: unknown): void }>()

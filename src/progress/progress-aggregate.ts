@@ -56,7 +56,7 @@ export interface DocumentStatus {
   readonly totals: Totals
 }
 
-export interface Tally {
+export interface ProgressAggregate {
   /** Takes in one message of the progress topic; returns its document's id, or undefined when it is about none. */
   add(message: Message<'Progress'>): string | undefined
   /** Records were lost: of units that may have waited for them no document goes on to say that they run. */
@@ -80,7 +80,7 @@ const keptUnits = 2000
 /** The code is that of the specification; `load` calls a file without text `document_empty`. */
 const empty: Reason = { type: 'empty_document', message: 'it has no text' }
 
-export function createTally(): Tally {
+export function createProgressAggregate(): ProgressAggregate {
   const documents = new Map<string, Document>()
   /** By what was lost where; for documents that are heard of later, too. */
   const losses = new Map<string, LostRecords>()

@@ -2,7 +2,7 @@
 import type { Message } from '../messages/envelope.ts'
 import type { Progress, Spent } from '../messages/generated.ts'
 
-export interface SpendingRow {
+export interface TokenUsageRow {
   readonly documentId: string
   readonly unit: string
   readonly model: string
@@ -16,16 +16,16 @@ export interface SpendingRow {
   unreported: number
 }
 
-export interface Spending {
+export interface TokenUsage {
   /** Takes in one message of the progress topic. Every run counts, also one that was done before. */
   add(message: Message<'Progress'>): void
-  rows(): SpendingRow[]
+  rows(): TokenUsageRow[]
 }
 
-export function createSpending(): Spending {
-  const rows = new Map<string, SpendingRow>()
+export function createTokenUsage(): TokenUsage {
+  const rows = new Map<string, TokenUsageRow>()
 
-  function rowOf(entry: Progress, documentId: string, { model, reason }: Spent): SpendingRow {
+  function rowOf(entry: Progress, documentId: string, { model, reason }: Spent): TokenUsageRow {
     const unit = entry.unit ?? ''
     const key = JSON.stringify([documentId, unit, model, reason])
     const row = rows.get(key) ?? {

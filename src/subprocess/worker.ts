@@ -1,7 +1,7 @@
 // The thread of a child process in which the work is done. It loads only what its task needs.
 import { serialize } from 'node:v8'
 import { parentPort, workerData } from 'node:worker_threads'
-import { coded } from '../errors.ts'
+import { toGraphmillError } from '../errors.ts'
 import { answerShare, type Call, type Report } from './subprocess.ts'
 
 /** What every module that is called exports. */
@@ -18,6 +18,6 @@ try {
   const isTooLong = bytes.length > limits.memoryMb * answerShare * 1024 * 1024
   say(isTooLong ? { kind: 'exceeded', limit: 'answer' } : { kind: 'value', bytes })
 } catch (thrown) {
-  const { code, message, details } = coded(thrown)
+  const { code, message, details } = toGraphmillError(thrown)
   say({ kind: 'error', code, message, details })
 }

@@ -95,9 +95,9 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
       const publish = () =>
         client.publish({ topic, key: 'k', value: new TextEncoder().encode('text'), headers: {} })
       if (how !== 'idle') await Promise.all([publish(), publish()])
-      const inHand = how === 'idle' ? 0 : 1
+      const inFlight = how === 'idle' ? 0 : 1
       await harness.eventually('they have it in hand', () =>
-        members.every(({ deliveries }) => deliveries.length === inHand),
+        members.every(({ deliveries }) => deliveries.length === inFlight),
       )
       // Longer than the silence after which a consumer asks: a broker that is there is not called away.
       await wait(6000)

@@ -13,7 +13,7 @@ import {
   topicRoles,
   topicSpec,
 } from '../../src/broker/topics.ts'
-import { coded, type GraphmillError } from '../../src/errors.ts'
+import { type GraphmillError, toGraphmillError } from '../../src/errors.ts'
 
 const place = { space: 'gm', workspace: 'default', flow: 'default' }
 
@@ -185,6 +185,6 @@ function codeOf(act: () => unknown): GraphmillError['code'] | undefined {
     act()
     return undefined
   } catch (error) {
-    return coded(error).code
+    return toGraphmillError(error).code
   }
 }

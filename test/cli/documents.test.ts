@@ -38,7 +38,7 @@ test('a folder with good, locked, scanned, empty, hostile and foreign files give
     '256',
   ])
   expect((await child.ended).code).toBe(4)
-  for (const mill of ['windmill', 'watermill']) expect(child.stdout().toLowerCase()).toContain(mill)
+  for (const runtime of ['windmill', 'watermill']) expect(child.stdout().toLowerCase()).toContain(runtime)
   for (const [name, code] of [
     ['locked.pdf', 'document_encrypted'],
     ['scan.pdf', 'document_scanned'],

@@ -31,11 +31,14 @@ describe.skipIf(!present)('a process that drains', { timeout: 180_000 }, () => {
     })
     const [port = 0] = await freePorts(1)
     const broker = ['--broker', `kafka://${kafka.bootstrap.join(',')}`]
-    const mill = startGraphmill(['run', 'prompt', ...broker, '--http', `127.0.0.1:${port}`, '--no-cache'], {
-      OPENAI_BASE_URL: llm.url,
-      GRAPHMILL_MODEL: 'test-model',
-    })
-    await mill.says('"msg":"running"')
+    const runtime = startGraphmill(
+      ['run', 'prompt', ...broker, '--http', `127.0.0.1:${port}`, '--no-cache'],
+      {
+        OPENAI_BASE_URL: llm.url,
+        GRAPHMILL_MODEL: 'test-model',
+      },
+    )
+    await runtime.says('"msg":"running"')
     const client = startGraphmill(['prompt', 'extract-topics', '--term', 'text="Mills grind."', ...broker])
     await asked.promise
 
@@ -61,8 +64,8 @@ describe.skipIf(!present)('a process that drains', { timeout: 180_000 }, () => {
       // The server keeps 512 at a time.
       await expect.poll(() => closed, { timeout: 60_000 }).toBeGreaterThan(200)
       expect(await probe()).toBe(200)
-      const ended = mill.end('SIGTERM')
-      await mill.says('"msg":"stopping"')
+      const ended = runtime.end('SIGTERM')
+      await runtime.says('"msg":"stopping"')
       expect(await probe()).toBe(503)
       answer.resolve('{"topic":"mills","definition":"machines"}\n')
       // The grace period is two minutes: it ends by its own, and not by that.
@@ -70,10 +73,10 @@ describe.skipIf(!present)('a process that drains', { timeout: 180_000 }, () => {
     } finally {
       clearInterval(drip)
       for (const socket of sockets) socket.destroy()
-      await mill.end('SIGKILL')
+      await runtime.end('SIGKILL')
     }
-    expect(mill.stderr()).toContain('"msg":"stopped"')
-    expect(mill.stderr()).not.toContain('the process ends before everything was finished')
+    expect(runtime.stderr()).toContain('"msg":"stopped"')
+    expect(runtime.stderr()).not.toContain('the process ends before everything was finished')
     expect((await client.ended).code).toBe(0)
     expect(client.stdout()).toContain('"mills"')
   })

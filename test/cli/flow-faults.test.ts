@@ -64,7 +64,7 @@ describe.skipIf(!present)('a flow that its broker fails', { timeout: 180_000 }, 
     broker = ['--broker', `kafka://${kafka.bootstrap.join()}`, '--workspace', 'acme', '--no-cache']
   })
   afterAll(async () => {
-    for (const mill of started) await mill.end('SIGKILL')
+    for (const runtime of started) await runtime.end('SIGKILL')
     await llm?.close()
     await admin?.disconnect()
     await kafka?.stop()
@@ -75,25 +75,25 @@ describe.skipIf(!present)('a flow that its broker fails', { timeout: 180_000 }, 
     const [port] = await freePorts(1)
     const http = `127.0.0.1:${port}`
     const all = ['run', '--all', ...broker, '--http', http, '--out', join(folder, 'out'), ...parameters]
-    const mill = startGraphmill([...all, '--provenance', 'none', '--chunk-size', String(chunkSize)], {
+    const runtime = startGraphmill([...all, '--provenance', 'none', '--chunk-size', String(chunkSize)], {
       OPENAI_BASE_URL: llm.url,
       GRAPHMILL_MODEL: 'test-model',
     })
-    started.push(mill)
+    started.push(runtime)
     const get = (page: string) => fetch(`http://${http}/${page}`)
     const status = async () => (await (await get('status.json')).json()) as Status
     return {
-      mill,
+      runtime,
       get,
       status,
       /** Requests of a flow to the model. */
-      async inHand(flow: string) {
+      async inFlight(flow: string) {
         const { consumers } = await status()
         return consumers.find(({ topic }) => topic === `gm.request.prompt.acme.${flow}`)?.inFlight
       },
       metrics: async () => (await get('metrics')).text(),
       says: (phrase: string, flow: string) =>
-        mill
+        runtime
           .stderr()
           .split('\n')
           .filter((line) => line.includes(`"${phrase}"`) && line.includes(`"flow":"${flow}"`)).length,
@@ -142,15 +142,15 @@ describe.skipIf(!present)('a flow that its broker fails', { timeout: 180_000 }, 
   }
 
   test('is the only one that fails when its topic is deleted, and comes back with all that it had in hand', async () => {
-    const { mill, get, status, inHand, metrics, says } = await start(
+    const { runtime, get, status, inFlight, metrics, says } = await start(
       '--flows',
       flowsFile('two', 'lost', 'calm'),
     )
-    await mill.says('"msg":"running"')
+    await runtime.says('"msg":"running"')
     const answer = { lost: hold('lost'), calm: hold('calm') }
     await Promise.all([load('lost'), load('calm')])
-    await expect.poll(() => inHand('lost'), patience).toBe(units)
-    await expect.poll(() => inHand('calm'), patience).toBe(units)
+    await expect.poll(() => inFlight('lost'), patience).toBe(units)
+    await expect.poll(() => inFlight('calm'), patience).toBe(units)
     await expect.poll(() => calls('lost'), patience).toBeGreaterThan(0)
 
     await admin.deleteTopics({ topics: ['gm.request.prompt.acme.lost'] })
@@ -201,12 +201,12 @@ describe.skipIf(!present)('a flow that its broker fails', { timeout: 180_000 }, 
     await expect.poll(async () => (await status()).flows, patience).toEqual(['acme/calm'])
     await expect.poll(metrics, patience).not.toMatch(/acme\.lost|flow="lost"/)
     expect(await metrics()).toContain('.acme.calm"')
-    expect((await mill.end('SIGTERM')).code).toBe(0)
+    expect((await runtime.end('SIGTERM')).code).toBe(0)
   })
 
   test('comes back when a topic that it may not read any more is given back; with all refused the process ends', async () => {
-    const { mill, status, says } = await start('--flows', flowsFile('refused', 'barred', 'free'))
-    await mill.says('"msg":"running"')
+    const { runtime, status, says } = await start('--flows', flowsFile('refused', 'barred', 'free'))
+    await runtime.says('"msg":"running"')
     const giveBack = await refuse('gm.flow.triples.acme.barred')
     await expect
       .poll(async () => (await status()).failedFlows, patience)
@@ -221,9 +221,11 @@ describe.skipIf(!present)('a flow that its broker fails', { timeout: 180_000 }, 
 
     const refused = performance.now()
     const allow = [await refuse('gm.flow.triples.acme.barred'), await refuse('gm.flow.triples.acme.free')]
-    expect(await mill.ended).toEqual({ code: 1, signal: null })
+    expect(await runtime.ended).toEqual({ code: 1, signal: null })
     expect(performance.now() - refused).toBeLessThan(30_000)
-    expect(mill.stderr()).toMatch(/graphmill: acme\/(barred|free): gm\.flow\.triples\..* \[topic_refused\]/)
+    expect(runtime.stderr()).toMatch(
+      /graphmill: acme\/(barred|free): gm\.flow\.triples\..* \[topic_refused\]/,
+    )
     for (const one of allow) await one()
   })
 
@@ -231,27 +233,27 @@ describe.skipIf(!present)('a flow that its broker fails', { timeout: 180_000 }, 
     const answer = hold('test-model')
     const only = ['--flow', 'only']
     const first = await start(...only)
-    await first.mill.says('"msg":"running"')
+    await first.runtime.says('"msg":"running"')
     await load('only')
-    await expect.poll(() => first.inHand('only'), patience).toBe(units)
+    await expect.poll(() => first.inFlight('only'), patience).toBe(units)
     await expect.poll(() => calls('test-model'), patience).toBeGreaterThan(0)
     const gone = performance.now()
     await admin.deleteTopics({ topics: ['gm.flow.triples.acme.only'] })
-    expect(await first.mill.ended).toEqual({ code: 1, signal: null })
+    expect(await first.runtime.ended).toEqual({ code: 1, signal: null })
     expect(performance.now() - gone).toBeLessThan(30_000)
-    expect(first.mill.stderr()).toMatch(/graphmill: gm\.flow\.triples\.acme\.only: .* \[topic_missing\]/)
+    expect(first.runtime.stderr()).toMatch(/graphmill: gm\.flow\.triples\.acme\.only: .* \[topic_missing\]/)
     answer()
     const second = await start(...only)
     await expect.poll(() => unitsOf('only'), patience).toEqual(done)
-    expect((await second.mill.end('SIGTERM')).code).toBe(0)
+    expect((await second.runtime.end('SIGTERM')).code).toBe(0)
   })
 
   test('that is refused from the start ends the process, too', async () => {
     await graphmill('topics', 'create', '--flow', 'shut', ...broker.filter((each) => each !== '--no-cache'))
     const allow = await refuse('gm.flow.chunk.acme.shut')
-    const { mill } = await start('--flow', 'shut')
-    expect(await mill.ended).toEqual({ code: 1, signal: null })
-    expect(mill.stderr()).toMatch(/\[topic_refused\]/)
+    const { runtime } = await start('--flow', 'shut')
+    expect(await runtime.ended).toEqual({ code: 1, signal: null })
+    expect(runtime.stderr()).toMatch(/\[topic_refused\]/)
     await allow()
   })
 })

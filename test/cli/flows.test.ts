@@ -30,7 +30,7 @@ describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () 
   let llm: LlmServer
   let folder: string
   let book: string
-  let mill: GraphmillProcess
+  let runtime: GraphmillProcess
   let http: string
   let broker: readonly string[]
   let versions = 0
@@ -45,7 +45,7 @@ describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () 
     return /^graphmill_configuration_current (\d)$/m.exec(metrics)?.[1]
   }
   const says = (phrase: string, flow?: string) =>
-    mill
+    runtime
       .stderr()
       .split('\n')
       .filter((line) => line.includes(`"${phrase}"`) && (!flow || line.includes(`"flow":"${flow}"`))).length
@@ -99,14 +99,14 @@ describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () 
       '--provenance',
       'none',
     ]
-    mill = startGraphmill(['run', '--all', '--flows', flowsFile(), ...broker, ...options], {
+    runtime = startGraphmill(['run', '--all', '--flows', flowsFile(), ...broker, ...options], {
       OPENAI_BASE_URL: llm.url,
       GRAPHMILL_MODEL: 'test-model',
     })
-    await mill.says('"msg":"running"')
+    await runtime.says('"msg":"running"')
   })
   afterAll(async () => {
-    await mill?.end('SIGKILL')
+    await runtime?.end('SIGKILL')
     await llm?.close()
     await kafka?.stop()
     rmSync(folder, { recursive: true, force: true })
@@ -130,7 +130,7 @@ describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () 
     change(
       `flows: [{workspace: acme, flow: calm, chunk-size: ${chunkSize}}, {workspace: acme, flow: new, ${changed}}]`,
     )
-    await mill.says('"flow drains, to start again with its change"')
+    await runtime.says('"flow drains, to start again with its change"')
     await expect.poll(() => says('flow runs', 'acme/new'), { timeout: 30_000 }).toBe(2)
     writeFileSync(book, bookOf(chunks + 1))
     const view = await done('new', await load('new'))
@@ -191,7 +191,7 @@ describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () 
     await llm.until(({ concurrent }) => concurrent === 64)
     const late = `{workspace: acme, flow: late, chunk-size: ${chunkSize}, extractors: [topics]}`
     change(`flows: [${calm}, ${late}]`)
-    await mill.says('"flow":"acme/gone","msg":"flow drains"')
+    await runtime.says('"flow":"acme/gone","msg":"flow drains"')
     await expect.poll(() => says('flow runs', 'acme/late'), { timeout: 30_000 }).toBe(1)
     expect(says('flow has ended', 'acme/gone')).toBe(0)
     held.resolve()
@@ -297,12 +297,12 @@ describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () 
     writeFileSync(book, bookOf(chunks + 3))
     await load('calm')
     await llm.until(({ concurrent }) => concurrent > inWork)
-    process.kill(mill.pid, 'SIGTERM')
-    await mill.says('"msg":"stopping"')
+    process.kill(runtime.pid, 'SIGTERM')
+    await runtime.says('"msg":"stopping"')
     // Within half a second it would be the echo of the first.
     await setTimeout(600)
     const asked = performance.now()
-    expect(await mill.end('SIGTERM')).toEqual({ code: 0, signal: null })
+    expect(await runtime.end('SIGTERM')).toEqual({ code: 0, signal: null })
     // The grace period is 135 s.
     expect(performance.now() - asked).toBeLessThan(60_000)
   })

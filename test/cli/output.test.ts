@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 
 const program = fileURLToPath(new URL('../../bin/graphmill.js', import.meta.url))
-const mills = 'A mill is a machine that grinds grain.'
+const runtimes = 'A mill is a machine that grinds grain.'
 const { PATH = '', HOME = '' } = process.env
 const env = { PATH, HOME, GRAPHMILL_NO_CACHE: 'true' }
 
@@ -16,7 +16,7 @@ describe.skipIf(!existsSync('/dev/full'))('on a full disk', () => {
     try {
       return spawnSync(process.execPath, [program, ...args], {
         env,
-        input: mills,
+        input: runtimes,
         stdio: ['pipe', full, 'pipe'],
         encoding: 'utf8',
       })

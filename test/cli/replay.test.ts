@@ -6,7 +6,7 @@ import { type ReplayPlace, replayOne, replayWaiting } from '../../src/cli/replay
 import { createCodec } from '../../src/messages/codec.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import { loadSchemas } from '../../src/messages/registry.ts'
-import { createTally } from '../../src/progress/progress-aggregate.ts'
+import { createProgressAggregate } from '../../src/progress/progress-aggregate.ts'
 
 const codec = createCodec(loadSchemas())
 const source = 'gm.flow.chunk.default.default'
@@ -174,7 +174,7 @@ test('one letter is brought back by its id, the newest of its message, whatever 
 })
 
 test('a message that dies again before its replay is said stays dead', async () => {
-  const tally = createTally()
+  const aggregate = createProgressAggregate()
   const entry = (payload: Partial<Message<'Progress'>['payload']>, causationId = ''): Message<'Progress'> => {
     const header = {
       source: 'test',
@@ -198,10 +198,10 @@ test('a message that dies again before its replay is said stays dead', async () 
   await die('one', 0)
   await replayWaiting(place(), letters, group)
   const [back] = await stored(source)
-  tally.add(entry({ kind: 'document', parts: 1 }))
-  tally.add(entry({ kind: 'part', part: 0, chunks: 1, units: ['u'] }))
-  tally.add(entry(dead, 'one'))
-  tally.add(entry(dead, back!.headers['replayed']))
-  for (const message of await said()) tally.add(message)
-  expect(tally.status('urn:d')).toMatchObject({ units: { dead: 1 } })
+  aggregate.add(entry({ kind: 'document', parts: 1 }))
+  aggregate.add(entry({ kind: 'part', part: 0, chunks: 1, units: ['u'] }))
+  aggregate.add(entry(dead, 'one'))
+  aggregate.add(entry(dead, back!.headers['replayed']))
+  for (const message of await said()) aggregate.add(message)
+  expect(aggregate.status('urn:d')).toMatchObject({ units: { dead: 1 } })
 })

@@ -32,7 +32,7 @@ describe.skipIf(!present)('graphmill run', { timeout: 180_000 }, () => {
     folder = mkdtempSync(join(tmpdir(), 'graphmill-'))
   })
   afterAll(async () => {
-    for (const mill of started) await mill.end('SIGKILL')
+    for (const runtime of started) await runtime.end('SIGKILL')
     await echo?.[Symbol.asyncDispose]()
     await kafka?.stop()
     rmSync(folder, { recursive: true, force: true })
@@ -48,13 +48,13 @@ describe.skipIf(!present)('graphmill run', { timeout: 180_000 }, () => {
   async function start(flow: string, args: readonly string[], environment: Record<string, string>) {
     const [port] = await freePorts(1)
     const http = `127.0.0.1:${port}`
-    const mill = startGraphmill(
+    const runtime = startGraphmill(
       ['run', ...args, '--broker', url(), '--flow', flow, '--http', http, '--log-level', 'trace'],
       { GRAPHMILL_NO_CACHE: 'true', GRAPHMILL_MODEL: 'test-model', ...environment },
     )
-    started.push(mill)
+    started.push(runtime)
     const get = async (page: string) => (await fetch(`http://${http}/${page}`)).text()
-    return { mill, get, pages: async () => (await Promise.all(pages.map(get))).join('\n') }
+    return { runtime, get, pages: async () => (await Promise.all(pages.map(get))).join('\n') }
   }
   const pages = ['healthz', 'readyz', 'metrics', 'status.json']
 
@@ -82,23 +82,23 @@ describe.skipIf(!present)('graphmill run', { timeout: 180_000 }, () => {
     ['no-json', 'dead-message'],
     ['unauthorized', undefined],
   ] as const)('shows no key that a model echoes: %s', async (mode, letter) => {
-    const { mill, get, pages } = await start(mode, ['--all', '--out', join(folder, `out-${mode}`)], {
+    const { runtime, get, pages } = await start(mode, ['--all', '--out', join(folder, `out-${mode}`)], {
       OPENAI_BASE_URL: `${echo.at(mode)}/v1`,
       OPENAI_API_KEY_FILE: file('key', `${key}\n`),
     })
-    await mill.says('"msg":"running"')
+    await runtime.says('"msg":"running"')
     await load(mode)
     if (letter) await expect.poll(() => topicsOf(mode), patience).toContain(letter)
     // What pauses the whole flow is on its pages, with what the server said.
     else await expect.poll(() => get('metrics'), patience).toMatch(/graphmill_circuit_open\{.*llm.*\} 1/)
-    await expect.poll(() => mill.stderr(), patience).toContain('[secret]')
+    await expect.poll(() => runtime.stderr(), patience).toContain('[secret]')
     const place = ['--broker', url(), '--flow', mode]
     const said = await Promise.all([graphmill('dead', 'show', ...place), graphmill('status', ...place)])
     expect(shownOf(secrets, await pages())).toEqual([])
     expect(shownOf(secrets, await topicsOf(mode))).toEqual([])
     expect(shownOf(secrets, said.join('\n'))).toEqual([])
-    await mill.end('SIGTERM')
-    expect(shownOf(secrets, mill.stderr() + mill.stdout())).toEqual([])
+    await runtime.end('SIGTERM')
+    expect(shownOf(secrets, runtime.stderr() + runtime.stdout())).toEqual([])
   })
 
   test.each(['unauthorized', 'broken'] as const)(
@@ -106,14 +106,14 @@ describe.skipIf(!present)('graphmill run', { timeout: 180_000 }, () => {
     async (mode) => {
       const store = echo.at(mode).replace('//', `//miller:${encodeURIComponent(password)}@`)
       const flow = `store-${mode}`
-      const { mill, pages } = await start(flow, ['--all', '--llm', 'offline', '--store', store], {})
+      const { runtime, pages } = await start(flow, ['--all', '--llm', 'offline', '--store', store], {})
       await load(flow)
-      await mill.says('[secret]')
+      await runtime.says('[secret]')
       expect(shownOf(secrets, await pages())).toEqual([])
       expect(shownOf(secrets, await topicsOf(flow))).toEqual([])
-      await mill.end('SIGTERM')
-      expect(mill.stderr()).toMatch(/The store at /)
-      expect(shownOf(secrets, mill.stderr() + mill.stdout())).toEqual([])
+      await runtime.end('SIGTERM')
+      expect(runtime.stderr()).toMatch(/The store at /)
+      expect(shownOf(secrets, runtime.stderr() + runtime.stdout())).toEqual([])
     },
   )
 
@@ -121,11 +121,11 @@ describe.skipIf(!present)('graphmill run', { timeout: 180_000 }, () => {
     const values = ['sk-first-Ab3dEfGh1JkL', 'sk-second-Mn4pQrSt2UvW']
     await using llm = await startLlmServer()
     const path = file('rotated', values[0]!)
-    const { mill, get, pages } = await start('rotated', ['--all', '--out', join(folder, 'out-rotated')], {
+    const { runtime, get, pages } = await start('rotated', ['--all', '--out', join(folder, 'out-rotated')], {
       OPENAI_BASE_URL: llm.url,
       OPENAI_API_KEY_FILE: path,
     })
-    await mill.says('"msg":"running"')
+    await runtime.says('"msg":"running"')
     const sent = () => new Set(llm.requests.map(({ headers }) => headers['authorization']))
     const isCurrent = (value: 0 | 1) =>
       expect
@@ -134,7 +134,7 @@ describe.skipIf(!present)('graphmill run', { timeout: 180_000 }, () => {
     await isCurrent(1)
 
     file('rotated', `${values[1]}\nand more`)
-    await mill.says('the change is refused')
+    await runtime.says('the change is refused')
     await isCurrent(0)
     expect(JSON.parse(await get('status.json')).configurationProblem).toContain('OPENAI_API_KEY_FILE')
     await load('rotated')
@@ -149,7 +149,7 @@ describe.skipIf(!present)('graphmill run', { timeout: 180_000 }, () => {
       .poll(() => llm.requests.slice(before).map(({ headers }) => headers['authorization']), patience)
       .toContain(`Bearer ${values[1]}`)
     expect(shownOf(values, await pages())).toEqual([])
-    expect((await mill.end('SIGTERM')).code).toBe(0)
-    expect(shownOf(values, mill.stderr() + mill.stdout())).toEqual([])
+    expect((await runtime.end('SIGTERM')).code).toBe(0)
+    expect(shownOf(values, runtime.stderr() + runtime.stdout())).toEqual([])
   })
 })

@@ -4,7 +4,7 @@ import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
 import { waitsOf } from '../../src/cli/waits.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import type { Status, Waiting } from '../../src/messages/generated.ts'
-import { createTally } from '../../src/progress/progress-aggregate.ts'
+import { createProgressAggregate } from '../../src/progress/progress-aggregate.ts'
 
 const place = { space: 'gm', workspace: 'default', flow: 'default' }
 const now = 1_700_000_000_000
@@ -12,14 +12,14 @@ const minute = 60_000
 
 /** A document of one chunk whose unit runs. */
 function running(): Pick<Status, 'state' | 'incomplete' | 'ledger'> {
-  const tally = createTally()
+  const aggregate = createProgressAggregate()
   const nothing = { units: [], facts: {}, rejected: {}, repaired: 0, duplicates: 0, seq: 0, error: null }
   for (const payload of [
     { ...nothing, kind: 'document', parts: 1 },
     { ...nothing, kind: 'part', part: 0, chunks: 1, units: ['extract-topics'] },
   ])
-    tally.add({ documentId: 'urn:d', chunkId: '', time: now, payload } as unknown as Message<'Progress'>)
-  return { state: 'running', incomplete: {}, ledger: Buffer.from(tally.save('urn:d')!) }
+    aggregate.add({ documentId: 'urn:d', chunkId: '', time: now, payload } as unknown as Message<'Progress'>)
+  return { state: 'running', incomplete: {}, ledger: Buffer.from(aggregate.save('urn:d')!) }
 }
 
 const wait = (type: string, minutesAgo: number, untilMinutes?: number): Waiting => ({

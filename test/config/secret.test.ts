@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type ConfigSources, readConfig, secretFiles, variableOf } from '../../src/config/config.ts'
 import { fileOption, optionTable, secretNames } from '../../src/config/options.ts'
 import { checkSecret, secretText } from '../../src/config/secret.ts'
-import { coded } from '../../src/errors.ts'
+import { toGraphmillError } from '../../src/errors.ts'
 import { mountConfigMap } from '../support/config-map.ts'
 
 let folder: string
@@ -25,7 +25,7 @@ function refusal(act: () => unknown): string {
   try {
     act()
   } catch (thrown) {
-    const { code, message } = coded(thrown)
+    const { code, message } = toGraphmillError(thrown)
     return `${code}: ${message}`
   }
   return 'taken'

@@ -12,7 +12,7 @@ import type { SkippedFile } from '../../src/documents/files.ts'
 import { htmlText } from '../../src/documents/html.ts'
 import { openTree } from '../../src/documents/pdf-tree.ts'
 import { type FindOptions, findDocuments, type TextSource } from '../../src/documents/read.ts'
-import { coded } from '../../src/errors.ts'
+import { toGraphmillError } from '../../src/errors.ts'
 import type { SubprocessLimits } from '../../src/subprocess/subprocess.ts'
 import { encrypt, forge, makePdf, pdfBombs, update } from '../support/pdf.ts'
 
@@ -44,7 +44,7 @@ const failure = async (name: string, content: string | Uint8Array, limits?: Subp
   try {
     await textOf(await written(name, content, limits))
   } catch (thrown) {
-    return coded(thrown)
+    return toGraphmillError(thrown)
   }
   throw new Error(`${name} was read`)
 }

@@ -21,7 +21,7 @@ import {
   payloadOf,
 } from '../../src/flow/ports.ts'
 import type { AnyProcessor } from '../../src/flow/processor.ts'
-import { type Mill, run } from '../../src/flow/run.ts'
+import { type FlowRuntime, run } from '../../src/flow/run.ts'
 import { createCircuits } from '../../src/flow/runner/circuits.ts'
 import { untilAvailable } from '../../src/flow/runner/retry.ts'
 import { createSchemasTopic } from '../../src/flow/schemas-topic.ts'
@@ -30,7 +30,7 @@ import { createCodec } from '../../src/messages/codec.ts'
 import type { Header, Message, TypedPayload } from '../../src/messages/envelope.ts'
 import { loadSchemas } from '../../src/messages/registry.ts'
 import { createMetrics, type FlowMetrics } from '../../src/observe/metrics.ts'
-import { createTally, type DocumentStatus } from '../../src/progress/progress-aggregate.ts'
+import { createProgressAggregate, type DocumentStatus } from '../../src/progress/progress-aggregate.ts'
 import { openFolderStore } from '../../src/rdf/store.ts'
 import { bookOf, chunkSize, readGraph } from '../support/graph.ts'
 import { type GraphmillProcess, startGraphmill } from '../support/processes.ts'
@@ -57,7 +57,7 @@ export interface Work {
   lost: number
 }
 
-export interface MillOptions {
+export interface FlowRuntimeOptions {
   /** Default: all. */
   readonly only?: readonly string[]
   /** Default: all but these. */
@@ -66,8 +66,8 @@ export interface MillOptions {
   readonly instead?: readonly AnyProcessor[]
 }
 
-export interface RunningMill {
-  readonly mill: Mill
+export interface RunningRuntime {
+  readonly runtime: FlowRuntime
   readonly metrics: FlowMetrics
   /** What its handlers have had in hand, by processor. */
   readonly work: ReadonlyMap<string, Work>
@@ -79,7 +79,7 @@ export interface Execution {
   readonly space: string
   /** The test's own client. */
   readonly broker: Broker
-  startMill(options?: MillOptions): Promise<RunningMill>
+  startRuntime(options?: FlowRuntimeOptions): Promise<RunningRuntime>
   /** Resolves when it is running. */
   startProcess(
     names: readonly string[],
@@ -125,11 +125,11 @@ export async function openExecution(
   const out = join(folder, 'triples')
   const broker = await connect()
   const codec = createCodec(loadSchemas())
-  const tally = createTally()
+  const aggregate = createProgressAggregate()
   const over = new AbortController()
   await createSchemasTopic(broker, codec, space).announce(over.signal)
   const looks = new Set<() => void>()
-  const mills = new Set<RunningMill>()
+  const runtimes = new Set<RunningRuntime>()
   const processes = new Set<GraphmillProcess>()
   const topic = (port: InputPort, processor = '') => inputTopic(port, { space, ...scope }, processor)
   const log = pino({ level: process.env['FAULTS_LOG'] ?? 'silent' })
@@ -140,7 +140,7 @@ export async function openExecution(
   async function follow(): Promise<void> {
     const range = { topic: topic('progress'), from: 'earliest', until: 'never' } as const
     for await (const entry of broker.read(range, over.signal)) {
-      tally.add(codec.decode(entry.value, entry.headers) as Message<'Progress'>)
+      aggregate.add(codec.decode(entry.value, entry.headers) as Message<'Progress'>)
       for (const look of looks) look()
     }
   }
@@ -149,7 +149,7 @@ export async function openExecution(
     space,
     broker,
     topic,
-    async startMill({ only, without = [], instead = [] } = {}) {
+    async startRuntime({ only, without = [], instead = [] } = {}) {
       const processors = all
         .filter(({ name }) => (only ? only.includes(name) : !without.includes(name)))
         .filter(({ name }) => !name.startsWith('extract-') || extractors.includes(name))
@@ -160,23 +160,23 @@ export async function openExecution(
       const work = new Map(processors.map(({ name }) => [name, { taken: 0, lost: 0 }]))
       const flows = [{ ...scope, settings }]
       const watched = processors.map((processor) => watch(processor, work.get(processor.name)!))
-      const mill = await run(
+      const runtime = await run(
         { broker: own, processors: watched, flows, llm, log, store, space, metrics },
         new AbortController().signal,
       )
-      const running: RunningMill = {
-        mill,
+      const running: RunningRuntime = {
+        runtime,
         metrics,
         work,
         async stop(graceMs = 60_000) {
-          if (!mills.delete(running)) return
-          await mill.stop(graceMs)
-          await mill.done
+          if (!runtimes.delete(running)) return
+          await runtime.stop(graceMs)
+          await runtime.done
           await own.close()
           await store.close()
         },
       }
-      mills.add(running)
+      runtimes.add(running)
       return running
     },
     async startProcess(names, more = [], program) {
@@ -227,7 +227,7 @@ export async function openExecution(
     until(condition) {
       return new Promise((resolve, reject) => {
         const look = () => {
-          const status = tally.status(documentId)
+          const status = aggregate.status(documentId)
           if (!status || !condition(status)) return
           looks.delete(look)
           resolve(status)
@@ -262,7 +262,7 @@ export async function openExecution(
     async finished() {
       await execution.settled()
       // What was said on progress before now, and perhaps not heard yet.
-      const said = createTally()
+      const said = createProgressAggregate()
       for (const message of await execution.messages(topic('progress')))
         said.add(message as Message<'Progress'>)
       return said.status(documentId)!
@@ -278,7 +278,7 @@ export async function openExecution(
     async close() {
       over.abort()
       await Promise.all([...processes].map((each) => each.end('SIGKILL')))
-      await Promise.all([...mills].map((each) => each.stop(0)))
+      await Promise.all([...runtimes].map((each) => each.stop(0)))
       await following?.catch(() => {})
       await broker.close()
       await rm(folder, { recursive: true, force: true })
@@ -342,7 +342,7 @@ export async function undisturbed(llmUrl: string): Promise<Outcome> {
   const site = { brokerUrl: 'memory://', connect: async () => cluster.connect() }
   const execution = await openExecution(site, { space: 'undisturbed', llmUrl })
   try {
-    await execution.startMill()
+    await execution.startRuntime()
     await execution.load()
     await execution.until(({ state }) => state === 'done')
     const { totals } = await execution.finished()

@@ -49,7 +49,7 @@ describe.skipIf(!present).concurrent('faults of the brokers, on Kafka', { timeou
       }
       await using llm = await startLlmServer({ latencyMs: 500 })
       const execution = await openExecution(site, { space: `brokers-${brokers}`, llmUrl: llm.url })
-      await execution.startMill()
+      await execution.startRuntime()
       await execution.load()
       await execution.until(({ units }) => units.done >= 100)
       await someTriples(execution)

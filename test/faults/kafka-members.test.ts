@@ -18,7 +18,7 @@ import {
   extractors,
   type Outcome,
   openExecution,
-  type RunningMill,
+  type RunningRuntime,
   type Site,
   undisturbed,
   units,
@@ -32,7 +32,7 @@ async function eventually(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setTimeout(resolve, 50))
 }
 
-const taken = ({ work }: RunningMill, name: string) => work.get(name)?.taken ?? 0
+const taken = ({ work }: RunningRuntime, name: string) => work.get(name)?.taken ?? 0
 
 describe.skipIf(!present).concurrent('members that come and go, on Kafka', { timeout: 180_000 }, () => {
   let server: KafkaServer
@@ -53,10 +53,10 @@ describe.skipIf(!present).concurrent('members that come and go, on Kafka', { tim
   test('a second member joins and leaves every group in mid-run', async () => {
     await using llm = await startLlmServer({ latencyMs: 1500 })
     const execution = await openExecution(site, { space: 'second-member', llmUrl: llm.url })
-    await execution.startMill()
+    await execution.startRuntime()
     await execution.load()
     await execution.until(({ units }) => units.done >= 50)
-    const second = await execution.startMill()
+    const second = await execution.startRuntime()
     // The document was cut long ago: those who cut have more to do, of which nothing new comes.
     const [text, about] = [
       bookOf(1),
@@ -100,7 +100,7 @@ describe.skipIf(!present).concurrent('members that come and go, on Kafka', { tim
     }
     await using llm = await startLlmServer({ rules: [{ reply }] })
     const execution = await openExecution(site, { space: 'slow-and-busy', llmUrl: llm.url })
-    const { work } = await execution.startMill({ instead: [slow, busy] })
+    const { work } = await execution.startRuntime({ instead: [slow, busy] })
     await execution.load()
     await expectAll(execution, expected)
     expect(awaited).toBeGreaterThan(0)
@@ -124,7 +124,7 @@ describe.skipIf(!present).concurrent('members that come and go, on Kafka', { tim
     }
     await using llm = await startLlmServer()
     const execution = await openExecution(site, { space: 'full-partition', llmUrl: llm.url })
-    const first = await execution.startMill({ only: ['emit-triples', 'store-triples'], instead: [gated] })
+    const first = await execution.startRuntime({ only: ['emit-triples', 'store-triples'], instead: [gated] })
     // More than a member holds of a partition, in each of three.
     const facts = Array.from({ length: 20_000 }, (_, number) => ({
       entity: `Mill ${number}`,
@@ -133,7 +133,7 @@ describe.skipIf(!present).concurrent('members that come and go, on Kafka', { tim
     const run = { id: 'run', startedAt: 0 }
     await Promise.all(facts.map((fact) => execution.send('definitions', { run, facts: [fact] })))
     await eventually(() => taken(first, 'emit-triples') > 0)
-    const second = await execution.startMill({ only: ['emit-triples'], instead: [gated] })
+    const second = await execution.startRuntime({ only: ['emit-triples'], instead: [gated] })
     await eventually(() => taken(second, 'emit-triples') > 0)
     await second.stop(0)
     gate.resolve()

@@ -49,7 +49,7 @@ describe.skipIf(!present)('poison, on Kafka', { timeout: 240_000 }, () => {
       topicSpec(topic('definitions')),
       { ...topicSpec(topic('document')), maxBytes: 3 * 1024 * 1024 },
     ])
-    const { metrics } = await execution.startMill()
+    const { metrics } = await execution.startRuntime()
 
     const bytes = (text: string) => Buffer.from(text)
     await broker.publish({
@@ -179,7 +179,7 @@ describe.skipIf(!present)('poison, on Kafka', { timeout: 240_000 }, () => {
     await using llm = await startLlmServer()
     const execution = await openExecution(site, { space: 'mended', llmUrl: llm.url })
     const { broker, topic } = execution
-    await execution.startMill()
+    await execution.startRuntime()
     const about = { documentId: 'urn:test:mended' }
     await execution.send('progress', { kind: 'document', parts: 1, title: 'mended' }, about)
     await execution.send('progress', { kind: 'part', part: 0, chunks: 1, units: extractors }, about)

@@ -19,7 +19,7 @@ describe.skipIf(!present)('PromptClient on Kafka', { timeout: 120_000 }, () => {
     const connect = () => connectKafka({ brokers: server.bootstrap })
     const site = { brokerUrl: `kafka://${server.bootstrap.join()}`, connect }
     execution = await openExecution(site, { space: 'asked', llmUrl: llm.url })
-    await execution.startMill({ only: ['prompt'] })
+    await execution.startRuntime({ only: ['prompt'] })
   }, 120_000)
   afterAll(async () => {
     await execution.close()

@@ -46,9 +46,9 @@ describe.skipIf(!present)('requests whose reply topic is missing, on Kafka', { t
 
   test('a client that leaves while the model writes costs its own request only', async () => {
     const execution = await open('leaving')
-    const { mill } = await execution.startMill({ only: ['prompt'] })
+    const { runtime } = await execution.startRuntime({ only: ['prompt'] })
     let ended: unknown
-    mill.done.catch((error) => {
+    runtime.done.catch((error) => {
       ended = error
     })
     const connect = () => PromptClient.connect({ broker: execution.broker, space: 'leaving', lane: 'prompt' })
@@ -74,7 +74,7 @@ describe.skipIf(!present)('requests whose reply topic is missing, on Kafka', { t
 
   test('what is no message of its topic is a dead letter that says so', async () => {
     const execution = await open('misplaced')
-    await execution.startMill({ only: ['prompt', 'extract-definitions', 'chunk-text'] })
+    await execution.startRuntime({ only: ['prompt', 'extract-definitions', 'chunk-text'] })
     const kafka = new kafkajs.Kafka({ brokers: [...server.bootstrap], logLevel: kafkajs.logLevel.NOTHING })
     const producer = kafka.producer({ createPartitioner: kafkajs.Partitioners.DefaultPartitioner })
     await producer.connect()
@@ -104,7 +104,7 @@ describe.skipIf(!present)('requests whose reply topic is missing, on Kafka', { t
 
   test('hundreds of dead letters open no connection of their own', async () => {
     const execution = await open('letters')
-    await execution.startMill({ only: ['prompt'] })
+    await execution.startRuntime({ only: ['prompt'] })
     const place = { space: 'letters', workspace: 'default', flow: 'default' }
     const replyTo = (receiver: string) => topicName({ ...place, class: 'response', role: 'prompt', receiver })
     await execution.broker.ensureTopics([topicSpec(replyTo('client'))])

@@ -8,7 +8,7 @@ import { isNewer } from '../../src/flow/status-cache.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import type { LostRecordsInit, Status } from '../../src/messages/generated.ts'
 import { flowStatusId } from '../../src/progress/flow-status.ts'
-import { createTally } from '../../src/progress/progress-aggregate.ts'
+import { createProgressAggregate } from '../../src/progress/progress-aggregate.ts'
 import { baselineProgram } from '../support/baseline.ts'
 import { brokerSource } from '../support/brokers.ts'
 import { difference, same } from '../support/graph.ts'
@@ -170,7 +170,7 @@ async function expectAllBooks(execution: Execution, books: number): Promise<void
   const cluster = createMemoryCluster()
   const site = { brokerUrl: 'memory://', connect: async () => cluster.connect() }
   const calm = await openExecution(site, { space: 'calm', llmUrl: llm.url })
-  await calm.startMill()
+  await calm.startRuntime()
   for (let book = 0; book < books; book++) await calm.load(chunksOfBook, book)
   await statuses(calm)
   expect(difference(await execution.graph(), await calm.graph())).toEqual(same)
@@ -179,9 +179,9 @@ async function expectAllBooks(execution: Execution, books: number): Promise<void
 
 async function statuses({ settled, messages, topic }: Execution) {
   await settled()
-  const tally = createTally()
-  for (const message of await messages(topic('progress'))) tally.add(message as Message<'Progress'>)
-  return tally.documents()
+  const aggregate = createProgressAggregate()
+  for (const message of await messages(topic('progress'))) aggregate.add(message as Message<'Progress'>)
+  return aggregate.documents()
 }
 
 /** How many messages were published more than once, from the chunks to the triples. */

@@ -9,7 +9,7 @@ import { createCodec } from '../../src/messages/codec.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import type { ProgressInit, Status } from '../../src/messages/generated.ts'
 import { loadSchemas } from '../../src/messages/registry.ts'
-import { type Execution, openExecution, type RunningMill, type Site } from './execution.ts'
+import { type Execution, openExecution, type RunningRuntime, type Site } from './execution.ts'
 
 const only = ['ledger']
 /** Nobody is asked for anything. */
@@ -115,7 +115,7 @@ async function undisturbed(): Promise<Map<string, Status>> {
   const site = { brokerUrl: 'memory://', connect: async () => cluster.connect() }
   const execution = await openExecution(site, { space: 'calm-ledger', llmUrl })
   try {
-    await execution.startMill({ only })
+    await execution.startRuntime({ only })
     for (const piece of lifeOf()) await tell(execution, piece)
     await settled(execution)
     return await newest(execution)
@@ -124,7 +124,7 @@ async function undisturbed(): Promise<Map<string, Status>> {
   }
 }
 
-const hasWork = ({ work }: RunningMill) => work.get('ledger')!.taken > 0
+const hasWork = ({ work }: RunningRuntime) => work.get('ledger')!.taken > 0
 
 /** One process is there from the beginning and is killed, a second replica joins and leaves, a third joins and stays. */
 export async function ledgerReplicas(site: Site): Promise<void> {
@@ -150,11 +150,11 @@ export async function ledgerReplicas(site: Site): Promise<void> {
       expect(condition()).toBe(true)
     }
     await tellSome(15)
-    const second = await execution.startMill({ only })
+    const second = await execution.startRuntime({ only })
     await tellUntil(() => hasWork(second))
     await tellSome(10)
     await Promise.all([second.stop(), tellSome(10)])
-    const third = await execution.startMill({ only })
+    const third = await execution.startRuntime({ only })
     await tellUntil(() => hasWork(third))
     await Promise.all([first.end('SIGKILL'), tellSome(10)])
     await tellSome(life.length)

@@ -26,9 +26,9 @@ export async function leftClients(
   const space = `left-${clients}`
   const execution = await openExecution(site, { space, llmUrl: llm.url })
   try {
-    const { mill } = await execution.startMill({ only: ['prompt'] })
+    const { runtime } = await execution.startRuntime({ only: ['prompt'] })
     let ended: unknown
-    mill.done.catch((error) => {
+    runtime.done.catch((error) => {
       ended = error
     })
     const client = await PromptClient.connect({ broker: execution.broker, space, lane: 'prompt' })

@@ -12,7 +12,7 @@ export async function calm(site: Site, expected: Outcome): Promise<void> {
   await using llm = await startLlmServer()
   const execution = await openExecution(site, { space: 'calm', llmUrl: llm.url })
   try {
-    await execution.startMill()
+    await execution.startRuntime()
     await execution.load()
     await expectAll(execution, expected)
     expect(llm.counts.calls).toBe(units)
@@ -26,7 +26,7 @@ export async function modelAway(site: Site, expected: Outcome): Promise<void> {
   await using llm = await startLlmServer({ latencyMs: 100 })
   const execution = await openExecution(site, { space: 'model-away', llmUrl: llm.url })
   try {
-    await execution.startMill()
+    await execution.startRuntime()
     await execution.load()
     await llm.until(({ completed }) => completed >= units / 4)
     await llm.away('refuse')
@@ -47,7 +47,7 @@ export async function crashAndRestart(
   await using llm = await startLlmServer({ latencyMs: 500 })
   const execution = await openExecution(site, { space: `kill-${victim}`, llmUrl: llm.url })
   try {
-    await execution.startMill({ without: [victim] })
+    await execution.startRuntime({ without: [victim] })
     const process = await execution.startProcess([victim])
     await execution.load()
     await execution.until(({ units }) => units.done >= 100)

@@ -27,7 +27,7 @@ export async function secondAnswer(site: Site): Promise<void> {
   await using llm = await startLlmServer({ rules: [{ reply: answer }], tokensPerSecond: 150 })
   const execution = await openExecution(site, { space: 'second-answer', llmUrl: llm.url })
   try {
-    await execution.startMill({ without: ['prompt'] })
+    await execution.startRuntime({ without: ['prompt'] })
     const prompt = await execution.startProcess(['prompt'])
     await execution.load()
     await execution.until(({ units }) => units.done >= 100)

@@ -8,7 +8,7 @@ import { deadTopic } from '../../src/broker/topics.ts'
 import { createContextSigner, readContextKeys, signatureName } from '../../src/flow/context-signature.ts'
 import { inputTopic } from '../../src/flow/ports.ts'
 import { PromptClient } from '../../src/flow/prompt-client.ts'
-import type { MillOptions } from '../../src/flow/run.ts'
+import type { FlowRuntimeOptions } from '../../src/flow/run.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import { scope, startFlow, type TestFlow } from '../support/flow.ts'
 import { scriptedLlm } from '../support/scripted-llm.ts'
@@ -27,7 +27,7 @@ afterEach(async () => {
 
 async function start(
   contextKey: string | (() => string) | undefined,
-  more: Partial<MillOptions> & { cluster?: ReturnType<typeof createMemoryCluster> } = {},
+  more: Partial<FlowRuntimeOptions> & { cluster?: ReturnType<typeof createMemoryCluster> } = {},
 ) {
   const llm = scriptedLlm([reply])
   const read = typeof contextKey === 'string' ? () => contextKey : contextKey

@@ -8,12 +8,12 @@ import { loadDocument } from '../../src/flow/load-document.ts'
 import { outputRoute } from '../../src/flow/ports.ts'
 import { run, topicsOf } from '../../src/flow/run.ts'
 import { createCircuits } from '../../src/flow/runner/circuits.ts'
-import { createGovernor } from '../../src/llm/limits/rate-limiter.ts'
+import { createRateLimiter } from '../../src/llm/limits/rate-limiter.ts'
 import { createOpenAi } from '../../src/llm/openai/openai.ts'
 import { createCodec } from '../../src/messages/codec.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import { loadSchemas } from '../../src/messages/registry.ts'
-import { createTally } from '../../src/progress/progress-aggregate.ts'
+import { createProgressAggregate } from '../../src/progress/progress-aggregate.ts'
 import { settings as usual } from '../support/flow.ts'
 import { extractionReply, guessExtraction } from '../support/llm-extraction.ts'
 import { chunkOf } from '../support/llm-script.ts'
@@ -43,7 +43,7 @@ test('one workspace with 10,000 chunks does not starve another with 10', { timeo
   const broker = createMemoryCluster().connect()
   const codec = createCodec(loadSchemas())
   const circuits = createCircuits({ now: () => clock.now() })
-  const governor = createGovernor({ concurrency: 4 })
+  const rateLimiter = createRateLimiter({ concurrency: 4 })
   const llm = createOpenAi({ baseUrl: server.url, model: 'test-model' })
   const over = new AbortController()
 
@@ -69,7 +69,7 @@ test('one workspace with 10,000 chunks does not starve another with 10', { timeo
         broker,
         codec,
         circuits,
-        governor,
+        rateLimiter,
         llm,
         space,
         processors: serving,
@@ -81,11 +81,11 @@ test('one workspace with 10,000 chunks does not starve another with 10', { timeo
     )
   /** Resolves when every unit of the workspace's document is done. */
   async function finished(workspace: string): Promise<void> {
-    const tally = createTally()
+    const aggregate = createProgressAggregate()
     const topic = outputRoute('progress', { space, workspace, flow: 'default' }).topic
     for await (const entry of broker.read({ topic, from: 'earliest', until: 'never' }, over.signal)) {
-      tally.add(codec.decode(entry.value, entry.headers) as Message<'Progress'>)
-      const [status] = tally.documents()
+      aggregate.add(codec.decode(entry.value, entry.headers) as Message<'Progress'>)
+      const [status] = aggregate.documents()
       if (status?.state === 'done') return
     }
   }
@@ -96,7 +96,7 @@ test('one workspace with 10,000 chunks does not starve another with 10', { timeo
       (_, n) => `${name} mill ${n} stands by the river and grinds the grain of the valley.`,
     )
   await load('big', textOf('Big', 10_000).join('\n\n'))
-  const mills = [await start('big'), await start('small')]
+  const runtimes = [await start('big'), await start('small')]
   await server.until(() => calls.big > 100)
   const before = calls.big
   await load('small', textOf('Small', 10).join('\n\n'))
@@ -105,7 +105,7 @@ test('one workspace with 10,000 chunks does not starve another with 10', { timeo
   // Taking turns, the other flow makes about as many calls; without turns, all of its requests in flight (256) came first.
   expect(calls.big - before).toBeGreaterThan(15)
   expect(calls.big - before).toBeLessThan(256)
-  await Promise.all(mills.map((mill) => mill.stop(0)))
+  await Promise.all(runtimes.map((runtime) => runtime.stop(0)))
   over.abort()
   await broker.close()
 })

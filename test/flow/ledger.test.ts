@@ -9,7 +9,7 @@ import type { Message } from '../../src/messages/envelope.ts'
 import type { LostRecords, LostRecordsInit, ProgressInit, Status } from '../../src/messages/generated.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
 import { flowStatusId, statusOfFlow } from '../../src/progress/flow-status.ts'
-import { createTally } from '../../src/progress/progress-aggregate.ts'
+import { createProgressAggregate } from '../../src/progress/progress-aggregate.ts'
 import { startFlow, type TestFlow } from '../support/flow.ts'
 
 const group = 'gm.ledger.progress.default.default'
@@ -132,9 +132,9 @@ describe('the status of a document', () => {
       rejected: { schema: 1 },
       tokens: { m: { promptTokens: 3, completionTokens: 4 } },
     })
-    const tally = createTally()
-    tally.restore((await statusOf(flow))!.ledger)
-    expect(tally.status('urn:d')).toMatchObject({ units: { done: 3, partial: 1 } })
+    const aggregate = createProgressAggregate()
+    aggregate.restore((await statusOf(flow))!.ledger)
+    expect(aggregate.status('urn:d')).toMatchObject({ units: { done: 3, partial: 1 } })
   })
 
   test('is partial where items came and none was accepted, by the prompt or by the extractor', async () => {

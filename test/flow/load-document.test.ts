@@ -9,7 +9,7 @@ import { findDocuments } from '../../src/documents/read.ts'
 import { GraphmillError } from '../../src/errors.ts'
 import { loadDocument, type SourceOptions } from '../../src/flow/load-document.ts'
 import type { Message } from '../../src/messages/envelope.ts'
-import { createTally } from '../../src/progress/progress-aggregate.ts'
+import { createProgressAggregate } from '../../src/progress/progress-aggregate.ts'
 import { openExtraction } from '../support/extraction.ts'
 import { scope, settings, startFlow, type TestFlow } from '../support/flow.ts'
 import { encrypt, makePdf } from '../support/pdf.ts'
@@ -38,7 +38,7 @@ const load = async (
   const options: SourceOptions = {
     broker,
     codec: flow.codec,
-    circuits: flow.mill.circuits,
+    circuits: flow.runtime.circuits,
     clock: { now: () => 1 },
     ids: { next: () => crypto.randomUUID() },
     space: 'gm',
@@ -50,9 +50,9 @@ const load = async (
 }
 
 const tallied = async (from = flow) => {
-  const tally = createTally()
-  for (const entry of await from.all(from.topic('progress'))) tally.add(entry as Message<'Progress'>)
-  return tally.documents()
+  const aggregate = createProgressAggregate()
+  for (const entry of await from.all(from.topic('progress'))) aggregate.add(entry as Message<'Progress'>)
+  return aggregate.documents()
 }
 
 test('chunks of a PDF know their page, and their provenance says it', async () => {

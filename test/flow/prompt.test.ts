@@ -7,7 +7,7 @@ import { prompt } from '../../processors/prompt.ts'
 import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
 import { deadTopic, topicSpec } from '../../src/broker/topics.ts'
 import { GraphmillError } from '../../src/errors.ts'
-import type { MillOptions } from '../../src/flow/run.ts'
+import type { FlowRuntimeOptions } from '../../src/flow/run.ts'
 import { openCache } from '../../src/llm/cache/reply-cache.ts'
 import type { Llm } from '../../src/llm/llm.ts'
 import { createOpenAi } from '../../src/llm/openai/openai.ts'
@@ -231,7 +231,7 @@ describe('a run that fails', () => {
 
 describe('a redelivered request with a warm cache', () => {
   /** A process of its own: nothing but the folder and the topics is shared with another. */
-  const process = (llm: Llm, more: Partial<MillOptions> = {}) =>
+  const process = (llm: Llm, more: Partial<FlowRuntimeOptions> = {}) =>
     start(llm, { replies: openCache({ dir }), cluster: createMemoryCluster(), ...more })
 
   it.each([true, false])('asks no model, and gives the same messages; streamed: %s', async (streaming) => {
@@ -275,7 +275,7 @@ describe('a process that dies in mid-work', () => {
     const before = await Promise.all(answered)
     await server.until(({ calls }) => calls === 12)
     // As if killed: nothing was acked that the next process knows of, only the folder is left.
-    await dying.mill.stop(0)
+    await dying.runtime.stop(0)
     slow.resolve()
     const next = await start(llm, { replies: openCache({ dir }), cluster: createMemoryCluster() })
     for (const [n, text] of texts.entries())

@@ -13,7 +13,7 @@ import { readConfig } from '../../src/config/config.ts'
 import { GraphmillError } from '../../src/errors.ts'
 import { createCircuits } from '../../src/flow/runner/circuits.ts'
 import { createOpenAi } from '../../src/llm/openai/openai.ts'
-import { threaded } from '../../src/llm/worker/worker-client.ts'
+import { inWorker } from '../../src/llm/worker/worker-client.ts'
 import { serveHttp } from '../../src/observe/http.ts'
 import { createLogger } from '../../src/observe/log.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
@@ -68,7 +68,7 @@ describe('a model that echoes the key', () => {
     await using echo = await startEchoServer()
     const llm = createOpenAi({ baseUrl: `${echo.at(mode)}/v1`, apiKey: key, model: 'm' })
     flow = await startFlow([prompt, textCompletion], {
-      llm: threaded(llm, { provider: 'openai', baseUrl: `${echo.at(mode)}/v1`, apiKey: key, model: 'm' }),
+      llm: inWorker(llm, { provider: 'openai', baseUrl: `${echo.at(mode)}/v1`, apiKey: key, model: 'm' }),
     })
     await flow.broker.ensureTopics([topicSpec(replyTo)])
     await flow.send('prompt', request, { replyTo })
@@ -87,7 +87,7 @@ describe('a model that echoes the key', () => {
       let log = ''
       const [metrics, circuits] = [createMetrics({ priceOf: () => undefined }), createCircuits()]
       flow = await startFlow([prompt, textCompletion], {
-        llm: threaded(createOpenAi({ baseUrl, apiKey: key, model: 'm' }), {
+        llm: inWorker(createOpenAi({ baseUrl, apiKey: key, model: 'm' }), {
           provider: 'openai',
           baseUrl,
           apiKey: key,
@@ -232,7 +232,7 @@ describe('a secret in a file that is swapped as the kubelet does it', () => {
       { status: 400, body: { error: { message: 'no first-value-1234 nor second-value-567' } } },
     ])
     const spec = { baseUrl: server.url, apiKey: servers.openaiApiKey, model: 'm' }
-    const llm = threaded(createOpenAi(spec), { provider: 'openai', ...spec })
+    const llm = inWorker(createOpenAi(spec), { provider: 'openai', ...spec })
     const ask = async () => {
       for await (const _ of llm.stream({ messages: [{ role: 'user', content: 'x' }] }, never));
     }
@@ -244,7 +244,7 @@ describe('a secret in a file that is swapped as the kubelet does it', () => {
 
   test('is sent by the next request to a store and to an embeddings server', async () => {
     await using server = await startRecordingServer([{}])
-    const mill = iri('http://example.org/mill')
+    const runtime = iri('http://example.org/mill')
     const store = openSparqlStore({ url: `${server.origin}/update`, token: options['store-token'] })
     const embed = createEmbed({
       url: server.url,
@@ -252,10 +252,10 @@ describe('a secret in a file that is swapped as the kubelet does it', () => {
       apiKey: options['embeddings-key'],
       timeoutMs: 5000,
     })
-    await store.write([triple(mill, mill, mill)], {} as never, never)
+    await store.write([triple(runtime, runtime, runtime)], {} as never, never)
     await embed(['x']).catch(() => undefined)
     mount('second-value-567')
-    await store.write([triple(mill, mill, mill)], {} as never, never)
+    await store.write([triple(runtime, runtime, runtime)], {} as never, never)
     await embed(['x']).catch(() => undefined)
     const [first, second] = ['Bearer first-value-1234', 'Bearer second-value-567']
     // The first write begins with an empty one.

@@ -25,15 +25,15 @@ function countingStore() {
 test('two mills of one process each write to their own store', async () => {
   const stores = [countingStore(), countingStore()]
   const flows = await Promise.all(stores.map((store) => startFlow([storeTriples], { store })))
-  const of = (mill: number) => triple(iri(`urn:mill:${mill}`), iri('urn:p'), iri('urn:o'))
+  const of = (runtime: number) => triple(iri(`urn:mill:${runtime}`), iri('urn:p'), iri('urn:o'))
   await Promise.all(
-    flows.flatMap(({ send }, mill) =>
-      Array.from({ length: count }, () => send('triples', { triples: [of(mill)] })),
+    flows.flatMap(({ send }, runtime) =>
+      Array.from({ length: count }, () => send('triples', { triples: [of(runtime)] })),
     ),
   )
   await Promise.all(stores.map(({ full }) => full))
-  for (const [mill, { stored }] of stores.entries())
-    expect(stored.map(({ s }) => s.iri)).toEqual(Array(count).fill(`urn:mill:${mill}`))
+  for (const [runtime, { stored }] of stores.entries())
+    expect(stored.map(({ s }) => s.iri)).toEqual(Array(count).fill(`urn:mill:${runtime}`))
   await Promise.all(flows.map((flow) => flow.stop()))
 })
 

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { deflateSync } from 'node:zlib'
 import { extractText } from '../../src/documents/extract.ts'
-import { coded, type ErrorCode } from '../../src/errors.ts'
+import { type ErrorCode, toGraphmillError } from '../../src/errors.ts'
 import { readOntologyBounded } from '../../src/ontology/bounded-load.ts'
 import { deflatedBlanks, pdfOfStream } from '../support/pdf.ts'
 import { below, chance, many, mutated, pick, type Rng, size, text } from './random.ts'
@@ -69,7 +69,7 @@ async function readInProcess({ kind, bytes }: DocumentInput): Promise<Reading> {
   if (kind === 'text/html' || kind === 'application/pdf')
     return extractText({ bytes, mediaType: kind }, { name: 'input', limits, signal }).then(
       ({ text: read }) => ({ pages: [read] }),
-      (thrown: unknown) => coded(thrown),
+      (thrown: unknown) => toGraphmillError(thrown),
     )
   const { problems } = await readOntologyBounded([{ path: `input.${kind}`, bytes }], limits)
   return { pages: [], code: problems[0]?.code }

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import type { CompletionEvent, CompletionRequest, Llm } from '../../src/llm/llm.ts'
 import { createOllama } from '../../src/llm/ollama/ollama.ts'
 import { createOpenAi } from '../../src/llm/openai/openai.ts'
-import { threaded } from '../../src/llm/worker/worker-client.ts'
+import { inWorker } from '../../src/llm/worker/worker-client.ts'
 import type { Reply } from '../support/llm-script.ts'
 import { startLlmServer } from '../support/llm-server.ts'
 import { line, startOllamaServer } from '../support/ollama-server.ts'
@@ -42,7 +42,7 @@ const openaiBench =
     const options = { baseUrl: server.url, model: 'test-model', timeoutMs: patienceFor(behaviour) }
     const llm = createOpenAi(options)
     return {
-      llm: inThread ? threaded(llm, { provider: 'openai', ...options }) : llm,
+      llm: inThread ? inWorker(llm, { provider: 'openai', ...options }) : llm,
       calls: () => server.counts.calls,
       cancelled: () => server.until(({ cancelled }) => cancelled === 1),
       close: () => server.close(),
@@ -78,7 +78,7 @@ const ollamaBench = (api: 'chat' | 'generate', inThread: boolean) => async (beha
   const options = { host: server.host, model: 'test-model', timeoutMs: patienceFor(behaviour), api }
   const llm = createOllama(options)
   return {
-    llm: inThread ? threaded(llm, { provider: 'ollama', ...options }) : llm,
+    llm: inThread ? inWorker(llm, { provider: 'ollama', ...options }) : llm,
     calls: () => server.requests.filter(({ path }) => path === `/api/${api}`).length,
     cancelled: () => server.untilCancelled(1),
     close: () => server.close(),

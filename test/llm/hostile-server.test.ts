@@ -9,7 +9,7 @@ import type { GraphmillError } from '../../src/errors.ts'
 import type { CompletionEvent, Llm } from '../../src/llm/llm.ts'
 import { createOllama } from '../../src/llm/ollama/ollama.ts'
 import { createOpenAi } from '../../src/llm/openai/openai.ts'
-import { threaded } from '../../src/llm/worker/worker-client.ts'
+import { inWorker } from '../../src/llm/worker/worker-client.ts'
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void
 
@@ -48,7 +48,7 @@ const inThread: Wire = {
   name: 'openai, in the thread',
   open(origin, limits) {
     const options = { baseUrl: `${origin}/v1`, model: 'm', apiKey: 'sk-secret', timeoutMs: 20_000, ...limits }
-    return threaded(createOpenAi(options), { provider: 'openai', ...options })
+    return inWorker(createOpenAi(options), { provider: 'openai', ...options })
   },
 }
 

@@ -80,12 +80,12 @@ async function extract(answers: readonly Answer[]): Promise<FlowMetrics> {
   return metrics
 }
 
-const mill = '{"entity":"mill","definition":"a machine"}\n'
+const runtime = '{"entity":"mill","definition":"a machine"}\n'
 
 describe('what is counted of an extraction', () => {
   test('chunks, facts, triples, entities, calls and tokens', async () => {
     const usage = { prompt_tokens: 100, completion_tokens: 20, total_tokens: 120 }
-    const metrics = await extract([{ text: mill, usage }])
+    const metrics = await extract([{ text: runtime, usage }])
     const extractor = 'definitions'
     const value = (name: string, labels = {}) => metricOf(metrics, name, labels)
     expect(await value('tg_chunk_size_count', { processor: 'chunk-text' })).toBe(1)
@@ -107,7 +107,7 @@ describe('what is counted of an extraction', () => {
   test('calls and tokens of a run that fails', async () => {
     const usage = { prompt_tokens: 100, completion_tokens: 20, total_tokens: 120 }
     await using server = await startLlmServer({
-      rules: [{ reply: { text: mill, truncateAfter: 2, usage } }],
+      rules: [{ reply: { text: runtime, truncateAfter: 2, usage } }],
     })
     const metrics = createMetrics()
     flow = await startFlow(
@@ -129,8 +129,8 @@ describe('what is counted of an extraction', () => {
 
   test('rejected, repaired and repeated items, replies cut off, and replies without an item', async () => {
     const metrics = await extract([
-      `${mill}${mill}{entity:"river","definition":"water"}\n{"entity":"weir"}\n`,
-      { text: `${mill}{"entity":"sai`, finish: 'length' },
+      `${runtime}${runtime}{entity:"river","definition":"water"}\n{"entity":"weir"}\n`,
+      { text: `${runtime}{"entity":"sai`, finish: 'length' },
       '',
     ])
     const value = (name: string, labels = {}) => metricOf(metrics, name, labels)
@@ -143,7 +143,7 @@ describe('what is counted of an extraction', () => {
   })
 
   test('a remembered reply is a cache hit: no call, no tokens, no times of long ago', async () => {
-    const metrics = await extract([mill])
+    const metrics = await extract([runtime])
     const value = (name: string, labels = {}) => metricOf(metrics, name, labels)
     const tokens = await value('tg_metering_tokens_total')
     await flow!.send('document', document('The mill 0 stands by the river.'), { documentId: 'urn:again' })

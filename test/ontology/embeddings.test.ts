@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createEmbed, endpointOf } from '../../src/ontology/embeddings.ts'
 import { loadOntology } from '../../src/ontology/load.ts'
-import { createDesk, type Desk } from '../../src/ontology/ontology-service.ts'
+import { createOntologyService, type OntologyService } from '../../src/ontology/ontology-service.ts'
 import { type EmbeddingsServerDouble, startEmbeddingsServer } from './support/embeddings-server.ts'
 import { file, folder, turtle } from './support/files.ts'
 
@@ -23,7 +23,7 @@ const classes = Array.from(
   (_, index) => `e:Thing${index} a owl:Class ; rdfs:comment "Nothing of note." .`,
 )
 
-async function openDesk(cacheDir: string, more = ''): Promise<Desk> {
+async function openRestartingService(cacheDir: string, more = ''): Promise<OntologyService> {
   const text = turtle(
     `${classes.join('\n')}\ne:WaterMill a owl:Class ; rdfs:label "water mill" . e:Brewery a owl:Class . ${more}`,
   )
@@ -35,7 +35,7 @@ async function openDesk(cacheDir: string, more = ''): Promise<Desk> {
     timeoutMs: 5000,
     cacheDir,
   }
-  return createDesk(loaded, { budget: 60, embeddings })
+  return createOntologyService(loaded, { budget: 60, embeddings })
 }
 
 describe('the servers', () => {
@@ -86,41 +86,43 @@ describe('the servers', () => {
 
 describe('selection by embeddings', () => {
   test('takes what is close to the chunk, and asks for one vector a chunk', async () => {
-    const desk = await openDesk(folder())
-    const terms = await desk.select('The water mill stood by the river.')
+    const service = await openRestartingService(folder())
+    const terms = await service.select('The water mill stood by the river.')
     expect(terms.classes).toHaveProperty('WaterMill')
     expect(Object.keys(terms.classes).length).toBeLessThan(20)
     const before = server.requests.length
-    await desk.select('A brewery burnt down.')
+    await service.select('A brewery burnt down.')
     expect(server.requests.slice(before)).toEqual([['A brewery burnt down.']])
   })
 
   test('keeps vectors on disk: an ontology that changed a little, and a chunk seen before, cost little', async () => {
     const cache = folder()
-    await (await openDesk(cache)).select('The water mill.')
+    await (await openRestartingService(cache)).select('The water mill.')
     expect(server.requests.flat()).toHaveLength(202 + 1)
     expect(readdirSync(cache).length).toBeGreaterThan(0)
     const before = server.requests.length
-    const terms = await (await openDesk(cache, 'e:Bakery a owl:Class .')).select('The water mill.')
+    const terms = await (await openRestartingService(cache, 'e:Bakery a owl:Class .')).select(
+      'The water mill.',
+    )
     expect(server.requests.slice(before)).toEqual([['Bakery']])
     expect(terms.classes).toHaveProperty('WaterMill')
   })
 
   test('goes on where it broke off when the server comes back', async () => {
     const cache = folder()
-    const desk = await openDesk(cache)
+    const service = await openRestartingService(cache)
     server.answer = { status: 503, body: '' }
-    await expect(desk.select('A brewery.')).rejects.toMatchObject({ code: 'embeddings_unavailable' })
+    await expect(service.select('A brewery.')).rejects.toMatchObject({ code: 'embeddings_unavailable' })
     server.answer = undefined
-    expect((await desk.select('A brewery.')).classes).toHaveProperty('Brewery')
+    expect((await service.select('A brewery.')).classes).toHaveProperty('Brewery')
   })
 
   test('asks nobody where the ontology is small enough to go whole', async () => {
     const loaded = await loadOntology([file('s.ttl', turtle('e:A a owl:Class .'))])
     const embeddings = { url: server.url, model: 'm', apiKey: undefined, timeoutMs: 5000, cacheDir: folder() }
-    expect((await createDesk(loaded, { budget: 2000, embeddings }).select('text')).classes).toHaveProperty(
-      'A',
-    )
+    expect(
+      (await createOntologyService(loaded, { budget: 2000, embeddings }).select('text')).classes,
+    ).toHaveProperty('A')
     expect(server.requests).toEqual([])
   })
 })

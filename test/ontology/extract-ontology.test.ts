@@ -157,15 +157,15 @@ test('items become facts of three kinds, the bad are rejected with their reasons
   const lines = triples.flatMap(({ payload }) =>
     createEncoder('nquads').encode(payload.triples).trim().split('\n'),
   )
-  const [mills, wyatt] = ['<http://trustgraph.ai/e/albion-mills>', '<http://trustgraph.ai/e/samuel-wyatt>']
+  const [runtimes, wyatt] = ['<http://trustgraph.ai/e/albion-mills>', '<http://trustgraph.ai/e/samuel-wyatt>']
   expect(lines.sort()).toEqual(
     [
-      `${mills} <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <${m}Mill> .`,
-      `${mills} <http://www.w3.org/2000/01/rdf-schema#label> "Albion Mills" .`,
+      `${runtimes} <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <${m}Mill> .`,
+      `${runtimes} <http://www.w3.org/2000/01/rdf-schema#label> "Albion Mills" .`,
       `${wyatt} <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <${m}Person> .`,
       `${wyatt} <http://www.w3.org/2000/01/rdf-schema#label> "Samuel Wyatt" .`,
-      `${mills} <${m}designedBy> ${wyatt} .`,
-      `${mills} <${m}opened> "1786"^^<http://www.w3.org/2001/XMLSchema#gYear> .`,
+      `${runtimes} <${m}designedBy> ${wyatt} .`,
+      `${runtimes} <${m}opened> "1786"^^<http://www.w3.org/2001/XMLSchema#gYear> .`,
     ].sort(),
   )
 })

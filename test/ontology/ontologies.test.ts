@@ -13,18 +13,24 @@ async function open(path: string): Promise<Ontologies> {
 const signal = () => AbortSignal.timeout(10_000)
 
 test('a thread answers what a chunk needs, what items are worth and what the ontology says', async () => {
-  const desk = (await open(fixture('mills.ttl'))).current()
-  expect(desk.summary).toMatchObject({ ids: ['mills'], classes: 8, relations: 5, attributes: 3, notes: [] })
-  expect((await desk.select('A mill.', signal())).classes).toHaveProperty('Mill')
-  const [good, bad] = await desk.check(
+  const service = (await open(fixture('mills.ttl'))).current()
+  expect(service.summary).toMatchObject({
+    ids: ['mills'],
+    classes: 8,
+    relations: 5,
+    attributes: 3,
+    notes: [],
+  })
+  expect((await service.select('A mill.', signal())).classes).toHaveProperty('Mill')
+  const [good, bad] = await service.check(
     [{ type: 'entity', entity: 'A', entity_type: 'Mill' }, { type: 'entity' }],
     signal(),
   )
   expect(good).toHaveProperty('to', 'ontology-entities')
   expect(bad).toHaveProperty('refused', 'empty')
-  const triples = await desk.triples(0, signal())
-  expect(triples).toHaveLength(await desk.triples(3).then((rest) => rest.length + 3))
-  expect(await desk.triples(triples.length)).toEqual([])
+  const triples = await service.triples(0, signal())
+  expect(triples).toHaveLength(await service.triples(3).then((rest) => rest.length + 3))
+  expect(await service.triples(triples.length)).toEqual([])
 })
 
 test('what is broken is refused with its place, at the start and later, and what was loaded stays in force', async () => {
@@ -73,14 +79,14 @@ test('reading the same again takes no version’s place', async () => {
 
 test('a question is left when it is no longer wanted, and all are when the thread ends', async () => {
   const ontologies = await open(file('large.ttl', largeOntology(3000)))
-  const desk = ontologies.current()
+  const service = ontologies.current()
   const gone = new AbortController()
-  const asked = desk.select('oak bowl', gone.signal)
+  const asked = service.select('oak bowl', gone.signal)
   gone.abort(new Error('not wanted'))
   await expect(asked).rejects.toThrow('not wanted')
-  const left = desk.select('oak bowl')
+  const left = service.select('oak bowl')
   await Promise.all([expect(left).rejects.toMatchObject({ code: 'aborted' }), ontologies.close()])
-  await expect(desk.select('oak bowl')).rejects.toMatchObject({ code: 'aborted' })
+  await expect(service.select('oak bowl')).rejects.toMatchObject({ code: 'aborted' })
 })
 
 test('loading a large ontology leaves this thread free', async () => {

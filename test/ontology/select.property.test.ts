@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { finish } from '../../src/ontology/build.ts'
-import { createDraft } from '../../src/ontology/builder.ts'
+import { build } from '../../src/ontology/build.ts'
+import { createOntologyBuilder } from '../../src/ontology/builder.ts'
 import { lineLength } from '../../src/ontology/element-list.ts'
 import { readTrustGraph } from '../../src/ontology/from-json.ts'
 import type { Ontology } from '../../src/ontology/ontology.ts'
@@ -26,8 +26,8 @@ const anyOntology = fc
     comments: fc.array(fc.string({ maxLength: 300 }), { minLength: size, maxLength: size }),
   })
   .map(({ parents, relations, comments }): Ontology => {
-    const draft = createDraft()
-    draft.files.set('o', 'o.json')
+    const builder = createOntologyBuilder()
+    builder.files.set('o', 'o.json')
     const classes = parents.map((above, index) => [
       name(index),
       { 'rdfs:subClassOf': above.filter((each) => each < index).map(name), 'rdfs:comment': comments[index] },
@@ -44,10 +44,10 @@ const anyOntology = fc
       classes: Object.fromEntries(classes),
       objectProperties: Object.fromEntries(objectProperties),
     }
-    readTrustGraph({ id: 'o', value, path: [] }, draft, (path, message) => {
+    readTrustGraph({ id: 'o', value, path: [] }, builder, (path, message) => {
       throw new Error(`${path.join('.')}: ${message}`)
     })
-    const { ontology, flaws } = finish(draft)
+    const { ontology, flaws } = build(builder)
     expect(flaws).toEqual([])
     return ontology
   })

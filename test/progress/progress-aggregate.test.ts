@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Message } from '../../src/messages/envelope.ts'
 import type { Progress } from '../../src/messages/generated.ts'
-import { createTally } from '../../src/progress/progress-aggregate.ts'
+import { createProgressAggregate } from '../../src/progress/progress-aggregate.ts'
 
 const nothing: Progress = {
   kind: '',
@@ -80,9 +80,9 @@ const replayed = (index: number, causationId = 'dead') =>
 const all = [0, 1].flatMap((index) => units.map((unit) => reply(unit, index, `r-${unit}-${index}`)))
 
 const tell = (entries: readonly Message<'Progress'>[]) => {
-  const tally = createTally()
-  for (const each of entries) tally.add(each)
-  return tally.status('urn:d')!
+  const aggregate = createProgressAggregate()
+  for (const each of entries) aggregate.add(each)
+  return aggregate.status('urn:d')!
 }
 
 describe('a document', () => {
@@ -399,9 +399,9 @@ describe('the state of a document', () => {
   test('saved and restored after any entry goes on to the same end', () => {
     const whole = tell(life)
     for (let cut = 1; cut <= life.length; cut++) {
-      const before = createTally()
+      const before = createProgressAggregate()
       for (const each of life.slice(0, cut)) before.add(each)
-      const after = createTally()
+      const after = createProgressAggregate()
       after.restore(before.save('urn:d')!)
       expect(after.status('urn:d')).toEqual(before.status('urn:d'))
       // As after a crash: what was not settled comes again, from some way back.
@@ -411,7 +411,7 @@ describe('the state of a document', () => {
   })
 
   test('of the version before, which knows no facts of runs that began again, is gone on from', () => {
-    const before = createTally()
+    const before = createProgressAggregate()
     const seen = [...start(1), reply('one', 0, 'x'), reply('two', 0, 'y'), dead('flow.definitions', 'two', 0)]
     for (const each of [...seen, again('two', 0, { seq: 0, last: false })]) before.add(each)
     const state = inflateRawSync(before.save('urn:d')!)
@@ -423,7 +423,7 @@ describe('the state of a document', () => {
     const text = Buffer.from(JSON.stringify(header))
     const length = Buffer.alloc(4)
     length.writeUInt32LE(text.length)
-    const after = createTally()
+    const after = createProgressAggregate()
     after.restore(deflateRawSync(Buffer.concat([length, text, state.subarray(end)])))
     expect(after.status('urn:d')!.state).toBe('partial')
     after.add(again('two', 0, { seq: 1 }))
@@ -431,7 +431,7 @@ describe('the state of a document', () => {
   })
 
   test('is refused when it is no state', () => {
-    expect(() => createTally().restore(Buffer.from('nothing'))).toThrow(/can’t be read/)
+    expect(() => createProgressAggregate().restore(Buffer.from('nothing'))).toThrow(/can’t be read/)
   })
 })
 
@@ -446,17 +446,17 @@ test('names that mean a prototype are counted like any other', () => {
 
 test('a document of which very much goes wrong is counted right, in a state that fits a message', () => {
   const chunks = 20_000
-  let tally = createTally()
+  let aggregate = createProgressAggregate()
   let largest = 0
   const tellAll = (entries: Iterable<Message<'Progress'>>) => {
     let told = 0
     for (const each of entries) {
-      tally.add(each)
+      aggregate.add(each)
       if (++told % 4000 !== 0) continue
-      const state = tally.save('urn:d')!
+      const state = aggregate.save('urn:d')!
       largest = Math.max(largest, state.length)
-      tally = createTally()
-      tally.restore(state)
+      aggregate = createProgressAggregate()
+      aggregate.restore(state)
     }
   }
   const usage = { promptTokens: 812, completionTokens: 345, totalTokens: null } as never
@@ -469,7 +469,7 @@ test('a document of which very much goes wrong is counted right, in a state that
     }
   }
   tellAll(life())
-  expect(tally.status('urn:d')).toMatchObject({
+  expect(aggregate.status('urn:d')).toMatchObject({
     state: 'partial',
     units: { done: 0, partial: chunks, dead: chunks },
     incomplete: { truncated: chunks, unexpected: chunks },
@@ -485,22 +485,27 @@ test('a document of which very much goes wrong is counted right, in a state that
     }
   }
   tellAll(repair())
-  expect(tally.status('urn:d')).toMatchObject({ state: 'done', units: { done: 2 * chunks }, incomplete: {} })
+  expect(aggregate.status('urn:d')).toMatchObject({
+    state: 'done',
+    units: { done: 2 * chunks },
+    incomplete: {},
+  })
 }, 60_000)
 
 test('100,000 chunks of six units are counted, in a state of less than 200 KiB at any time', () => {
-  const tally = createTally()
+  const aggregate = createProgressAggregate()
   const six = ['a', 'b', 'c', 'd', 'e', 'f']
   const parts = 400
-  tally.add(entry({ kind: 'document', parts }))
-  for (let part = 0; part < parts; part++) tally.add(entry({ kind: 'part', part, chunks: 250, units: six }))
+  aggregate.add(entry({ kind: 'document', parts }))
+  for (let part = 0; part < parts; part++)
+    aggregate.add(entry({ kind: 'part', part, chunks: 250, units: six }))
   // Every other chunk first: the state is largest when what is done and what is not are mixed.
   for (const first of [0, 1]) {
     for (let part = 0; part < parts; part++)
       for (let index = 0; index < 250; index++)
         if ((part * 7919 + index * 104729) % 127 < 63 === (first === 0))
-          for (const unit of six) tally.add({ ...reply(unit, 0, 'r'), chunkId: `urn:d/${part}/${index}` })
-    expect(tally.save('urn:d')!.length).toBeLessThan(200 * 1024)
+          for (const unit of six) aggregate.add({ ...reply(unit, 0, 'r'), chunkId: `urn:d/${part}/${index}` })
+    expect(aggregate.save('urn:d')!.length).toBeLessThan(200 * 1024)
   }
-  expect(tally.status('urn:d')).toMatchObject({ state: 'done', units: { done: 600_000 } })
+  expect(aggregate.status('urn:d')).toMatchObject({ state: 'done', units: { done: 600_000 } })
 }, 60_000)

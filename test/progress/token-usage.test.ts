@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { Message } from '../../src/messages/envelope.ts'
 import type { Spent } from '../../src/messages/generated.ts'
-import { createSpending } from '../../src/progress/token-usage.ts'
+import { createTokenUsage } from '../../src/progress/token-usage.ts'
 
 const progress = (documentId: string, unit: string, spent: readonly Partial<Spent>[]) =>
   ({
@@ -22,7 +22,7 @@ const progress = (documentId: string, unit: string, spent: readonly Partial<Spen
   }) as unknown as Message<'Progress'>
 
 it('adds tokens up by document, unit, model and reason', () => {
-  const spending = createSpending()
+  const spending = createTokenUsage()
   spending.add(progress('a', 'u', [{}, { reason: 'continuation', calls: 2 }]))
   spending.add(progress('a', 'u', [{}, { model: 'n' }]))
   spending.add(progress('b', 'u', [{ completionTokens: null }]))

@@ -97,7 +97,7 @@ test('an object that came as a text is refused also in a field that the table do
 })
 
 describe('a row', () => {
-  const mills = schemaOf(
+  const runtimes = schemaOf(
     { name: 'name', type: 'string', primary_key: true },
     { name: 'opened', type: 'integer', required: true },
     { name: 'height', type: 'double' },
@@ -107,7 +107,7 @@ describe('a row', () => {
   test('has its values as TrustGraph writes them, and as they are', () => {
     const item = { name: 'Albion Mills', opened: 1786, height: null, working: false }
     const row = { ...item, parts: ['é', 1], note: { a: 0.5 } }
-    expect(readRow(row, mills)).toEqual({
+    expect(readRow(row, runtimes)).toEqual({
       row: {
         values: {
           name: 'Albion Mills',
@@ -127,16 +127,16 @@ describe('a row', () => {
     [{ name: 'Albion Mills' }, "must have required property 'opened'"],
     [{ name: 'Albion Mills', opened: 'soon' }, '/opened: must be integer'],
   ])('%j is refused with what is wrong', (item, message) => {
-    expect(readRow(item, mills)).toEqual({ refused: 'schema', message })
+    expect(readRow(item, runtimes)).toEqual({ refused: 'schema', message })
   })
 
   test.each([[{}], [{ mill: '{"name": "nested"}' }], [{ name: null, opened: null }], [{ name: '' }]])(
     '%j is none, for it has no value for the table',
-    (item) => expect(readRow(item, mills)).toMatchObject({ refused: 'empty' }),
+    (item) => expect(readRow(item, runtimes)).toMatchObject({ refused: 'empty' }),
   )
 
   test('of a text without end is refused', () => {
-    expect(readRow({ name: 'x'.repeat(100_001), opened: 1 }, mills)).toMatchObject({ refused: 'too_long' })
+    expect(readRow({ name: 'x'.repeat(100_001), opened: 1 }, runtimes)).toMatchObject({ refused: 'too_long' })
   })
 
   test('may have columns named like the properties that objects have', () => {

@@ -6,7 +6,7 @@ import type { AnyProcessor, FlowSettings } from '../../src/flow/processor.ts'
 import { unitsOf } from '../../src/flow/units.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import type { Chunk, Progress, Rejection } from '../../src/messages/generated.ts'
-import { createTally, type DocumentStatus } from '../../src/progress/progress-aggregate.ts'
+import { createProgressAggregate, type DocumentStatus } from '../../src/progress/progress-aggregate.ts'
 import type { Catalogue } from '../../src/prompt/catalogue/catalogue.ts'
 import { scope, settings, startFlow } from './flow.ts'
 import { type Script, scriptedLlm } from './scripted-llm.ts'
@@ -103,12 +103,12 @@ function sum(counts: readonly Readonly<Record<string, number>>[]): Record<string
 
 /** What the ledger makes of a document of one chunk, of which these units are expected, from what was said on progress. */
 export function tallyOf(progress: readonly Progress[], units: readonly string[]): DocumentStatus {
-  const tally = createTally()
+  const aggregate = createProgressAggregate()
   const about = { documentId: 'urn:d', chunkId: 'urn:d/0/0', causationId: '', time: 0 }
   const begun = [
     { kind: 'document', parts: 1 },
     { kind: 'part', part: 0, chunks: 1, units },
   ]
-  for (const payload of [...begun, ...progress]) tally.add({ ...about, payload } as Message<'Progress'>)
-  return tally.status('urn:d')!
+  for (const payload of [...begun, ...progress]) aggregate.add({ ...about, payload } as Message<'Progress'>)
+  return aggregate.status('urn:d')!
 }

@@ -8,7 +8,11 @@ import type { AnyProcessor, FlowSettings } from '../../src/flow/processor.ts'
 import type { Llm } from '../../src/llm/llm.ts'
 import { createOpenAi } from '../../src/llm/openai/openai.ts'
 import type { Message } from '../../src/messages/envelope.ts'
-import { createTally, type DocumentStatus, type Tally } from '../../src/progress/progress-aggregate.ts'
+import {
+  createProgressAggregate,
+  type DocumentStatus,
+  type ProgressAggregate,
+} from '../../src/progress/progress-aggregate.ts'
 import { createEncoder } from '../../src/rdf/write.ts'
 import { scope, settings, startFlow, type TestFlow } from './flow.ts'
 
@@ -51,7 +55,7 @@ export function textSource(title: string, text: string): TextSource {
 
 export interface Extraction {
   readonly cluster: MemoryCluster
-  readonly tally: Tally
+  readonly aggregate: ProgressAggregate
   /** The lines of N-Quads that were stored. */
   readonly triples: Set<string>
   /** The processors. */
@@ -79,7 +83,7 @@ export async function openExtraction(
   const broker = cluster.connect()
   const encoder = createEncoder('nquads')
   const triples = new Set<string>()
-  const tally = createTally()
+  const aggregate = createProgressAggregate()
   const flows: TestFlow[] = []
   const ending = new AbortController()
   let following: Promise<void> | undefined
@@ -97,12 +101,12 @@ export async function openExtraction(
       { topic: topic('progress'), from: 'earliest', until: 'never' },
       ending.signal,
     ))
-      tally.add(codec.decode(entry.value, entry.headers) as Message<'Progress'>)
+      aggregate.add(codec.decode(entry.value, entry.headers) as Message<'Progress'>)
   }
 
   return {
     cluster,
-    tally,
+    aggregate,
     triples,
     processors: extraction,
     firstStored: () => first.promise,
@@ -120,11 +124,11 @@ export async function openExtraction(
       return flow
     },
     async load(text) {
-      const { broker, codec, mill } = flows.at(-1)!
+      const { broker, codec, runtime } = flows.at(-1)!
       const options = {
         broker,
         codec,
-        circuits: mill.circuits,
+        circuits: runtime.circuits,
         clock: { now: () => Date.now() },
         ids: { next: () => crypto.randomUUID() },
       }
@@ -140,7 +144,7 @@ export async function openExtraction(
         inputs.map((port) => [inputGroup(port, place, name), inputTopic(port, place, name)] as const),
       )
       for (;;) {
-        const documents = tally.documents()
+        const documents = aggregate.documents()
         const ended =
           documents.length > 0 && documents.every(({ state }) => state !== 'queued' && state !== 'running')
         const lags = ended

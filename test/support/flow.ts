@@ -7,8 +7,8 @@ import { deadTopic } from '../../src/broker/topics.ts'
 import { GraphmillError } from '../../src/errors.ts'
 import { type OutputPort, outputRoute, payloadOf, type ReplyPort } from '../../src/flow/ports.ts'
 import { type AnyProcessor, defineProcessor, type FlowSettings } from '../../src/flow/processor.ts'
-import { type Mill, type MillOptions, run } from '../../src/flow/run.ts'
-import { createGovernor } from '../../src/llm/limits/rate-limiter.ts'
+import { type FlowRuntime, type FlowRuntimeOptions, run } from '../../src/flow/run.ts'
+import { createRateLimiter } from '../../src/llm/limits/rate-limiter.ts'
 import type { Llm } from '../../src/llm/llm.ts'
 import { type Codec, createCodec } from '../../src/messages/codec.ts'
 import type { Header, Message, TypedPayload } from '../../src/messages/envelope.ts'
@@ -64,7 +64,7 @@ export interface TestFlow {
   readonly cluster: MemoryCluster
   readonly broker: Broker
   readonly codec: Codec
-  readonly mill: Mill
+  readonly runtime: FlowRuntime
   /** Publishes a message as a source would; resolves to its id. */
   send(port: Exclude<OutputPort, ReplyPort>, payload: unknown, header?: Partial<Header>): Promise<string>
   topic(port: Exclude<OutputPort, ReplyPort>): string
@@ -81,19 +81,19 @@ let sent = 0
 
 export async function startFlow(
   processors: readonly AnyProcessor[],
-  more: Partial<MillOptions> & { cluster?: MemoryCluster } = {},
+  more: Partial<FlowRuntimeOptions> & { cluster?: MemoryCluster } = {},
 ): Promise<TestFlow> {
   const { cluster = createMemoryCluster(), ...rest } = more
   const broker = cluster.connect()
   const codec = createCodec(loadSchemas())
   const stop = new AbortController()
-  const options: MillOptions = {
+  const options: FlowRuntimeOptions = {
     broker,
     processors,
     codec,
     flows: [{ ...scope, settings }],
     llm: noLlm,
-    governor: createGovernor({}),
+    rateLimiter: createRateLimiter({}),
     prompts: await loadCatalogue(),
     store: { write: async () => undefined, close: async () => undefined },
     log: pino({ level: 'silent' }),
@@ -101,7 +101,7 @@ export async function startFlow(
     ids: { next: () => `id-${++sent}` },
     ...rest,
   }
-  const mill = await run(options, stop.signal)
+  const runtime = await run(options, stop.signal)
   const topic = (port: Exclude<OutputPort, ReplyPort>) => outputRoute(port, { space: 'gm', ...scope }).topic
   const decode = (entry: { value: Uint8Array; headers: Readonly<Record<string, string>> }) =>
     codec.decode(entry.value, entry.headers)
@@ -109,7 +109,7 @@ export async function startFlow(
     cluster,
     broker,
     codec,
-    mill,
+    runtime,
     topic,
     async send(port, payload, header = {}) {
       const id = header.id ?? `sent-${++sent}`
@@ -165,7 +165,7 @@ export async function startFlow(
       return messages
     },
     async stop() {
-      await mill.stop(0)
+      await runtime.stop(0)
       stop.abort()
       await broker.close()
     },

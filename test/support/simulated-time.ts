@@ -1,7 +1,7 @@
 // Time that passes only when nothing is left to do: hours of waiting in milliseconds, the same way every time.
-import type { GovernorClock } from '../../src/llm/limits/rate-limiter.ts'
+import type { RateLimiterClock } from '../../src/llm/limits/rate-limiter.ts'
 
-export interface SimulatedTime extends GovernorClock {
+export interface SimulatedTime extends RateLimiterClock {
   wait(ms: number): Promise<void>
   /** Lets time pass until `ms`, or until nothing is planned any more. */
   runUntil(ms: number): Promise<void>

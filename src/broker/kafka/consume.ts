@@ -4,7 +4,7 @@ import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
 import type { GraphmillError } from '../../errors.ts'
 import type { Delivery, Subscription } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
-import { type ConsumeWindow, createWindow } from '../window/in-flight-window.ts'
+import { createInFlightWindow, type InFlightWindow } from '../window/in-flight-window.ts'
 import { createWake } from '../window/wake.ts'
 import { createClient, impatient, type KafkaSettings, kafkaError } from './client.ts'
 import { leaveFor } from './leave-group.ts'
@@ -39,7 +39,7 @@ export async function* consumeKafka(
     wake.notify()
     member?.update()
   }
-  const window = createWindow(subscription, changed, () => member!.store())
+  const window = createInFlightWindow(subscription, changed, () => member!.store())
   member = joinGroup(settings, subscription, { window, lookup, failed: wake.notify })
   const leave = () => member.leave(closing.aborted ? 1 : lastCommits)
   const drain = () => window.drain()
@@ -76,7 +76,7 @@ interface Member {
 function joinGroup(
   settings: KafkaSettings,
   subscription: Subscription,
-  { window, lookup, failed }: { window: ConsumeWindow; lookup: TopicLookup; failed: () => void },
+  { window, lookup, failed }: { window: InFlightWindow; lookup: TopicLookup; failed: () => void },
 ): Member {
   const leaving = new AbortController()
   let session: KafkaSession | undefined

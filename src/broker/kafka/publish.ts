@@ -5,7 +5,7 @@
 // such a leader meanwhile, it says that messages were stored which it never sent.
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Message, Producer } from 'kafkajs'
-import { coded, GraphmillError } from '../../errors.ts'
+import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import { maxMessageBytes, type OutgoingBytes } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import { isDeadTopic } from '../topics.ts'
@@ -226,6 +226,6 @@ const unanswered = (topic: string, cause: GraphmillError) =>
 /** Whether the topic exists; true also when nobody can say. Rejects with `topic_refused`. */
 const mayExist = (exists: Promise<boolean>) =>
   exists.catch((thrown: unknown) => {
-    if (coded(thrown).code === 'topic_refused') throw thrown
+    if (toGraphmillError(thrown).code === 'topic_refused') throw thrown
     return true
   })

@@ -6,7 +6,7 @@ import type { Consumer, ConsumerConfig, EachBatchPayload, KafkaMessage } from 'k
 import type { GraphmillError } from '../../errors.ts'
 import { defaultMaxHeldBytes, type Subscription } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
-import type { ConsumeWindow } from '../window/in-flight-window.ts'
+import type { InFlightWindow } from '../window/in-flight-window.ts'
 import type { Incoming } from '../window/partition-buffer.ts'
 import { checkTopic, createClient, type KafkaSettings, kafkaError, openConsumer, patient } from './client.ts'
 import { metadataOf } from './deaths.ts'
@@ -54,7 +54,7 @@ export interface KafkaSession {
 }
 
 export interface SessionOptions {
-  readonly window: ConsumeWindow
+  readonly window: InFlightWindow
   readonly lookup: TopicLookup
   /** As which the session before was a member. */
   readonly before: string | undefined

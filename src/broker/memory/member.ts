@@ -8,7 +8,7 @@ import type { MemoryGroup } from './group.ts'
 import type { StoredMessage } from './log.ts'
 
 /** A message that is out for delivery, or waits to be delivered again. */
-interface InHand {
+interface InFlight {
   readonly claim: MemoryClaim
   readonly message: StoredMessage
   attempt: number
@@ -46,8 +46,8 @@ export class MemoryMember implements AsyncIterableIterator<Delivery> {
   #inFlight = 0
   #heldBytes = 0
   /** To be delivered again: later, by due time, and as soon as somebody asks. */
-  #later: InHand[] = []
-  #again: InHand[] = []
+  #later: InFlight[] = []
+  #again: InFlight[] = []
   #timer: NodeJS.Timeout | undefined
   #waiters: Waiter[] = []
   #over = false
@@ -186,11 +186,11 @@ export class MemoryMember implements AsyncIterableIterator<Delivery> {
     return undefined
   }
 
-  #deliver(one: InHand): Delivery {
+  #deliver(one: InFlight): Delivery {
     const { claim, message } = one
     const attempt = ++one.attempt
     one.state = 'delivered'
-    const inHand = () => one.state === 'delivered' && one.attempt === attempt && !claim.signal.aborted
+    const inFlight = () => one.state === 'delivered' && one.attempt === attempt && !claim.signal.aborted
     return {
       topic: this.#subscription.topic,
       partition: claim.partition,
@@ -202,10 +202,10 @@ export class MemoryMember implements AsyncIterableIterator<Delivery> {
       signal: claim.signal,
       attempt,
       ack: async () => {
-        if (inHand()) this.#settle(one)
+        if (inFlight()) this.#settle(one)
       },
       retryLater: async (delayMs) => {
-        if (!inHand()) return
+        if (!inFlight()) return
         if (this.#signal.aborted) {
           this.#letGo(one)
           this.#goOn()
@@ -214,20 +214,20 @@ export class MemoryMember implements AsyncIterableIterator<Delivery> {
     }
   }
 
-  #settle(one: InHand): void {
+  #settle(one: InFlight): void {
     one.state = 'gone'
     this.#count(-1, -one.message.value.byteLength)
     one.claim.settle(one.message)
     this.#goOn()
   }
 
-  #letGo(one: InHand): void {
+  #letGo(one: InFlight): void {
     one.state = 'gone'
     this.#count(-1, -one.message.value.byteLength)
     one.claim.letGo(one.message)
   }
 
-  #wait(one: InHand, delayMs: number): void {
+  #wait(one: InFlight, delayMs: number): void {
     one.state = 'waiting'
     one.due = performance.now() + delayMs
     const place = this.#later.findLastIndex((other) => other.due <= one.due) + 1

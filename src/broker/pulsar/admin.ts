@@ -1,7 +1,7 @@
 // The topics of one Pulsar namespace, over the admin REST API: make, list, delete, and how far groups have come.
 // Every topic we make is partitioned, even into one; topics of others may not be.
 import { setTimeout as delay } from 'node:timers/promises'
-import { coded, GraphmillError } from '../../errors.ts'
+import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import type { Lag, TopicDescription, TopicSpec } from '../broker.ts'
 import { type Answer, ask, codeOf, type Endpoint, type Question, reasonIn } from './endpoint.ts'
 
@@ -34,7 +34,7 @@ export async function checkConnection(endpoint: Endpoint, signal?: AbortSignal):
       return
     } catch (error) {
       signal?.throwIfAborted()
-      const hopeless = coded(error).retry !== 'later' || attempt === connectAttempts
+      const hopeless = toGraphmillError(error).retry !== 'later' || attempt === connectAttempts
       if (hopeless || performance.now() >= end) throw error
       await delay(connectDelayMs, undefined, { ...(signal && { signal }) }).catch(() =>
         signal?.throwIfAborted(),
@@ -62,7 +62,7 @@ export async function isThere(endpoint: Endpoint, topic: string): Promise<boolea
     await partitionsOf(endpoint, topic)
     return true
   } catch (error) {
-    if (coded(error).code === 'topic_missing') return false
+    if (toGraphmillError(error).code === 'topic_missing') return false
     throw error
   }
 }
@@ -119,7 +119,7 @@ export async function deleteTopic(endpoint: Endpoint, topic: string): Promise<vo
     const kind = (await partitionsOf(endpoint, topic)) === 0 ? '' : '/partitions'
     accept(await ask(endpoint, { method: 'DELETE', path: `${path}${kind}?force=true` }), topic)
   } catch (error) {
-    if (coded(error).code !== 'topic_missing') throw error
+    if (toGraphmillError(error).code !== 'topic_missing') throw error
   }
 }
 

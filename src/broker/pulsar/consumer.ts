@@ -2,7 +2,7 @@
 // The group is the subscription: Shared, or Key_Shared where the messages of a key must stay together.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { coded, type GraphmillError } from '../../errors.ts'
+import { type GraphmillError, toGraphmillError } from '../../errors.ts'
 import { type Delivery, defaultMaxHeldBytes, type Subscription } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import { createWake } from '../window/wake.ts'
@@ -49,7 +49,7 @@ export class PulsarMember {
   async next(): Promise<Delivery | undefined> {
     for (;;) {
       if (this.#stop.signal.aborted) return undefined
-      if (this.#leaving && (this.#membership?.inHand ?? 0) === 0) return undefined
+      if (this.#leaving && (this.#membership?.inFlight ?? 0) === 0) return undefined
       if (this.#failure !== undefined) throw this.#failure
       const delivery = this.#membership?.take()
       if (delivery !== undefined) return delivery
@@ -97,7 +97,7 @@ export class PulsarMember {
         if (!signal.aborted) this.#note({ topic, group, ...closing }, 'consumer socket was lost', true)
       } catch (thrown) {
         if (signal.aborted) return
-        const error = coded(thrown)
+        const error = toGraphmillError(thrown)
         if (error.retry !== 'later' && !(await this.#isThereAfterAll(error))) {
           this.#failure = error
           this.#wake.notify()
@@ -180,7 +180,9 @@ export class PulsarMember {
 
   /** So does one that was deleted and made again. */
   async #reopenUnlessMember(socket: PulsarSocket): Promise<void> {
-    const mayStay = await this.#isMember().catch((error: unknown) => coded(error).code !== 'topic_missing')
+    const mayStay = await this.#isMember().catch(
+      (error: unknown) => toGraphmillError(error).code !== 'topic_missing',
+    )
     if (!mayStay) socket.terminate()
   }
 

@@ -2,7 +2,7 @@
 // members and servers. Pulsar's own count of redeliveries says nothing here: it counts what was refused, not what died with its
 // member. A member is dead when it is noted here and not connected. Members that write at once may lose a note of another:
 // then a death is not counted, and comes again.
-import { coded } from '../../errors.ts'
+import { toGraphmillError } from '../../errors.ts'
 import type { ReadMessage, Subscription, Suspect } from '../broker.ts'
 import { maxSuspects, suspectAfter } from '../window/deaths.ts'
 import { groupOf, readProperties, writeProperties } from './admin.ts'
@@ -55,7 +55,7 @@ export async function noteMember(
       return { ...noted, members: [...noted.members.filter((one) => one !== name), name] }
     })
   } catch (thrown) {
-    const err = coded(thrown)
+    const err = toGraphmillError(thrown)
     endpoint.log.debug?.({ ...place, err }, 'deaths of members can not be counted')
     return noDeaths
   }
@@ -78,7 +78,10 @@ export async function noteMember(
     async leave() {
       const without = (notes: Notes) => ({ ...notes, members: notes.members.filter((one) => one !== name) })
       await change(without).catch((thrown) =>
-        endpoint.log.debug?.({ ...place, err: coded(thrown) }, 'a member could not be crossed out'),
+        endpoint.log.debug?.(
+          { ...place, err: toGraphmillError(thrown) },
+          'a member could not be crossed out',
+        ),
       )
     },
   }

@@ -24,7 +24,7 @@ interface Held {
   /** Whether it was handed out once: then its bytes count, also while it waits to be delivered again. */
   counted: boolean
   /** Whether somebody works on it now. */
-  inHand: boolean
+  inFlight: boolean
   settled: boolean
   readonly ownership: AbortController
   retry: NodeJS.Timeout | undefined
@@ -52,7 +52,7 @@ export class Membership {
   }
 
   /** Deliveries that somebody works on. */
-  get inHand(): number {
+  get inFlight(): number {
     return this.#inHand
   }
 
@@ -78,7 +78,7 @@ export class Membership {
       suspect,
       attempt: 1,
       counted: false,
-      inHand: false,
+      inFlight: false,
       settled: false,
       ownership: new AbortController(),
       retry: undefined,
@@ -106,7 +106,7 @@ export class Membership {
     this.#ready.shift()
     if (!held.counted) this.#countedBytes += size
     held.counted = true
-    held.inHand = true
+    held.inFlight = true
     this.#inHand++
     return this.#deliveryOf(held)
   }
@@ -134,8 +134,8 @@ export class Membership {
     const { attempt } = held
     /** Whether this delivery may still decide: once, and only while it is the present attempt. */
     const putDown = (): boolean => {
-      if (held.settled || !held.inHand || held.attempt !== attempt) return false
-      held.inHand = false
+      if (held.settled || !held.inFlight || held.attempt !== attempt) return false
+      held.inFlight = false
       this.#inHand--
       return true
     }

@@ -1,7 +1,7 @@
 // Publishes to one Pulsar topic over one socket: many messages in flight, each settled by the server's answer to it.
 // What a lost socket left unanswered is sent again in the old order, for as long as a message may wait.
 import { setTimeout as delay } from 'node:timers/promises'
-import { coded, type ErrorCode, GraphmillError } from '../../errors.ts'
+import { type ErrorCode, GraphmillError, toGraphmillError } from '../../errors.ts'
 import type { OutgoingBytes } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import { partitionsOf, topicPath } from './admin.ts'
@@ -128,7 +128,7 @@ export class PulsarProducer {
         await this.#open(signal)
         break
       } catch (thrown) {
-        const error = coded(thrown)
+        const error = toGraphmillError(thrown)
         if (error.retry !== 'later' && !(await this.#isThereAfterAll(error))) {
           this.#rejectAll(error)
           if (error.code === 'topic_missing' || error.code === 'topic_refused') this.#onUseless()

@@ -1,7 +1,7 @@
 // Reads a Pulsar topic without a group: one reader socket a partition, each opened again behind what it brought last.
 import { setMaxListeners } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
-import { coded, GraphmillError } from '../../errors.ts'
+import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import type { ReadMessage, TopicRange } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import { createWake } from '../window/wake.ts'
@@ -81,7 +81,7 @@ export class PulsarReader {
       await Promise.all(parts.map((part) => this.#follow(part, receiverQueueSize)))
       this.#over = true
     } catch (thrown) {
-      this.#failure ??= coded(thrown)
+      this.#failure ??= toGraphmillError(thrown)
     }
     clearInterval(look)
     this.#wake.notify()
@@ -124,7 +124,7 @@ export class PulsarReader {
         this.#sockets.delete(socket)
       } catch (thrown) {
         if (signal.aborted) return
-        const error = coded(thrown)
+        const error = toGraphmillError(thrown)
         if (error.retry !== 'later' && !(await this.#isThereAfterAll(error))) throw thrown
         this.#endpoint.log.warn({ topic: part.name, err: thrown }, 'reader could not be opened')
       }

@@ -6,13 +6,13 @@ import { noteProgress, takeUp, toStore } from './deaths.ts'
 import { settledAboveMarkOf } from './offsets.ts'
 import {
   type Commit,
-  createHold,
+  createPartitionBuffer,
   freeKey,
   type Held,
   HeldDelivery,
   type Incoming,
   movedAway,
-  type PartitionHold,
+  type PartitionBuffer,
   takeNext,
 } from './partition-buffer.ts'
 
@@ -25,7 +25,7 @@ const maxWaitingBytes = 2 * 1024 * 1024
 /** What setTimeout takes. */
 const longestDelayMs = 2 ** 31 - 1
 
-export interface ConsumeWindow {
+export interface InFlightWindow {
   /**
    * Takes on the partitions that are ours now, and lets go of all others: their deliveries abort.
    * Returns where fetching goes on in those that were ours before.
@@ -73,19 +73,19 @@ export interface ConsumeWindow {
  * `onChange` is called whenever something was settled, freed or let go. `store` commits at once, and rejects where it can't:
  * without it no deaths are counted.
  */
-export function createWindow(
+export function createInFlightWindow(
   subscription: Subscription,
   onChange: () => void,
   store?: () => Promise<void>,
-): ConsumeWindow {
+): InFlightWindow {
   const { maxInFlight, ordering, maxBytes = defaultMaxHeldBytes } = subscription
   const room = Math.max(1, maxInFlight / 2 / maxWaitingMessages)
-  const holds = new Map<number, PartitionHold>()
-  const sated = new Set<PartitionHold>()
+  const buffers = new Map<number, PartitionBuffer>()
+  const full = new Set<PartitionBuffer>()
   /** There was no room for their next message: no use to fetch it again before something was settled. */
-  const choked = new Set<PartitionHold>()
+  const backpressured = new Set<PartitionBuffer>()
   /** Their delay is over: they come before anything new, in the slot that they kept. */
-  const rested: Held[] = []
+  const delayed: Held[] = []
   let inFlight = 0
   let outstanding = 0
   let heldBytes = 0
@@ -97,7 +97,7 @@ export function createWindow(
 
   const settler = {
     ack(held: Held) {
-      const { tracker, suspicion } = held.hold
+      const { tracker, suspicion } = held.buffer
       const before = tracker.mark
       takeBack(held)
       tracker.settle(held.offset)
@@ -117,13 +117,13 @@ export function createWindow(
     },
     async record(held: Held, deaths: number) {
       if (held.state === 'gone') return
-      held.hold.suspicion.aloneIfDead = deaths
+      held.buffer.suspicion.aloneIfDead = deaths
       await store?.()
     },
   }
 
   function wake(held: Held): void {
-    rested.push(held)
+    delayed.push(held)
     onChange()
   }
 
@@ -132,18 +132,18 @@ export function createWindow(
     if (held.state === 'out') outstanding--
     clearTimeout(held.timer)
     held.state = 'gone'
-    held.hold.inHand.delete(held)
+    held.buffer.inFlight.delete(held)
     heldBytes -= held.bytes
     inFlight--
-    choked.clear()
+    backpressured.clear()
   }
 
   function handOut(held: Held): Delivery {
     if (held.state === 'fetched') {
       inFlight++
-      held.isSuspect = held.hold.suspicion.suspects > 0
-      held.hold.inHand.add(held)
-      held.hold.waitingBytes -= held.bytes
+      held.isSuspect = held.buffer.suspicion.suspects > 0
+      held.buffer.inFlight.add(held)
+      held.buffer.waitingBytes -= held.bytes
     }
     outstanding++
     held.state = 'out'
@@ -151,103 +151,103 @@ export function createWindow(
     return new HeldDelivery(held, settler)
   }
 
-  function take(partition: number): PartitionHold {
-    const hold = createHold(partition, settledAboveMarkOf(subscription))
-    if (store === undefined) hold.state = 'open'
+  function take(partition: number): PartitionBuffer {
+    const buffer = createPartitionBuffer(partition, settledAboveMarkOf(subscription))
+    if (store === undefined) buffer.state = 'open'
     // One listener for each delivery in hand.
-    setMaxListeners(0, hold.lost.signal)
-    holds.set(partition, hold)
-    return hold
+    setMaxListeners(0, buffer.lost.signal)
+    buffers.set(partition, buffer)
+    return buffer
   }
 
-  function letGo(hold: PartitionHold): void {
-    holds.delete(hold.partition)
-    sated.delete(hold)
-    for (const held of hold.inHand) takeBack(held)
-    dropWaiting(hold)
-    hold.lost.abort(movedAway())
+  function release(buffer: PartitionBuffer): void {
+    buffers.delete(buffer.partition)
+    full.delete(buffer)
+    for (const held of buffer.inFlight) takeBack(held)
+    dropWaiting(buffer)
+    buffer.lost.abort(movedAway())
   }
 
-  function dropWaiting(hold: PartitionHold): void {
-    hold.fetched.clear()
-    hold.ready.length = 0
-    hold.behind.clear()
-    heldBytes -= hold.waitingBytes
-    hold.waitingBytes = 0
-    choked.clear()
+  function dropWaiting(buffer: PartitionBuffer): void {
+    buffer.fetched.clear()
+    buffer.ready.length = 0
+    buffer.behind.clear()
+    heldBytes -= buffer.waitingBytes
+    buffer.waitingBytes = 0
+    backpressured.clear()
   }
 
   return {
     own(partitions) {
       paused = false
-      for (const hold of [...holds.values()]) if (!partitions.includes(hold.partition)) letGo(hold)
+      for (const buffer of [...buffers.values()]) if (!partitions.includes(buffer.partition)) release(buffer)
       const kept = new Map<number, number>()
-      for (const { partition, tracker } of holds.values()) {
+      for (const { partition, tracker } of buffers.values()) {
         if (tracker.next !== undefined) kept.set(partition, tracker.next)
       }
-      for (const partition of partitions) if (!holds.has(partition)) take(partition)
+      for (const partition of partitions) if (!buffers.has(partition)) take(partition)
       isReleased = false
       onChange()
       return kept
     },
     offer(partition, messages, end) {
-      let hold = holds.get(partition)
-      if (hold === undefined || draining) return 0
+      let buffer = buffers.get(partition)
+      if (buffer === undefined || draining) return 0
       let taken = 0
       for (const incoming of messages) {
-        if (taken === 0 && incoming.offset < (hold.tracker.next ?? 0)) {
+        if (taken === 0 && incoming.offset < (buffer.tracker.next ?? 0)) {
           // The log was cut or made anew: what was held of the old one is nothing to this one.
-          letGo(hold)
-          hold = take(partition)
+          release(buffer)
+          buffer = take(partition)
         }
         const bytes = incoming.message.value.byteLength + incoming.message.key.length
         if (heldBytes > 0 && heldBytes + bytes > maxBytes) {
-          choked.add(hold)
+          backpressured.add(buffer)
           break
         }
-        hold.tracker.take(incoming.offset)
-        hold.fetched.push({ ...incoming, hold, bytes, attempt: 0, isSuspect: false, state: 'fetched' })
-        hold.waitingBytes += bytes
+        buffer.tracker.take(incoming.offset)
+        buffer.fetched.push({ ...incoming, buffer, bytes, attempt: 0, isSuspect: false, state: 'fetched' })
+        buffer.waitingBytes += bytes
         heldBytes += bytes
         taken++
       }
-      if (!choked.has(hold)) hold.tracker.reach(end)
-      const offset = hold.tracker.mark
-      if (offset !== undefined) hold.committed ??= { offset, deaths: store ? 0 : 1, alone: 0 }
+      if (!backpressured.has(buffer)) buffer.tracker.reach(end)
+      const offset = buffer.tracker.mark
+      if (offset !== undefined) buffer.committed ??= { offset, deaths: store ? 0 : 1, alone: 0 }
       if (taken > 0) onChange()
       return taken
     },
     place(partition, stored, offset) {
-      const hold = holds.get(partition)
-      if (hold === undefined || hold.tracker.next !== undefined) return
-      hold.tracker.reach(offset)
-      hold.committed = stored
-      if (hold.state !== 'unknown') return
-      hold.state = 'placed'
-      if (stored !== undefined) takeUp(hold.suspicion, stored, Math.ceil(maxInFlight / holds.size))
+      const buffer = buffers.get(partition)
+      if (buffer === undefined || buffer.tracker.next !== undefined) return
+      buffer.tracker.reach(offset)
+      buffer.committed = stored
+      if (buffer.state !== 'unknown') return
+      buffer.state = 'placed'
+      if (stored !== undefined) takeUp(buffer.suspicion, stored, Math.ceil(maxInFlight / buffers.size))
     },
     skip(partition, first, next) {
-      const hold = holds.get(partition)
-      if (hold === undefined) return () => {}
+      const buffer = buffers.get(partition)
+      if (buffer === undefined) return () => {}
       const gap = first ?? next - 1
-      hold.tracker.take(gap)
-      hold.tracker.reach(next)
-      hold.hasNoPosition ||= first === undefined
-      if (hold.state === 'unknown') hold.state = 'placed'
+      buffer.tracker.take(gap)
+      buffer.tracker.reach(next)
+      buffer.hasNoPosition ||= first === undefined
+      if (buffer.state === 'unknown') buffer.state = 'placed'
       return () => {
-        hold.hasNoPosition = false
-        hold.tracker.settle(gap)
+        buffer.hasNoPosition = false
+        buffer.tracker.settle(gap)
         onChange()
       }
     },
-    position: (partition) => holds.get(partition)?.tracker.next,
+    position: (partition) => buffers.get(partition)?.tracker.next,
     next() {
       if (draining || paused) return undefined
-      for (let held = rested.shift(); held !== undefined; held = rested.shift()) {
+      for (let held = delayed.shift(); held !== undefined; held = delayed.shift()) {
         if (held.state === 'resting') return handOut(held)
       }
       if (inFlight >= maxInFlight) return undefined
-      const all = [...holds.values()]
+      const all = [...buffers.values()]
       for (let tried = 0; tried < all.length; tried++) {
         const held = takeNext(all[turn++ % all.length]!, ordering)
         if (held !== undefined) return handOut(held)
@@ -255,37 +255,37 @@ export function createWindow(
       return undefined
     },
     wants(partition) {
-      const hold = holds.get(partition)
-      if (hold === undefined || draining || choked.has(hold)) return false
-      const share = sated.has(hold) ? 0.5 : 1
-      const waiting = hold.tracker.inFlight - hold.inHand.size
+      const buffer = buffers.get(partition)
+      if (buffer === undefined || draining || backpressured.has(buffer)) return false
+      const share = full.has(buffer) ? 0.5 : 1
+      const waiting = buffer.tracker.inFlight - buffer.inFlight.size
       const wants =
         waiting < maxWaitingMessages * room * share &&
-        hold.waitingBytes < maxWaitingBytes * room * share &&
+        buffer.waitingBytes < maxWaitingBytes * room * share &&
         heldBytes < maxBytes * share
-      if (wants) sated.delete(hold)
-      else sated.add(hold)
+      if (wants) full.delete(buffer)
+      else full.add(buffer)
       return wants
     },
     isKnown(partition) {
-      const state = holds.get(partition)?.state
+      const state = buffers.get(partition)?.state
       return state !== 'unknown' && state !== 'placed'
     },
     know(partition, stored) {
-      const hold = holds.get(partition)
-      if (hold === undefined || hold.state === 'known' || hold.state === 'open') return
-      hold.state = 'known'
-      if (stored !== undefined && stored.offset === hold.tracker.mark)
-        takeUp(hold.suspicion, stored, Math.ceil(maxInFlight / holds.size))
+      const buffer = buffers.get(partition)
+      if (buffer === undefined || buffer.state === 'known' || buffer.state === 'open') return
+      buffer.state = 'known'
+      if (stored !== undefined && stored.offset === buffer.tracker.mark)
+        takeUp(buffer.suspicion, stored, Math.ceil(maxInFlight / buffers.size))
     },
     open(partition) {
-      const hold = holds.get(partition)
-      if (hold !== undefined) hold.state = 'open'
+      const buffer = buffers.get(partition)
+      if (buffer !== undefined) buffer.state = 'open'
       onChange()
     },
     commits() {
       const commits = new Map<number, Commit>()
-      for (const { partition, state, tracker, suspicion, committed, hasNoPosition } of holds.values()) {
+      for (const { partition, state, tracker, suspicion, committed, hasNoPosition } of buffers.values()) {
         const offset = tracker.mark
         if (offset === undefined || state === 'unknown' || hasNoPosition) continue
         const commit = { offset, ...toStore(suspicion, isReleased || state === 'placed') }
@@ -295,8 +295,8 @@ export function createWindow(
     },
     committed(commits) {
       for (const [partition, commit] of commits) {
-        const hold = holds.get(partition)
-        if (hold !== undefined) hold.committed = commit
+        const buffer = buffers.get(partition)
+        if (buffer !== undefined) buffer.committed = commit
       }
     },
     release() {
@@ -307,14 +307,14 @@ export function createWindow(
     },
     drain() {
       draining = true
-      for (const hold of holds.values()) {
-        for (const held of hold.inHand) if (held.state === 'resting') takeBack(held)
-        dropWaiting(hold)
+      for (const buffer of buffers.values()) {
+        for (const held of buffer.inFlight) if (held.state === 'resting') takeBack(held)
+        dropWaiting(buffer)
       }
       onChange()
     },
     get partitions() {
-      return [...holds.keys()]
+      return [...buffers.keys()]
     },
     get outstanding() {
       return outstanding

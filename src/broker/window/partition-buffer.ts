@@ -16,7 +16,7 @@ export interface Incoming {
 
 /** A message that is held, from being fetched to being settled. */
 export interface Held extends Incoming {
-  readonly hold: PartitionHold
+  readonly buffer: PartitionBuffer
   readonly bytes: number
   attempt: number
   /** It is handed out alone of its partition. */
@@ -26,7 +26,7 @@ export interface Held extends Incoming {
   timer?: NodeJS.Timeout
 }
 
-export interface PartitionHold {
+export interface PartitionBuffer {
   readonly partition: number
   /**
    * `unknown`: what the owner before stored is not known yet; `placed`: it is, and nothing was fetched; `known`: something was;
@@ -47,7 +47,7 @@ export interface PartitionHold {
   /** Freed by the message of their key before them: next to be handed out. */
   readonly ready: Held[]
   /** With handlers or resting. */
-  readonly inHand: Set<Held>
+  readonly inFlight: Set<Held>
   /** Bytes of what no handler had yet. */
   waitingBytes: number
   committed: Commit | undefined
@@ -59,7 +59,7 @@ export interface Commit extends Deaths {
 }
 
 /** With so many offsets settled above the mark at most. */
-export function createHold(partition: number, maxSettled: number): PartitionHold {
+export function createPartitionBuffer(partition: number, maxSettled: number): PartitionBuffer {
   return {
     partition,
     state: 'unknown',
@@ -71,26 +71,26 @@ export function createHold(partition: number, maxSettled: number): PartitionHold
     fetched: createQueue(),
     behind: new Map(),
     ready: [],
-    inHand: new Set(),
+    inFlight: new Set(),
     waitingBytes: 0,
     committed: undefined,
   }
 }
 
 /** The next message that may be handed out, or undefined. It is taken out of the queues. */
-export function takeNext(hold: PartitionHold, ordering: Subscription['ordering']): Held | undefined {
-  if (hold.state !== 'open') return undefined
-  if (hold.suspicion.suspects > 0 && hold.inHand.size > 0) return undefined
+export function takeNext(buffer: PartitionBuffer, ordering: Subscription['ordering']): Held | undefined {
+  if (buffer.state !== 'open') return undefined
+  if (buffer.suspicion.suspects > 0 && buffer.inFlight.size > 0) return undefined
   // All in hand but the lowest may settle before the mark moves: together they must not pass the cap.
-  if (hold.tracker.settledAboveMark + hold.inHand.size > hold.maxSettled) return undefined
-  const freed = hold.ready.shift()
+  if (buffer.tracker.settledAboveMark + buffer.inFlight.size > buffer.maxSettled) return undefined
+  const freed = buffer.ready.shift()
   if (freed !== undefined) return freed
   for (;;) {
-    const held = hold.fetched.shift()
+    const held = buffer.fetched.shift()
     if (held === undefined || ordering !== 'key' || !held.keyed) return held
-    const before = hold.behind.get(held.message.key)
+    const before = buffer.behind.get(held.message.key)
     if (before === undefined) {
-      hold.behind.set(held.message.key, [])
+      buffer.behind.set(held.message.key, [])
       return held
     }
     before.push(held)
@@ -100,7 +100,7 @@ export function takeNext(hold: PartitionHold, ordering: Subscription['ordering']
 /** Lets the next message of its key go on. */
 export function freeKey(held: Held, ordering: Subscription['ordering']): void {
   if (ordering !== 'key' || !held.keyed) return
-  const { behind, ready } = held.hold
+  const { behind, ready } = held.buffer
   const next = behind.get(held.message.key)?.shift()
   if (next === undefined) behind.delete(held.message.key)
   else ready.push(next)
@@ -148,13 +148,13 @@ export class HeldDelivery implements Delivery {
     return this.#held.message.timestamp
   }
   get signal(): AbortSignal {
-    return this.#held.hold.lost.signal
+    return this.#held.buffer.lost.signal
   }
 
   get suspect(): Suspect | undefined {
     const held = this.#held
     if (!held.isSuspect) return undefined
-    const { alone, aloneIfDead = alone } = held.hold.suspicion
+    const { alone, aloneIfDead = alone } = held.buffer.suspicion
     return {
       deaths: async () => aloneIfDead,
       record: (deaths) => this.#settler.record(held, deaths),

@@ -10,7 +10,7 @@ import { limitOptions, limitsOf } from '../documents.ts'
 import { flowError, flowsOf, nameOf } from '../flows.ts'
 import { addOptions, configOf } from '../options.ts'
 import { printTable } from '../table.ts'
-import { createAssembler } from '../wiring.ts'
+import { createWiring } from '../wiring.ts'
 
 export function addCheck(program: Command): void {
   const command = program
@@ -85,7 +85,7 @@ async function checkSettings(flow: FlowConfig): Promise<Problem[]> {
     log: createLogger('silent'),
   } as const
   try {
-    await createAssembler(parts, new AbortController().signal).assemble(flow)
+    await createWiring(parts, new AbortController().signal).assemble(flow)
     return []
   } catch (thrown) {
     const { code, message } = flowError(flow, thrown)

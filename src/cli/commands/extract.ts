@@ -9,17 +9,21 @@ import { parseTopic } from '../../broker/topics.ts'
 import type { Config } from '../../config/config.ts'
 import { optionTable } from '../../config/options.ts'
 import { type FindOptions, findDocuments, type NamedSource } from '../../documents/read.ts'
-import { coded, type ErrorCode, errorTable, GraphmillError } from '../../errors.ts'
+import { type ErrorCode, errorTable, GraphmillError, toGraphmillError } from '../../errors.ts'
 import { loadDocument } from '../../flow/load-document.ts'
 import { inputGroup, inputTopic, type MessageOf, outputRoute } from '../../flow/ports.ts'
 import type { AnyProcessor } from '../../flow/processor.ts'
-import { type Mill, run } from '../../flow/run.ts'
+import { type FlowRuntime, run } from '../../flow/run.ts'
 import { onShutdown } from '../../flow/shutdown.ts'
 import { type Price, priceOf, readPrices } from '../../llm/limits/prices.ts'
 import type { Message } from '../../messages/envelope.ts'
 import { createLogger } from '../../observe/log.ts'
-import { createTally, type DocumentStatus, type Tally } from '../../progress/progress-aggregate.ts'
-import { createSpending } from '../../progress/token-usage.ts'
+import {
+  createProgressAggregate,
+  type DocumentStatus,
+  type ProgressAggregate,
+} from '../../progress/progress-aggregate.ts'
+import { createTokenUsage } from '../../progress/token-usage.ts'
 import type { TripleStore } from '../../rdf/store.ts'
 import { coloured } from '../colour.ts'
 import { costLines, costOptions, limitCost } from '../cost.ts'
@@ -34,7 +38,7 @@ import { replyOptions } from '../reply-cache.ts'
 import { showRejected } from '../show-rejected.ts'
 import { openOutput, storeOptions } from '../stores.ts'
 import { exitCodeOf, summaryLines } from '../summary.ts'
-import { type Assembly, announceModel, createAssembler, findProcessors } from '../wiring.ts'
+import { type Assembly, announceModel, createWiring, findProcessors } from '../wiring.ts'
 
 /** Bytes that may wait on a topic before its publishers are held up. */
 const maxTopicBytes = 32 * 1024 * 1024
@@ -95,7 +99,7 @@ async function extract(files: readonly string[], config: Config): Promise<number
     const why = error instanceof Error ? ` (${error.message})` : ''
     say(`graphmill: replies of the model cannot be remembered in ${cacheDir}${why}: name another --cache-dir`)
   }
-  const assembly = await createAssembler(
+  const assembly = await createWiring(
     { fallback: 'offline', provenance: optionTable.provenance.defaults.extract, log, onCacheFailure },
     signal,
   ).assemble(config)
@@ -133,43 +137,53 @@ async function extract(files: readonly string[], config: Config): Promise<number
     discard: (topic) => unread.has(parseTopic(topic)?.role ?? ''),
   })
   const broker = cluster.connect()
-  const mill = await run(
+  const runtime = await run(
     { ...assembly, llm, broker, processors, store, onOperatorFault: (error) => fault.abort(error) },
     signal,
   )
 
   const started = performance.now()
-  const tally = createTally()
-  const spending = createSpending()
-  const followed = { broker, mill, assembly }
-  const titleOf = (documentId: string) => tally.status(documentId)?.title || documentId
+  const aggregate = createProgressAggregate()
+  const spending = createTokenUsage()
+  const followed = { broker, runtime, assembly }
+  const titleOf = (documentId: string) => aggregate.status(documentId)?.title || documentId
   const following = Promise.allSettled([
-    follow([tally, spending], followed, signal),
+    follow([aggregate, spending], followed, signal),
     showRejected(messagesOn('rejected', followed, signal), { titleOf, log }),
   ])
-  const display = showProgress({ tally, circuits: mill.circuits, ...assembly })
+  const display = showProgress({ aggregate, circuits: runtime.circuits, ...assembly })
   const loaded = new Map<string, Set<string>>()
   const unloaded: string[] = []
   let skipped = false
   try {
     const find = (named: string) => findOptions(config, named, say)
-    const loading = { broker, mill, assembly, collection: options.collection, find, loaded, unloaded, limit }
+    const loading = {
+      broker,
+      runtime,
+      assembly,
+      collection: options.collection,
+      find,
+      loaded,
+      unloaded,
+      limit,
+    }
     skipped = await loadAll(files, loading, signal)
-    await untilDone({ broker, tally, processors, assembly }, signal)
+    await untilDone({ broker, aggregate, processors, assembly }, signal)
     // A file that holds an older result must not keep it where nothing was found.
-    if (tally.documents().some(({ state }) => state !== 'failed')) await store.write([], assembly.flows[0]!)
+    if (aggregate.documents().some(({ state }) => state !== 'failed'))
+      await store.write([], assembly.flows[0]!)
   } catch (thrown) {
     if (!signal.aborted) throw thrown
   } finally {
     display.stop()
-    await mill.stop(0)
+    await runtime.stop(0)
     await store.close()
     await broker.close()
     await following
     shutdown.dispose()
   }
 
-  const documents = tally.documents()
+  const documents = aggregate.documents()
   const limited = skipped || limit?.cut
   const lines = limited ? [`limited    to the first ${options.limit} chunks; the rest was left out`] : []
   if (estimate) {
@@ -214,7 +228,7 @@ function reportEstimate(
 
 interface LoadOptions {
   readonly broker: Broker
-  readonly mill: Mill
+  readonly runtime: FlowRuntime
   readonly assembly: Assembly
   readonly collection: string
   /** How what is named is looked for. */
@@ -236,19 +250,19 @@ async function loadAll(
   options: LoadOptions,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { broker, mill, assembly, collection, loaded, unloaded, limit } = options
+  const { broker, runtime, assembly, collection, loaded, unloaded, limit } = options
   const source = {
     ...assembly,
     broker,
-    codec: mill.codec,
-    circuits: mill.circuits,
+    codec: runtime.codec,
+    circuits: runtime.circuits,
     scope: assembly.flows[0]!,
     collection,
     source: 'extract',
   }
   const report = (thrown: unknown) => {
     signal.throwIfAborted()
-    const error = coded(thrown)
+    const error = toGraphmillError(thrown)
     if (!error.code.startsWith('document_')) throw error
     unloaded.push(`${error.message} ${error.remedy}`)
     say(`graphmill: ${failureText(error)} ${error.remedy}`)
@@ -284,7 +298,7 @@ async function untilChunked({ broker, assembly }: LoadOptions, signal: AbortSign
 
 interface Followed {
   readonly broker: Broker
-  readonly mill: Mill
+  readonly runtime: FlowRuntime
   readonly assembly: Assembly
 }
 
@@ -306,28 +320,28 @@ async function follow(
 
 async function* messagesOn<P extends 'progress' | 'rejected'>(
   port: P,
-  { broker, mill, assembly }: Followed,
+  { broker, runtime, assembly }: Followed,
   signal: AbortSignal,
 ): AsyncGenerator<MessageOf<P>> {
   const { topic } = outputRoute(port, { space: assembly.space, ...assembly.flows[0]! })
   for await (const { value, headers } of broker.read({ topic, from: 'earliest', until: 'never' }, signal))
-    yield mill.codec.decode(value, headers) as MessageOf<P>
+    yield runtime.codec.decode(value, headers) as MessageOf<P>
 }
 
 interface Watched {
   readonly broker: Broker
-  readonly tally: Tally
+  readonly aggregate: ProgressAggregate
   readonly processors: readonly AnyProcessor[]
   readonly assembly: Assembly
 }
 
 /** Resolves when every document has ended and nothing is in anybody's hands. */
 async function untilDone(
-  { broker, tally, processors, assembly }: Watched,
+  { broker, aggregate, processors, assembly }: Watched,
   signal: AbortSignal,
 ): Promise<void> {
   const place = { space: assembly.space, ...assembly.flows[0]! }
-  const ended = () => tally.documents().every(({ state }) => state !== 'queued' && state !== 'running')
+  const ended = () => aggregate.documents().every(({ state }) => state !== 'queued' && state !== 'running')
   const idle = async () => {
     for (const { name, inputs } of processors)
       for (const port of inputs)

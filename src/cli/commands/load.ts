@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { topicSpec } from '../../broker/topics.ts'
 import { findDocuments, type NamedSource } from '../../documents/read.ts'
-import { coded, GraphmillError } from '../../errors.ts'
+import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import { systemClock, uuids } from '../../flow/clock.ts'
 import { loadDocument } from '../../flow/load-document.ts'
 import { outputRoute } from '../../flow/ports.ts'
@@ -98,7 +98,7 @@ async function load(files: readonly string[], command: Command): Promise<number>
   }
 
   function report(thrown: unknown): void {
-    const error = coded(thrown)
+    const error = toGraphmillError(thrown)
     if (!error.code.startsWith('document_')) throw error
     failures++
     process.stderr.write(`graphmill: ${failureText(error)} ${error.remedy}\n`)

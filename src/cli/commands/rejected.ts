@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import type { Broker } from '../../broker/broker.ts'
 import type { Config } from '../../config/config.ts'
-import { coded } from '../../errors.ts'
+import { toGraphmillError } from '../../errors.ts'
 import { outputRoute } from '../../flow/ports.ts'
 import { createSchemasTopic, decodeEntry } from '../../flow/schemas-topic.ts'
 import { onShutdown } from '../../flow/shutdown.ts'
@@ -77,7 +77,7 @@ async function countRejected(broker: Broker, config: Config, signal: AbortSignal
     }
   } catch (thrown) {
     // Nothing was rejected yet.
-    if (coded(thrown).code !== 'topic_missing') throw thrown
+    if (toGraphmillError(thrown).code !== 'topic_missing') throw thrown
   }
   return [...rows.values()].sort((one, other) => other.items - one.items)
 }

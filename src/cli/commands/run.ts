@@ -8,7 +8,7 @@ import type { FlowConfig } from '../../config/flows.ts'
 import { optionTable } from '../../config/options.ts'
 import { checkSecret } from '../../config/secret.ts'
 import { changes, contentOf } from '../../config/watch.ts'
-import { coded, GraphmillError } from '../../errors.ts'
+import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import { systemClock } from '../../flow/clock.ts'
 import { createFlowSet, type PreparedFlow } from '../../flow/flow-set.ts'
 import type { AnyProcessor } from '../../flow/processor.ts'
@@ -30,7 +30,7 @@ import { ontologyOptions } from '../ontologies.ts'
 import { addOptions, configOf } from '../options.ts'
 import { replyOptions } from '../reply-cache.ts'
 import { openStore, storeOptions } from '../stores.ts'
-import { announceModel, createAssembler, findProcessors } from '../wiring.ts'
+import { announceModel, createWiring, findProcessors } from '../wiring.ts'
 
 /** Added to the model's timeout: the longest drain, in milliseconds. */
 const drainExtraMs = 15_000
@@ -118,7 +118,7 @@ async function runUntilStopped(
   const metrics = createMetrics({ priceOf: (model) => priceOf(model, prices) })
   const circuits = createCircuits()
   const solitude = createSolitude()
-  const assembler = createAssembler(
+  const wiring = createWiring(
     { fallback: undefined, needsModel, provenance: optionTable.provenance.defaults.run, log, metrics },
     signal,
   )
@@ -166,8 +166,8 @@ async function runUntilStopped(
     await flows.stop(graceMs)
   } catch (thrown) {
     // Told to stop while it was starting: there is nothing to finish.
-    if (!shutdown.asked.aborted || coded(thrown).code !== 'aborted') {
-      log.fatal({ err: coded(thrown) }, 'the process ends')
+    if (!shutdown.asked.aborted || toGraphmillError(thrown).code !== 'aborted') {
+      log.fatal({ err: toGraphmillError(thrown) }, 'the process ends')
       throw thrown
     }
   } finally {
@@ -176,7 +176,7 @@ async function runUntilStopped(
     // What is in hand still publishes, and would wait for a broker that was closed.
     await flows.stop(0)
     for (const each of opened.reverse())
-      await each.close().catch((error) => log.error({ err: coded(error) }, 'could not be closed'))
+      await each.close().catch((error) => log.error({ err: toGraphmillError(error) }, 'could not be closed'))
     shutdown.dispose()
     await watchdog?.stop()
   }
@@ -210,7 +210,7 @@ async function runUntilStopped(
     const content = await contentOf(watched(flow))
     // Of all extractors, a flow runs those that it wants.
     const chosen = all || options.flows ? serving(processors, flow) : processors
-    const assembly = await assembler.assemble(flow)
+    const assembly = await wiring.assemble(flow)
     if (needsModel) say(announceModel(assembly.llm))
     const flows = assembly.flows.map((each) => ({ ...each, topics: flow.topics }))
     return {
@@ -251,7 +251,7 @@ async function runUntilStopped(
         // Not awaited: while one flow drains another change may come.
         void flows.apply(prepared)
       } catch (thrown) {
-        if (!signal.aborted) refuse(coded(thrown))
+        if (!signal.aborted) refuse(toGraphmillError(thrown))
       }
     }
   }

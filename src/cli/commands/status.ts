@@ -4,7 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Command } from 'commander'
 import type { Broker, ReadMessage } from '../../broker/broker.ts'
 import type { Config } from '../../config/config.ts'
-import { coded, GraphmillError } from '../../errors.ts'
+import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import { outputRoute } from '../../flow/ports.ts'
 import { createSchemasTopic, decodeEntry } from '../../flow/schemas-topic.ts'
 import { onShutdown } from '../../flow/shutdown.ts'
@@ -113,7 +113,7 @@ function followStatuses(broker: Broker, config: Config, signal: AbortSignal) {
       try {
         for await (const entry of readToEnd(broker, topic, signal)) await take(entry)
       } catch (thrown) {
-        if (coded(thrown).code !== 'topic_missing') throw thrown
+        if (toGraphmillError(thrown).code !== 'topic_missing') throw thrown
         return undefined
       }
       return newest
@@ -127,7 +127,7 @@ function followStatuses(broker: Broker, config: Config, signal: AbortSignal) {
             if (message) yield message
           }
         } catch (thrown) {
-          if (coded(thrown).code !== 'topic_missing') throw thrown
+          if (toGraphmillError(thrown).code !== 'topic_missing') throw thrown
           await wait(topicPollMs, undefined, { signal }).catch(() => undefined)
         }
       }

@@ -1,8 +1,8 @@
 // A flow's way to what is elsewhere: to its model through the model's circuit, then the governor's queue; to its store through
 // the store's circuit.
-import { coded, type ErrorCode } from '../../errors.ts'
+import { type ErrorCode, toGraphmillError } from '../../errors.ts'
 import { governedStream } from '../../llm/limits/limited-stream.ts'
-import type { Caller, Governor } from '../../llm/limits/rate-limiter.ts'
+import type { Caller, RateLimiter } from '../../llm/limits/rate-limiter.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../../llm/llm.ts'
 import type { CompletedCall } from '../../observe/extraction-metrics.ts'
 import type { StoreMetrics } from '../../observe/store-metrics.ts'
@@ -10,8 +10,8 @@ import type { TripleStore } from '../../rdf/store.ts'
 import type { Circuits } from './circuits.ts'
 import { operatorPauseMs } from './retry.ts'
 
-export interface GateOptions {
-  readonly governor: Governor
+export interface CircuitGuardOptions {
+  readonly rateLimiter: RateLimiter
   readonly circuits: Circuits
   readonly caller: Caller
   /** Aborted when the flow drains: what waits for a model that is away is handed back to its topic. */
@@ -24,8 +24,8 @@ export interface GateOptions {
 const awayCodes: ReadonlySet<ErrorCode> = new Set(['llm_unavailable', 'llm_model_loading', 'proxy_failed'])
 
 /** The same model, with every call waiting for its turn, and for the model to be back where it is away. */
-export function gateLlm(llm: Llm, options: GateOptions): Llm {
-  const { governor, circuits, caller, drains, called } = options
+export function guardLlm(llm: Llm, options: CircuitGuardOptions): Llm {
+  const { rateLimiter, circuits, caller, drains, called } = options
   const asked = timed(llm, called)
   async function* stream(
     request: CompletionRequest,
@@ -33,12 +33,12 @@ export function gateLlm(llm: Llm, options: GateOptions): Llm {
   ): AsyncGenerator<CompletionEvent, void> {
     await circuits.enter(llm.circuit, signal, drains)
     try {
-      for await (const event of governedStream(asked, governor, request, caller, signal)) {
+      for await (const event of governedStream(asked, rateLimiter, request, caller, signal)) {
         if (event.type === 'end') circuits.succeeded(llm.circuit)
         yield event
       }
     } catch (thrown) {
-      const error = coded(thrown)
+      const error = toGraphmillError(thrown)
       if (error.retry === 'operator') circuits.failed(llm.circuit, error, operatorPauseMs)
       else if (awayCodes.has(error.code)) circuits.failed(llm.circuit, error)
       // It is there, and takes the key.
@@ -52,7 +52,7 @@ export function gateLlm(llm: Llm, options: GateOptions): Llm {
 }
 
 /** The same store, with every batch waiting for it to be back where it is away, until the flow `drains`. */
-export function gateStore(store: TripleStore, circuits: Circuits, drains: AbortSignal): TripleStore {
+export function guardStore(store: TripleStore, circuits: Circuits, drains: AbortSignal): TripleStore {
   const circuit = `store:${store.destination ?? 'the store'}`
   return {
     ...store,
@@ -62,7 +62,7 @@ export function gateStore(store: TripleStore, circuits: Circuits, drains: AbortS
         await store.write(triples, scope, signal)
         circuits.succeeded(circuit)
       } catch (thrown) {
-        const error = coded(thrown)
+        const error = toGraphmillError(thrown)
         if (error.retry === 'operator') circuits.failed(circuit, error, operatorPauseMs)
         else if (error.code === 'store_failed' || error.code === 'proxy_failed')
           circuits.failed(circuit, error, error.retryAfterMs ?? storePauseMs)
@@ -95,7 +95,7 @@ export function meterStore(store: TripleStore, processor: string, metrics: Store
 }
 
 /** The same model, with every call that comes to its end timed by a clock that never goes back. */
-function timed(llm: Llm, called: GateOptions['called']): Llm {
+function timed(llm: Llm, called: CircuitGuardOptions['called']): Llm {
   async function* stream(request: CompletionRequest, signal: AbortSignal): AsyncGenerator<CompletionEvent> {
     const start = performance.now()
     for await (const event of llm.stream(request, signal)) {

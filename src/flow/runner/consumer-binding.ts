@@ -7,7 +7,7 @@ import type { AnyProcessor, Context, Scope } from '../processor.ts'
 /** What every handler of a flow shares; the runner adds the rest. */
 export type Services = Omit<Context, 'scope' | 'space' | 'signal' | 'log' | 'clock' | 'ids' | 'read'>
 
-export interface Line {
+export interface ConsumerBinding {
   readonly processor: AnyProcessor
   readonly port: InputPort
   readonly scope: Scope

@@ -4,7 +4,7 @@ import type { FlowMetrics } from '../../observe/metrics.ts'
 import { outputRoute, payloadOf } from '../ports.ts'
 import type { Clock, Context, Ids, Places, StatePort, Stored } from '../processor.ts'
 import { decodeEntry, type OnUnreadable, type SchemasTopic } from '../schemas-topic.ts'
-import type { Line } from './consumer-binding.ts'
+import type { ConsumerBinding } from './consumer-binding.ts'
 
 export interface ContextOptions {
   readonly broker: Broker
@@ -18,13 +18,13 @@ export interface ContextOptions {
 }
 
 /** Makes what the handlers of a line get; `signal` ends the work on their message. */
-export type ContextOf = (line: Line, signal: AbortSignal) => Context
+export type ContextOf = (binding: ConsumerBinding, signal: AbortSignal) => Context
 
 export function createContextOf(options: ContextOptions): ContextOf {
   const { broker, schemas, clock, ids, space, metrics, noteMissing } = options
 
   async function* readTopic<P extends StatePort>(
-    { scope, processor, log }: Line,
+    { scope, processor, log }: ConsumerBinding,
     { port, behind }: { readonly port: P; readonly behind: Places },
     signal: AbortSignal,
   ): AsyncGenerator<Stored<P>> {
@@ -50,9 +50,9 @@ export function createContextOf(options: ContextOptions): ContextOf {
     }
   }
 
-  return (line, signal) => {
-    const { services, scope, log } = line
-    const read: Context['read'] = (port, behind) => readTopic(line, { port, behind }, signal)
+  return (binding, signal) => {
+    const { services, scope, log } = binding
+    const read: Context['read'] = (port, behind) => readTopic(binding, { port, behind }, signal)
     return { ...services, scope, space, log, clock, ids, signal, read }
   }
 }

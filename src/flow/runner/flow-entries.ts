@@ -6,56 +6,56 @@ import type { Header } from '../../messages/envelope.ts'
 import type { ProgressInit } from '../../messages/generated.ts'
 import type { FlowMetrics } from '../../observe/metrics.ts'
 import type { Clock, Outputs } from '../processor.ts'
-import type { Line } from './consumer-binding.ts'
-import type { InHand } from './in-flight.ts'
-import type { Drive } from './run-handler.ts'
+import type { ConsumerBinding } from './consumer-binding.ts'
+import type { InFlight } from './in-flight.ts'
+import type { RunHandler } from './run-handler.ts'
 
 export interface FlowEntriesOptions {
   readonly clock: Clock
-  readonly inHand: InHand
-  readonly drive: Drive
+  readonly inFlight: InFlight
+  readonly runHandler: RunHandler
   readonly metrics: FlowMetrics | undefined
 }
 
 export interface FlowEntries {
   /** Reports a gap: in the log and the metrics once, on `progress` as often as it is called, with the same id. */
-  lost(line: Line, lost: LostRange): Promise<void>
+  lost(binding: ConsumerBinding, lost: LostRange): Promise<void>
   /** Resolves when it is stored; rejects when it can not be. */
-  waiting(line: Line, error: GraphmillError): Promise<void>
+  waiting(binding: ConsumerBinding, error: GraphmillError): Promise<void>
 }
 
-export function createFlowEntries({ clock, inHand, drive, metrics }: FlowEntriesOptions): FlowEntries {
+export function createFlowEntries({ clock, inFlight, runHandler, metrics }: FlowEntriesOptions): FlowEntries {
   const reported = new Set<string>()
   /** Nothing takes the work on such an entry away but the end of the grace period. */
   const owner = new AbortController().signal
 
-  async function publish(line: Line, id: string, payload: ProgressInit): Promise<void> {
-    const hands = inHand.take({ signal: owner })
-    const cause = headerOf(line, id, clock.now())
-    await drive(entry(payload), { line, cause, hands }).finally(hands.free)
+  async function publish(binding: ConsumerBinding, id: string, payload: ProgressInit): Promise<void> {
+    const held = inFlight.take({ signal: owner })
+    const cause = headerOf(binding, id, clock.now())
+    await runHandler(entry(payload), { binding, cause, held }).finally(held.free)
   }
 
   return {
-    async lost(line, { topic, partition, first = null, next, count = null, before }) {
-      const processor = line.processor.name
-      const id = `lost:${line.group}:${partition}:${first ?? ''}:${next}`
+    async lost(binding, { topic, partition, first = null, next, count = null, before }) {
+      const processor = binding.processor.name
+      const id = `lost:${binding.group}:${partition}:${first ?? ''}:${next}`
       if (!reported.has(id)) {
         reported.add(id)
-        const fields = { topic, group: line.group, partition, first, next, count: count ?? 'unknown' }
-        line.log.error(
+        const fields = { topic, group: binding.group, partition, first, next, count: count ?? 'unknown' }
+        binding.log.error(
           { ...fields, before: new Date(before).toISOString() },
           'records were deleted before they were read',
         )
         metrics?.lost(processor, topic, count ?? undefined)
       }
       const lost = { processor, topic, partition, first, next, count, before }
-      await publish(line, id, { kind: 'lost', lost })
+      await publish(binding, id, { kind: 'lost', lost })
     },
-    waiting(line, { code: type, message, retryAfterMs }) {
+    waiting(binding, { code: type, message, retryAfterMs }) {
       const now = clock.now()
-      const id = `waiting:${line.group}:${type}:${now}`
+      const id = `waiting:${binding.group}:${type}:${now}`
       const until = retryAfterMs === undefined ? null : now + retryAfterMs
-      return publish(line, id, { kind: 'waiting', topic: line.topic, error: { type, message }, until })
+      return publish(binding, id, { kind: 'waiting', topic: binding.topic, error: { type, message }, until })
     },
   }
 }
@@ -64,7 +64,7 @@ async function* entry(payload: ProgressInit): Outputs<'progress'> {
   yield { to: 'progress', payload }
 }
 
-const headerOf = ({ processor, scope }: Line, id: string, time: number): Header => ({
+const headerOf = ({ processor, scope }: ConsumerBinding, id: string, time: number): Header => ({
   id,
   source: processor.name,
   time,

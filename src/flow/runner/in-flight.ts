@@ -4,7 +4,7 @@ import { GraphmillError } from '../../errors.ts'
 import type { Clock } from '../processor.ts'
 
 /** The work on one delivery. */
-export interface Hands {
+export interface InFlightDelivery {
   /** Milliseconds since 1970. */
   readonly takenAt: number
   readonly signal: AbortSignal
@@ -13,14 +13,14 @@ export interface Hands {
   free(): void
 }
 
-export interface InHand {
-  take(delivery: Pick<Delivery, 'signal'>): Hands
+export interface InFlight {
+  take(delivery: Pick<Delivery, 'signal'>): InFlightDelivery
   /** Aborts all that is in hand, and whatever is taken from now on. */
   abortAll(): void
   readonly aborted: boolean
 }
 
-export function createInHand(clock: Clock): InHand {
+export function createInFlight(clock: Clock): InFlight {
   const all = new Set<() => void>()
   /** The same, by the signal of whoever owns the delivery. */
   const byOwner = new WeakMap<AbortSignal, Set<() => void>>()
@@ -40,8 +40,8 @@ export function createInHand(clock: Clock): InHand {
 
   return {
     take(delivery) {
-      const hands = new AbortController()
-      const drop = () => hands.abort(new GraphmillError('aborted', 'The work is not wanted here any more.'))
+      const held = new AbortController()
+      const drop = () => held.abort(new GraphmillError('aborted', 'The work is not wanted here any more.'))
       if (delivery.signal.aborted || aborted) drop()
       const owned = ownedBy(delivery.signal)
       owned.add(drop)
@@ -50,7 +50,7 @@ export function createInHand(clock: Clock): InHand {
         owned.delete(drop)
         all.delete(drop)
       }
-      return { takenAt: clock.now(), signal: hands.signal, abort: (reason) => hands.abort(reason), free }
+      return { takenAt: clock.now(), signal: held.signal, abort: (reason) => held.abort(reason), free }
     },
     abortAll() {
       aborted = true

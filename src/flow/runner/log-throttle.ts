@@ -2,10 +2,10 @@
 import type { Clock } from '../processor.ts'
 
 /** How many lines of this kind were held back since the last one; undefined where this one is to be held back too. */
-export type Sparing = (kind: string) => number | undefined
+export type LogThrottle = (kind: string) => number | undefined
 
 /** Lets a line of each kind through every `everyMs`, by default every ten seconds. */
-export function createSparing(clock: Clock, everyMs = 10_000): Sparing {
+export function createLogThrottle(clock: Clock, everyMs = 10_000): LogThrottle {
   const kinds = new Map<string, { since: number; held: number }>()
   return (kind) => {
     const now = clock.now()

@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Broker, OutgoingBytes } from '../../broker/broker.ts'
-import { coded } from '../../errors.ts'
+import { toGraphmillError } from '../../errors.ts'
 import type { Codec } from '../../messages/codec.ts'
 import { type Header, inherit, type TypedPayload } from '../../messages/envelope.ts'
 import { redactAll } from '../../redact.ts'
@@ -139,7 +139,7 @@ export async function publishUntilStored(
       circuits.succeeded(circuit)
       return
     } catch (thrown) {
-      const error = coded(thrown)
+      const error = toGraphmillError(thrown)
       if (error.retry !== 'later' || error.code === 'aborted') throw error
       circuits.failed(circuit, error)
       await wait(backoff(failures), undefined, { signal })

@@ -1,21 +1,21 @@
 // What becomes of a message that failed, by the table of errors: it is tried again, waits for its operator, or is given up.
 import type { Delivery } from '../../broker/broker.ts'
-import { coded, type GraphmillError } from '../../errors.ts'
+import { type GraphmillError, toGraphmillError } from '../../errors.ts'
 import type { Outcome } from '../../observe/metrics.ts'
 import type { Clock, Outputs } from '../processor.ts'
-import type { Bury } from './dead-letterer.ts'
-import { causeOf, type Failure, placeOf } from './failed-delivery.ts'
+import type { DeadLetterer } from './dead-letterer.ts'
+import { causeOf, type FailedDelivery, placeOf } from './failed-delivery.ts'
 import type { FlowEntries } from './flow-entries.ts'
-import type { InHand } from './in-flight.ts'
-import { createSparing } from './log-throttle.ts'
+import type { InFlight } from './in-flight.ts'
+import { createLogThrottle } from './log-throttle.ts'
 import { backoff, type NextStep, nextStep, operatorPauseMs } from './retry.ts'
-import type { Drive } from './run-handler.ts'
+import type { RunHandler } from './run-handler.ts'
 
 export interface RecoveryOptions {
   readonly clock: Clock
-  readonly inHand: InHand
-  readonly drive: Drive
-  readonly bury: Bury
+  readonly inFlight: InFlight
+  readonly runHandler: RunHandler
+  readonly deadLetter: DeadLetterer
   readonly entries: FlowEntries
   /** Topics of the flows that are gone. */
   readonly missing: ReadonlySet<string>
@@ -25,7 +25,7 @@ export interface RecoveryOptions {
 
 export interface Recovery {
   /** Settles a delivery that failed. Resolves with what became of it. */
-  recover(failure: Failure): Promise<Outcome>
+  recover(failure: FailedDelivery): Promise<Outcome>
   /** It has come to its end: should it come again, its failures count from none. */
   forget(delivery: Delivery): void
 }
@@ -34,34 +34,34 @@ export interface Recovery {
 const betweenWaitingMs = 30_000
 
 export function createRecovery(options: RecoveryOptions): Recovery {
-  const { clock, inHand, drive, bury, entries, missing, onOperatorFault } = options
+  const { clock, inFlight, runHandler, deadLetter, entries, missing, onOperatorFault } = options
   /** How often a message failed unexpectedly, by its place. */
   const unexpected = new Map<string, number>()
-  const due = createSparing(clock)
-  const waitingIsDue = createSparing(clock, betweenWaitingMs)
+  const due = createLogThrottle(clock)
+  const waitingIsDue = createLogThrottle(clock, betweenWaitingMs)
 
   /** Says it once in a while, and for every message at the level `debug`. */
   function say(
     level: 'warn' | 'error',
-    { line, error, message }: Failure,
+    { binding, error, message }: FailedDelivery,
     phrase: string,
     more: object,
   ): void {
-    const alike = due(`${phrase} ${line.topic} ${line.group} ${error.code}`)
+    const alike = due(`${phrase} ${binding.topic} ${binding.group} ${error.code}`)
     const fields = { messageId: message?.id, err: error, ...more, ...(alike ? { alike } : {}) }
-    line.log[alike === undefined ? 'debug' : level](fields, phrase)
+    binding.log[alike === undefined ? 'debug' : level](fields, phrase)
   }
 
   /** Reports once in a while what the processor waits for; what can not be reported now is so later. */
-  async function sayWaiting({ line, error }: Failure): Promise<void> {
+  async function sayWaiting({ binding, error }: FailedDelivery): Promise<void> {
     if (error.code === 'unexpected' || error.code === 'aborted' || error.code === 'broker_unavailable') return
-    if (waitingIsDue(`${line.topic} ${line.group} ${error.code}`) === undefined) return
+    if (waitingIsDue(`${binding.topic} ${binding.group} ${error.code}`) === undefined) return
     await entries
-      .waiting(line, error)
-      .catch((thrown) => line.log.debug({ err: coded(thrown) }, 'a wait could not be reported'))
+      .waiting(binding, error)
+      .catch((thrown) => binding.log.debug({ err: toGraphmillError(thrown) }, 'a wait could not be reported'))
   }
 
-  function countUnexpected({ delivery, error }: Failure): number {
+  function countUnexpected({ delivery, error }: FailedDelivery): number {
     if (error.code !== 'unexpected') return 0
     const count = (unexpected.get(placeOf(delivery)) ?? 0) + 1
     unexpected.set(placeOf(delivery), count)
@@ -72,7 +72,7 @@ export function createRecovery(options: RecoveryOptions): Recovery {
     unexpected.delete(placeOf(delivery))
   }
 
-  async function tryAgain(failure: Failure, delayMs: number): Promise<Outcome> {
+  async function tryAgain(failure: FailedDelivery, delayMs: number): Promise<Outcome> {
     const { delivery, message, error } = failure
     say('warn', failure, 'message will be tried again', { delayMs })
     await sayWaiting(failure)
@@ -81,29 +81,34 @@ export function createRecovery(options: RecoveryOptions): Recovery {
     return error.code === 'llm_rate_limited' ? 'limited' : outcome
   }
 
-  async function pause(failure: Failure): Promise<Outcome> {
-    const { line, delivery, error } = failure
+  async function pause(failure: FailedDelivery): Promise<Outcome> {
+    const { binding, delivery, error } = failure
     if (onOperatorFault) {
       onOperatorFault(error)
       return await handBack(delivery, operatorPauseMs)
     }
     say('error', failure, 'flow is paused until its operator acts', { remedy: error.remedy })
-    const hands = inHand.take(delivery)
-    await drive(pausedEntry(error), { line, cause: causeOf(failure), hands })
-      .catch((thrown) => line.log.error({ err: coded(thrown) }, 'pause could not be said on progress'))
-      .finally(hands.free)
+    const held = inFlight.take(delivery)
+    await runHandler(pausedEntry(error), { binding, cause: causeOf(failure), held })
+      .catch((thrown) =>
+        binding.log.error({ err: toGraphmillError(thrown) }, 'pause could not be said on progress'),
+      )
+      .finally(held.free)
     await sayWaiting(failure)
     return await handBack(delivery, operatorPauseMs * (0.5 + Math.random() / 2))
   }
 
-  async function giveUp(failure: Failure): Promise<Outcome> {
-    const { line, delivery, message } = failure
+  async function giveUp(failure: FailedDelivery): Promise<Outcome> {
+    const { binding, delivery, message } = failure
     try {
-      await bury(failure)
+      await deadLetter(failure)
       forget(delivery)
       return 'dead'
     } catch (thrown) {
-      line.log.error({ messageId: message?.id, err: coded(thrown) }, 'dead letter could not be written yet')
+      binding.log.error(
+        { messageId: message?.id, err: toGraphmillError(thrown) },
+        'dead letter could not be written yet',
+      )
       return await handBack(delivery, backoff(delivery.attempt))
     }
   }
@@ -112,7 +117,7 @@ export function createRecovery(options: RecoveryOptions): Recovery {
     async recover(failure) {
       const { delivery, error } = failure
       if (delivery.signal.aborted) return 'dropped'
-      if (inHand.aborted || (error.code === 'topic_missing' && missing.size > 0))
+      if (inFlight.aborted || (error.code === 'topic_missing' && missing.size > 0))
         return await handBack(delivery, 0)
       const count = countUnexpected(failure)
       // Of a topic that is gone nobody gets a message again.

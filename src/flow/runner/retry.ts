@@ -1,6 +1,6 @@
 // The one policy of retries: the table of errors says whether, this file says when. Nothing else in graphmill retries a message.
 import { setTimeout as wait } from 'node:timers/promises'
-import { coded, type GraphmillError } from '../../errors.ts'
+import { type GraphmillError, toGraphmillError } from '../../errors.ts'
 
 /** Attempts at a message whose handler throws what it should not. */
 export const unexpectedAttempts = 3
@@ -25,7 +25,7 @@ export async function untilAvailable<T>(
     try {
       return await act()
     } catch (thrown) {
-      const error = coded(thrown)
+      const error = toGraphmillError(thrown)
       if (error.retry !== 'later') throw error
       signal.throwIfAborted()
       onFailure(error)

@@ -7,12 +7,12 @@ import type { ContextSigner } from '../context-signature.ts'
 import type { OutputPort } from '../ports.ts'
 import type { Clock, Deferral, Outputs } from '../processor.ts'
 import type { Circuits } from './circuits.ts'
-import type { Line } from './consumer-binding.ts'
-import type { Hands } from './in-flight.ts'
+import type { ConsumerBinding } from './consumer-binding.ts'
+import type { InFlightDelivery } from './in-flight.ts'
 import { measure } from './measure.ts'
 import { createOutbox } from './outbox.ts'
 
-export interface DriveOptions {
+export interface RunHandlerOptions {
   readonly broker: Broker
   readonly codec: Codec
   readonly circuits: Circuits
@@ -25,16 +25,19 @@ export interface DriveOptions {
 }
 
 /** What `cause` leads to, in the hands that it was taken in. */
-export interface Driven {
-  readonly line: Line
+export interface HandlerRun {
+  readonly binding: ConsumerBinding
   readonly cause: Header
-  readonly hands: Hands
+  readonly held: InFlightDelivery
 }
 
 /** Resolves, with what the generator returned, when the broker has stored all that it yielded. */
-export type Drive = (outputs: Outputs<OutputPort>, driven: Driven) => Promise<Deferral | undefined>
+export type RunHandler = (
+  outputs: Outputs<OutputPort>,
+  handlerRun: HandlerRun,
+) => Promise<Deferral | undefined>
 
-export function createDrive({
+export function createRunHandler({
   broker,
   codec,
   circuits,
@@ -43,23 +46,23 @@ export function createDrive({
   signer,
   metrics,
   noteMissing,
-}: DriveOptions): Drive {
-  return async (outputs, { line, cause, hands }) => {
-    const source = line.processor.name
+}: RunHandlerOptions): RunHandler {
+  return async (outputs, { binding, cause, held }) => {
+    const source = binding.processor.name
     const outbox = createOutbox(
       cause,
       { broker, codec, circuits, clock, space, signer, source },
       {
-        signal: hands.signal,
+        signal: held.signal,
         fail(thrown, topic) {
           const error = noteMissing(thrown, topic)
-          hands.abort(error)
+          held.abort(error)
           return error
         },
         stored(output, topic) {
           if (!metrics) return
           metrics.published(source, topic)
-          const { takenAt } = hands
+          const { takenAt } = held
           measure(metrics.extraction, { processor: source, cause, output, takenAt, storedAt: clock.now() })
         },
       },
@@ -74,7 +77,7 @@ export function createDrive({
       await outbox.flush()
       return step.value ?? undefined
     } catch (thrown) {
-      hands.abort(thrown) // so that the handler can tell why it is ended
+      held.abort(thrown) // so that the handler can tell why it is ended
       throw thrown
     } finally {
       await outputs.return(undefined)

@@ -4,7 +4,7 @@ import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Broker, Delivery, LostRange, Subscription, Suspect } from '../../broker/broker.ts'
 import { parseTopic } from '../../broker/topics.ts'
-import { coded, GraphmillError } from '../../errors.ts'
+import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import type { Codec } from '../../messages/codec.ts'
 import type { Message } from '../../messages/envelope.ts'
 import type { FlowMetrics, Outcome } from '../../observe/metrics.ts'
@@ -14,13 +14,13 @@ import { type InputPort, inputGroup, inputTopic, isReply, payloadAt, replyRoute 
 import type { AnyProcessor, Clock, Deferral, Ids, Scope } from '../processor.ts'
 import type { SchemasTopic } from '../schemas-topic.ts'
 import { type Circuits, createCircuits } from './circuits.ts'
-import type { Line, Services } from './consumer-binding.ts'
+import type { ConsumerBinding, Services } from './consumer-binding.ts'
 import { createContextOf } from './context.ts'
-import { createBurial } from './dead-letterer.ts'
+import { createDeadLetterer } from './dead-letterer.ts'
 import { createFlowEntries } from './flow-entries.ts'
-import { createInHand, type Hands } from './in-flight.ts'
+import { createInFlight, type InFlightDelivery } from './in-flight.ts'
 import { createRecovery } from './recovery.ts'
-import { createDrive } from './run-handler.ts'
+import { createRunHandler } from './run-handler.ts'
 import { createSolitude, type Solitude } from './solitude.ts'
 
 /** Deliveries that are taken in one stretch: heartbeats and other flows must have their turn. */
@@ -39,7 +39,7 @@ export interface RunnerOptions {
   readonly processors: readonly AnyProcessor[]
   readonly scopes: readonly Scope[]
   /** What a handler gets, by flow and input. Called once for each. */
-  readonly services: (line: { scope: Scope; processor: AnyProcessor; port: InputPort }) => Services
+  readonly services: (binding: { scope: Scope; processor: AnyProcessor; port: InputPort }) => Services
   /** What topic names begin with. Default `gm`. */
   readonly space?: string
   readonly clock: Clock
@@ -73,25 +73,42 @@ export function startRunner(options: RunnerOptions): Runner {
   /** Topics of the flows that are gone. */
   const missing = new Set<string>()
   const broken = Promise.withResolvers<never>()
-  const inHand = createInHand(clock)
+  const inFlight = createInFlight(clock)
   const contextOf = createContextOf({ broker, schemas, clock, ids, space, metrics, noteMissing })
   const signer = createContextSigner(options.contextKey ?? (() => undefined))
-  const drive = createDrive({ broker, codec, circuits, clock, space, signer, metrics, noteMissing })
-  const bury = createBurial({ broker, circuits, clock, metrics, inHand, drive, contextOf, signer })
-  const entries = createFlowEntries({ clock, inHand, drive, metrics })
-  const recovery = createRecovery({ clock, inHand, drive, bury, entries, missing, onOperatorFault })
+  const runHandler = createRunHandler({ broker, codec, circuits, clock, space, signer, metrics, noteMissing })
+  const deadLetter = createDeadLetterer({
+    broker,
+    circuits,
+    clock,
+    metrics,
+    inFlight,
+    runHandler,
+    contextOf,
+    signer,
+  })
+  const entries = createFlowEntries({ clock, inFlight, runHandler, metrics })
+  const recovery = createRecovery({
+    clock,
+    inFlight,
+    runHandler,
+    deadLetter,
+    entries,
+    missing,
+    onOperatorFault,
+  })
 
-  const lines = options.scopes.flatMap((scope) =>
+  const bindings = options.scopes.flatMap((scope) =>
     options.processors.flatMap((processor) =>
       processor.inputs.map((port) => openLine(processor, port, scope)),
     ),
   )
-  const inputs = new Set(lines.map(({ topic }) => topic))
-  const loops = lines.map(consume)
+  const inputs = new Set(bindings.map(({ topic }) => topic))
+  const loops = bindings.map(consume)
   const done = Promise.race([Promise.all(loops).then(() => undefined), broken.promise])
   done.catch(() => stopping.abort())
 
-  function openLine(processor: AnyProcessor, port: InputPort, scope: Scope): Line {
+  function openLine(processor: AnyProcessor, port: InputPort, scope: Scope): ConsumerBinding {
     const topic = inputTopic(port, { space, ...scope }, processor.name)
     const group = inputGroup(port, { space, ...scope }, processor.name)
     const lag = async () => (await broker.lag(group, topic)).total
@@ -107,36 +124,40 @@ export function startRunner(options: RunnerOptions): Runner {
     }
   }
 
-  async function consume(line: Line): Promise<void> {
-    const maxInFlight = line.processor.maxInFlight ?? 64
+  async function consume(binding: ConsumerBinding): Promise<void> {
+    const maxInFlight = binding.processor.maxInFlight ?? 64
     const unsettled = new Set<Promise<void>>()
     const subscription = {
-      group: line.group,
-      topic: line.topic,
+      group: binding.group,
+      topic: binding.topic,
       maxInFlight,
       from: 'earliest',
-      ordering: line.processor.ordering ?? 'none',
-      onLost: (lost) => reportLost(line, lost, unsettled),
+      ordering: binding.processor.ordering ?? 'none',
+      onLost: (lost) => reportLost(binding, lost, unsettled),
     } satisfies Subscription
     try {
       let taken = 0
       for await (const delivery of broker.consume(subscription, stopping.signal)) {
-        const settled = settle(line, delivery).then(() => void unsettled.delete(settled))
+        const settled = settle(binding, delivery).then(() => void unsettled.delete(settled))
         unsettled.add(settled)
         if (++taken % atOnce === 0) await turn()
       }
     } catch (thrown) {
-      noteMissing(thrown, line.topic)
+      noteMissing(thrown, binding.topic)
       broken.reject(thrown)
     } finally {
       await Promise.all(unsettled)
-      line.meter?.stopped()
+      binding.meter?.stopped()
     }
   }
 
   /** Whoever ends the loop waits for the report, too. A rejection leaves the position of the group before the gap. */
-  async function reportLost(line: Line, lost: LostRange, unsettled: Set<Promise<void>>): Promise<void> {
-    const report = entries.lost(line, lost)
+  async function reportLost(
+    binding: ConsumerBinding,
+    lost: LostRange,
+    unsettled: Set<Promise<void>>,
+  ): Promise<void> {
+    const report = entries.lost(binding, lost)
     const leave = () => void unsettled.delete(over)
     const over = report.then(leave, leave)
     unsettled.add(over)
@@ -148,7 +169,7 @@ export function startRunner(options: RunnerOptions): Runner {
    * where it is refused, only the requests of that client can't: returns the error that they die of.
    */
   function noteMissing(thrown: unknown, topic: string): unknown {
-    const { code } = coded(thrown)
+    const { code } = toGraphmillError(thrown)
     if (code === 'topic_refused' && isOfOthers(topic)) return replyTopicRefused(topic, thrown)
     if (code !== 'topic_missing') return thrown
     if (isOfOthers(topic)) return replyTopicMissing(topic, thrown)
@@ -162,79 +183,90 @@ export function startRunner(options: RunnerOptions): Runner {
   }
 
   // Never rejects: whatever happens to a message is the end of it, or its next beginning.
-  async function settle(line: Line, delivery: Delivery): Promise<void> {
-    const end = line.meter?.started()
+  async function settle(binding: ConsumerBinding, delivery: Delivery): Promise<void> {
+    const end = binding.meter?.started()
     const { suspect } = delivery
     const outcome = suspect
-      ? await settleAlone(line, delivery, suspect)
-      : await settleBesideOthers(line, delivery)
+      ? await settleAlone(binding, delivery, suspect)
+      : await settleBesideOthers(binding, delivery)
     end?.(outcome)
   }
 
-  async function settleBesideOthers(line: Line, delivery: Delivery): Promise<Outcome> {
+  async function settleBesideOthers(binding: ConsumerBinding, delivery: Delivery): Promise<Outcome> {
     try {
       let deferral: Deferral | undefined
       await solitude.enter(false)
       try {
-        deferral = await work(line, delivery)
+        deferral = await work(binding, delivery)
       } finally {
         solitude.leave()
       }
       return await acknowledge(delivery, deferral)
     } catch (thrown) {
-      return await fail(line, delivery, thrown)
+      return await fail(binding, delivery, thrown)
     }
   }
 
   // What is stored before each step is what counts if the process dies in it.
-  async function settleAlone(line: Line, delivery: Delivery, suspect: Suspect): Promise<Outcome> {
+  async function settleAlone(
+    binding: ConsumerBinding,
+    delivery: Delivery,
+    suspect: Suspect,
+  ): Promise<Outcome> {
     await solitude.enter(true)
     let deaths: number | undefined
     try {
       deaths = await suspect.deaths()
-      if (deaths > 0 && deaths < deathsAlone) await quarantine(line, delivery, { suspect, deaths })
+      if (deaths > 0 && deaths < deathsAlone) await quarantine(binding, delivery, { suspect, deaths })
       await suspect.record(deaths + 1)
-      const outcome = await attemptAlone(line, delivery, deaths)
-      await suspect.record(outcome === 'ok' || outcome === 'dead' ? 0 : deaths).catch(noteUnrecorded(line))
+      const outcome = await attemptAlone(binding, delivery, deaths)
+      await suspect.record(outcome === 'ok' || outcome === 'dead' ? 0 : deaths).catch(noteUnrecorded(binding))
       return outcome
     } catch (thrown) {
-      if (deaths !== undefined) await suspect.record(deaths).catch(noteUnrecorded(line))
-      return await fail(line, delivery, unrecorded(thrown))
+      if (deaths !== undefined) await suspect.record(deaths).catch(noteUnrecorded(binding))
+      return await fail(binding, delivery, unrecorded(thrown))
     } finally {
       solitude.leave()
     }
   }
 
-  async function attemptAlone(line: Line, delivery: Delivery, deaths: number): Promise<Outcome> {
+  async function attemptAlone(
+    binding: ConsumerBinding,
+    delivery: Delivery,
+    deaths: number,
+  ): Promise<Outcome> {
     try {
       if (deaths >= deathsAlone)
         throw new GraphmillError('killed_process', `${deaths} processes died while they handled it alone.`)
-      return await acknowledge(delivery, await work(line, delivery))
+      return await acknowledge(delivery, await work(binding, delivery))
     } catch (thrown) {
       // The last words may be what kills: they have one attempt.
-      return await fail(line, delivery, thrown, { unread: deaths > deathsAlone })
+      return await fail(binding, delivery, thrown, { unread: deaths > deathsAlone })
     }
   }
 
   async function quarantine(
-    line: Line,
+    binding: ConsumerBinding,
     delivery: Delivery,
     { suspect, deaths }: { readonly suspect: Suspect; readonly deaths: number },
   ): Promise<void> {
     const { key, position, partition } = delivery
     const ms = quarantineMs * 2 ** (deaths - 1)
-    line.log.warn({ key, partition, position, deaths, ms }, 'a message with which processes died waits alone')
+    binding.log.warn(
+      { key, partition, position, deaths, ms },
+      'a message with which processes died waits alone',
+    )
     await suspect.record(0)
-    const hands = inHand.take(delivery)
+    const held = inFlight.take(delivery)
     try {
-      await wait(ms, undefined, { signal: AbortSignal.any([hands.signal, stopping.signal]) })
+      await wait(ms, undefined, { signal: AbortSignal.any([held.signal, stopping.signal]) })
     } finally {
-      hands.free()
+      held.free()
     }
   }
 
-  function noteUnrecorded(line: Line) {
-    return (err: unknown) => line.log.debug({ err }, 'what is known of deaths could not be stored')
+  function noteUnrecorded(binding: ConsumerBinding) {
+    return (err: unknown) => binding.log.debug({ err }, 'what is known of deaths could not be stored')
   }
 
   async function acknowledge(delivery: Delivery, deferral: Deferral | undefined): Promise<Outcome> {
@@ -244,19 +276,24 @@ export function startRunner(options: RunnerOptions): Runner {
     return 'ok'
   }
 
-  function fail(line: Line, delivery: Delivery, thrown: unknown, { unread = false } = {}): Promise<Outcome> {
+  function fail(
+    binding: ConsumerBinding,
+    delivery: Delivery,
+    thrown: unknown,
+    { unread = false } = {},
+  ): Promise<Outcome> {
     const message = unread ? undefined : readAgain(delivery)
-    return recovery.recover({ line, delivery, message, error: coded(thrown) })
+    return recovery.recover({ binding, delivery, message, error: toGraphmillError(thrown) })
   }
 
-  async function work(line: Line, delivery: Delivery): Promise<Deferral | undefined> {
-    const hands = inHand.take(delivery)
+  async function work(binding: ConsumerBinding, delivery: Delivery): Promise<Deferral | undefined> {
+    const held = inFlight.take(delivery)
     try {
-      return await handle(line, await read(delivery, hands.signal), hands)
+      return await handle(binding, await read(delivery, held.signal), held)
     } catch (thrown) {
-      throw hands.signal.aborted ? (hands.signal.reason ?? thrown) : thrown
+      throw held.signal.aborted ? (held.signal.reason ?? thrown) : thrown
     } finally {
-      hands.free()
+      held.free()
     }
   }
 
@@ -275,49 +312,61 @@ export function startRunner(options: RunnerOptions): Runner {
     }
   }
 
-  async function handle(line: Line, message: Message, hands: Hands): Promise<Deferral | undefined> {
-    const span = startSpan(`${line.processor.name} ${line.port}`, {
+  async function handle(
+    binding: ConsumerBinding,
+    message: Message,
+    held: InFlightDelivery,
+  ): Promise<Deferral | undefined> {
+    const span = startSpan(`${binding.processor.name} ${binding.port}`, {
       kind: 'consumer',
       parent: message.traceparent,
-      attributes: () => attributesOf(line, message),
+      attributes: () => attributesOf(binding, message),
     })
     try {
       const { traceId, traceparent } = span
-      const log = line.log.child({ messageId: message.id, traceId })
+      const log = binding.log.child({ messageId: message.id, traceId })
       const deferral = await span.within(() =>
-        handleChecked({ ...line, log }, { ...message, traceparent }, hands),
+        handleChecked({ ...binding, log }, { ...message, traceparent }, held),
       )
       span.end()
       return deferral
     } catch (thrown) {
-      span.end(coded(thrown))
+      span.end(toGraphmillError(thrown))
       throw thrown
     }
   }
 
-  async function handleChecked(line: Line, message: Message, hands: Hands): Promise<Deferral | undefined> {
-    const expected = payloadAt(line.port)
+  async function handleChecked(
+    binding: ConsumerBinding,
+    message: Message,
+    held: InFlightDelivery,
+  ): Promise<Deferral | undefined> {
+    const expected = payloadAt(binding.port)
     if (message.type !== expected)
       throw new GraphmillError('message_misplaced', `A ${message.type} is on a topic that takes ${expected}.`)
-    if (message.workspace !== line.scope.workspace || message.flow !== line.scope.flow)
+    if (message.workspace !== binding.scope.workspace || message.flow !== binding.scope.flow)
       throw new GraphmillError(
         'message_invalid',
         `The message is of ${message.workspace}/${message.flow}, its topic is not.`,
       )
-    checkContext(message, line, signer)
+    checkContext(message, binding, signer)
     // What was done is told however late.
-    if (line.port !== 'progress' && message.deadline !== null && message.deadline <= clock.now())
+    if (binding.port !== 'progress' && message.deadline !== null && message.deadline <= clock.now())
       throw new GraphmillError(
         'deadline_exceeded',
         `The deadline was ${new Date(message.deadline).toISOString()}.`,
       )
     // A reply that could not be delivered is not worked out in the first place.
-    if (line.processor.outputs.some(isReply)) await checkReplyTopic(message.replyTo, line)
-    const context = contextOf(line, hands.signal)
-    return await drive(line.processor.handle(message as never, context), { line, cause: message, hands })
+    if (binding.processor.outputs.some(isReply)) await checkReplyTopic(message.replyTo, binding)
+    const context = contextOf(binding, held.signal)
+    return await runHandler(binding.processor.handle(message as never, context), {
+      binding,
+      cause: message,
+      held,
+    })
   }
 
-  async function checkReplyTopic(replyTo: string | null, { scope }: Line): Promise<void> {
+  async function checkReplyTopic(replyTo: string | null, { scope }: ConsumerBinding): Promise<void> {
     const { topic } = replyRoute(replyTo, { space, ...scope })
     if (!isOfOthers(topic)) return
     const exists = await broker.hasTopic(topic).catch((thrown: unknown) => {
@@ -334,7 +383,7 @@ export function startRunner(options: RunnerOptions): Runner {
       const ended = Promise.all(loops)
       const grace = new AbortController()
       const late = wait(graceMs, 'late', { signal: grace.signal }).catch(() => undefined)
-      if (graceMs <= 0 || (await Promise.race([ended, late])) === 'late') inHand.abortAll()
+      if (graceMs <= 0 || (await Promise.race([ended, late])) === 'late') inFlight.abortAll()
       grace.abort()
       await ended
     },
@@ -345,7 +394,7 @@ export function startRunner(options: RunnerOptions): Runner {
 const mostContext = 4096
 
 /** Nobody reads the reply to another one's request, or has a signed context answer for another request. */
-function checkContext(message: Message, { topic }: Line, signer: ContextSigner): void {
+function checkContext(message: Message, { topic }: ConsumerBinding, signer: ContextSigner): void {
   if (message.type === 'PromptRequest' || message.type === 'TextCompletionRequest')
     checkContextSize(message.payload.context)
   if (message.type === 'PromptResponse' && !signer.accepts(message, topic))
@@ -378,13 +427,13 @@ const replyTopicMissing = (topic: string, cause?: unknown) =>
 
 /** The fault is the broker's, whatever it says, and not the message's. */
 function unrecorded(thrown: unknown): GraphmillError {
-  const cause = coded(thrown)
+  const cause = toGraphmillError(thrown)
   if (cause.code === 'aborted') return cause
   return new GraphmillError('broker_unavailable', 'What is known of deaths could not be stored.', { cause })
 }
 
 /** By OpenTelemetry's conventions for messaging, and ours. */
-function attributesOf({ topic, group, scope }: Line, { id, documentId, chunkId }: Message) {
+function attributesOf({ topic, group, scope }: ConsumerBinding, { id, documentId, chunkId }: Message) {
   return {
     'messaging.operation.type': 'process',
     'messaging.destination.name': topic,

@@ -13,7 +13,7 @@ const callsAfterSuccess = 20
 /** The same while it is the rate that is refused: these places are only in its way. */
 const callsInTheWay = 10
 
-export interface LearnedRoom {
+export interface AdaptiveConcurrency {
   /** Calls at once, at least 1. */
   readonly size: number
   /** A call was taken, and nothing was refused yet. */
@@ -25,7 +25,7 @@ export interface LearnedRoom {
 }
 
 /** `most`: the calls at once that are allowed, whatever the server takes. Times are milliseconds. */
-export function createLearnedRoom(most: number): LearnedRoom {
+export function createAdaptiveConcurrency(most: number): AdaptiveConcurrency {
   let size = Math.min(most, firstSize)
   /** What was left by the last refusal. */
   let held = 0

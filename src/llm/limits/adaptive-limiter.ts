@@ -1,8 +1,8 @@
 // What a server's refusals (429) teach: how many calls it takes at once, and how many a minute.
 // Additive increase while it is calm, multiplicative decrease on a refusal; a pause that the server asks for is kept.
 
-import { createLearnedRoom } from './adaptive-concurrency.ts'
-import { createLearnedRate } from './adaptive-rate.ts'
+import { createAdaptiveConcurrency } from './adaptive-concurrency.ts'
+import { createAdaptiveRate } from './adaptive-rate.ts'
 
 /** What was true when a call started. */
 export interface Start {
@@ -13,7 +13,7 @@ export interface Start {
   readonly paced: boolean
 }
 
-export interface Pace {
+export interface AdaptiveLimiter {
   /** Whether there is room for one more beside those that run. */
   hasRoom(running: number): boolean
   /** Milliseconds until the next call may start. */
@@ -43,9 +43,9 @@ const shown = 30
 const sure = 3
 
 /** `most`: the calls at once that are allowed, whatever the server takes. Times are milliseconds. */
-export function createPace(most: number): Pace {
-  const room = createLearnedRoom(Math.max(1, most))
-  const rate = createLearnedRate()
+export function createAdaptiveLimiter(most: number): AdaptiveLimiter {
+  const room = createAdaptiveConcurrency(Math.max(1, most))
+  const rate = createAdaptiveRate()
   let untouched = true
   let pausedUntil = 0
   let lastRefusal = Number.NEGATIVE_INFINITY

@@ -34,7 +34,7 @@ const burstMs = 30
 /** Timers are not more exact. */
 const timerMs = 5
 
-export interface LearnedRate {
+export interface AdaptiveRate {
   /** Calls a millisecond; infinite as long as nothing is known. */
   readonly perMs: number
   /** It is near to what the server refused, and no guess. */
@@ -64,7 +64,7 @@ export interface RateRefusal {
 }
 
 /** Times are milliseconds. */
-export function createLearnedRate(): LearnedRate {
+export function createAdaptiveRate(): AdaptiveRate {
   let rate = Number.POSITIVE_INFINITY
   /** What was refused last; infinite as long as the rate is only a guess. */
   let ceiling = Number.POSITIVE_INFINITY

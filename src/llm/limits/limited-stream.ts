@@ -1,7 +1,7 @@
 // A model behind its governor: a call waits for its turn, and its slot is free again when the model ends, not when its reader does.
 import { GraphmillError } from '../../errors.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
-import type { Caller, Governor, Outcome } from './rate-limiter.ts'
+import type { Caller, Outcome, RateLimiter } from './rate-limiter.ts'
 
 /** Characters of a token, about. */
 const charactersPerToken = 3.5
@@ -18,12 +18,12 @@ export function estimateTokens(request: CompletionRequest): number {
 /** The events of `llm.stream`, started when the governor allows, and read ahead of who takes them. */
 export async function* governedStream(
   llm: Llm,
-  governor: Governor,
+  rateLimiter: RateLimiter,
   request: CompletionRequest,
   caller: Caller,
   signal: AbortSignal,
 ): AsyncGenerator<CompletionEvent> {
-  const slot = await governor.acquire({ ...caller, tokens: estimateTokens(request), signal })
+  const slot = await rateLimiter.acquire({ ...caller, tokens: estimateTokens(request), signal })
   const stopping = new AbortController()
   const stop = () => stopping.abort(signal.reason)
   signal.addEventListener('abort', stop, { once: true })

@@ -2,7 +2,7 @@
 // so that a flow with ten requests never waits behind one with ten thousand. It keeps the limits that it was told
 // and those that the server's refusals show.
 import { GraphmillError } from '../../errors.ts'
-import { createPace } from './adaptive-limiter.ts'
+import { createAdaptiveLimiter } from './adaptive-limiter.ts'
 import { createRateLimit } from './token-bucket.ts'
 
 /** On whose behalf a call is made. */
@@ -42,7 +42,7 @@ export interface Pause {
   readonly leftMs: number
 }
 
-export interface Governor {
+export interface RateLimiter {
   /** Resolves when the call may start. Rejects with the signal's reason when it aborts first. */
   acquire(ask: Ask): Promise<Slot>
   /** Calls that are running, and callers that wait. */
@@ -52,18 +52,18 @@ export interface Governor {
   paused(): Pause | undefined
 }
 
-export interface GovernorOptions {
+export interface RateLimiterOptions {
   /** The most calls at once. Default 64. */
   readonly concurrency?: number
   /** Default: only what the server's refusals show. */
   readonly requestsPerMinute?: number | undefined
   readonly tokensPerMinute?: number | undefined
-  readonly clock?: GovernorClock
+  readonly clock?: RateLimiterClock
   /** Told once of each pause that is longer than 10 s. Default: nobody is. */
   readonly onPause?: (pause: Pause) => void
 }
 
-export interface GovernorClock {
+export interface RateLimiterClock {
   /** Milliseconds that never go back. */
   now(): number
   /** Calls `run` after `ms`; what it returns calls it off. */
@@ -75,7 +75,7 @@ const longPauseMs = 10_000
 
 const longestTimerMs = 2 ** 31 - 1
 
-const processClock: GovernorClock = {
+const processClock: RateLimiterClock = {
   now: () => performance.now(),
   after(ms, run) {
     // Longer times would be taken for none; whoever is called early looks again.
@@ -90,12 +90,12 @@ interface Waiter {
 }
 
 /** One governor per process and model. Throws `configuration_invalid` for a limit that is not above 0. */
-export function createGovernor(options: GovernorOptions = {}): Governor {
+export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter {
   const { concurrency = 64, requestsPerMinute, tokensPerMinute, clock = processClock, onPause } = options
   for (const limit of [concurrency, requestsPerMinute, tokensPerMinute])
     if (limit !== undefined && !(limit > 0))
       throw new GraphmillError('configuration_invalid', 'Concurrency and limits per minute must be above 0.')
-  const pace = createPace(Math.max(1, Math.floor(concurrency)))
+  const limiter = createAdaptiveLimiter(Math.max(1, Math.floor(concurrency)))
   const requests = requestsPerMinute === undefined ? undefined : createRateLimit(requestsPerMinute)
   const tokens = tokensPerMinute === undefined ? undefined : createRateLimit(tokensPerMinute)
   /** By caller; the first caller is the next to be served, and goes to the end when it was. */
@@ -143,14 +143,14 @@ export function createGovernor(options: GovernorOptions = {}): Governor {
   function serve(): void {
     stopTimer?.()
     stopTimer = undefined
-    while (pace.hasRoom(running)) {
+    while (limiter.hasRoom(running)) {
       const [turn] = queues
       if (!turn) return
       const [key, queue] = turn
       const [waiter] = queue
       const now = clock.now()
       const cost = (waiter!.ask.tokens ?? 0) + excess
-      const delay = Math.max(pace.delay(now), requests?.delay(1, now) ?? 0, tokens?.delay(cost, now) ?? 0)
+      const delay = Math.max(limiter.delay(now), requests?.delay(1, now) ?? 0, tokens?.delay(cost, now) ?? 0)
       if (delay > 0) {
         stopTimer = clock.after(delay, serve)
         return
@@ -167,14 +167,14 @@ export function createGovernor(options: GovernorOptions = {}): Governor {
   function start(ask: Ask, cost: number, now: number): Slot {
     requests?.spend(1, now)
     const spending = tokens?.spend(cost, now)
-    const begun = pace.started(now, running)
+    const begun = limiter.started(now, running)
     let taken = false
     let held = true
 
     function accepted(): void {
       if (taken) return
       taken = true
-      pace.accepted(begun, clock.now())
+      limiter.accepted(begun, clock.now())
       serve()
     }
 
@@ -182,11 +182,11 @@ export function createGovernor(options: GovernorOptions = {}): Governor {
       if (!held) return
       held = false
       running -= 1
-      pace.ended(begun)
+      limiter.ended(begun)
       if (outcome.type === 'limited') {
-        if (pace.pause(clock.now()) === 0) pauses++
+        if (limiter.pause(clock.now()) === 0) pauses++
         refusal = outcome.error
-        pace.refused(begun, clock.now(), running, refusal.retryAfterMs)
+        limiter.refused(begun, clock.now(), running, refusal.retryAfterMs)
         spending?.correct(0, clock.now())
         tellPause()
       }
@@ -207,7 +207,7 @@ export function createGovernor(options: GovernorOptions = {}): Governor {
   }
 
   function paused(): Pause | undefined {
-    const leftMs = pace.pause(clock.now())
+    const leftMs = limiter.pause(clock.now())
     return refusal && leftMs > 0 ? { id: pauses, error: refusal, leftMs } : undefined
   }
 

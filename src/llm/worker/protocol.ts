@@ -1,5 +1,5 @@
 // What the thread of the models and the one who started it say to each other; errors travel as data, and are errors again.
-import { coded, type ErrorCode, GraphmillError } from '../../errors.ts'
+import { type ErrorCode, GraphmillError, toGraphmillError } from '../../errors.ts'
 import type { CompletionEvent, CompletionRequest } from '../llm.ts'
 import type { OllamaOptions } from '../ollama/ollama.ts'
 import type { OpenAiOptions } from '../openai/openai.ts'
@@ -51,7 +51,7 @@ interface CauseData {
 const mostCauses = 5
 
 export function dataOf(thrown: unknown): ErrorData {
-  const { code, message, retryAfterMs, circuit, details, stack, cause } = coded(thrown)
+  const { code, message, retryAfterMs, circuit, details, stack, cause } = toGraphmillError(thrown)
   return { code, message, retryAfterMs, circuit, details, stack, cause: causeData(cause, mostCauses) }
 }
 

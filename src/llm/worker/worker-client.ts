@@ -10,7 +10,7 @@ import { errorOf, type ModelSpec, mostOnTheWay, type Order, type Report } from '
 /** The thread is told of what was taken in pieces of so many characters. */
 const tellingStep = mostOnTheWay / 4
 
-export interface ModelThread {
+export interface ModelWorker {
   /** Starts the thread where it does not run yet; the first call would, too. */
   start(): void
   stream(call: ModelCall, signal: AbortSignal): AsyncIterable<CompletionEvent>
@@ -45,7 +45,7 @@ const file = `./worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`
  * The thread keeps the process alive only while a call is read. Should it break down, the calls in work fail with
  * `llm_unavailable`, as if their server had gone, and the next one starts another.
  */
-export function createModelThread(program = new URL(file, import.meta.url)): ModelThread {
+export function createModelWorker(program = new URL(file, import.meta.url)): ModelWorker {
   const calls = new Map<number, Call>()
   let thread: Thread | undefined
   let last = 0
@@ -141,10 +141,10 @@ export function createModelThread(program = new URL(file, import.meta.url)): Mod
   }
 }
 
-const shared = createModelThread()
+const shared = createModelWorker()
 
 /** The model `llm`, with every call made in the thread, by `spec`, which says the same model as data. The thread is started. */
-export function threaded(llm: Llm, spec: ModelSpec, thread = shared): Llm {
+export function inWorker(llm: Llm, spec: ModelSpec, thread = shared): Llm {
   thread.start()
   const { circuit } = llm
   return { ...llm, stream: (request, signal) => thread.stream({ spec, request, circuit }, signal) }

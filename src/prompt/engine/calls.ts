@@ -1,7 +1,7 @@
 // The model calls of one run: counted, added up, remembered for the cache, and answered from what was remembered as long as
 // the run asks the same. What is remembered is a call's whole text, or that it failed for good; a call that may go better
 // another time is not.
-import { coded, GraphmillError } from '../../errors.ts'
+import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import { type CallReason, type Failure, type RecordedCall, requestDigest } from '../../llm/cache/entry.ts'
 import type { CompletionEvent, CompletionRequest, FinishReason, Llm, Usage } from '../../llm/llm.ts'
 import { isOutputRefusal } from '../../llm/structured-output/schema-refusal.ts'
@@ -165,7 +165,7 @@ export function createCalls(options: CallsOptions): Calls {
  * asked for (500, 501) is not away: it refuses the request.
  */
 export function finalFailure(thrown: unknown): Failure | undefined {
-  const { code, message, retry } = coded(thrown)
+  const { code, message, retry } = toGraphmillError(thrown)
   if (isOutputRefusal(thrown)) return { code: 'llm_request_invalid', message }
   return retry === 'never' && code !== 'unexpected' ? { code, message } : undefined
 }

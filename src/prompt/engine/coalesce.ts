@@ -8,7 +8,7 @@ const maxAhead = 1024 * 1024
  * Batches of the pieces that `source` gives, some at a time; never empty. `size` says how many characters a piece counts for; a batch holds at most
  * `maxBatch` of them unless one piece alone is larger. What `source` throws is thrown after what came before it was read.
  */
-export async function* gather<T>(
+export async function* coalesce<T>(
   source: AsyncIterable<readonly T[]>,
   size: (piece: T) => number,
   maxBatch: number,

@@ -10,7 +10,14 @@ import { type ChosenForm, chooseForm, type ItemsForm } from './items-form.ts'
 import { hearJson } from './json-reply.ts'
 import { hearJsonl } from './jsonl-reply.ts'
 import { cutParts, type Part, partsOf } from './parts.ts'
-import { type Asking, defaultLimits, type Heard, type Hearing, type RunLimits, type Spent } from './reply.ts'
+import {
+  defaultLimits,
+  type ReplyEvent,
+  type ReplyStream,
+  type RunContext,
+  type RunLimits,
+  type Spent,
+} from './reply.ts'
 import { openRecord, type Run, type RunRecord } from './run-record.ts'
 import { unsplit } from './split.ts'
 import { hearText } from './text-reply.ts'
@@ -61,7 +68,7 @@ export async function* ask(options: AskOptions): AsyncGenerator<RunPart, void> {
     yield* live(chosen, options, undefined)
     return
   }
-  const request = wishOf(prompt, terms, llm, chosen.form)
+  const request = cacheKeyRequest(prompt, terms, llm, chosen.form)
   const { replies, workspace } = cache
   const record = await openRecord({ cache: replies, workspace, prompt, llm, request, signal })
   try {
@@ -113,7 +120,7 @@ async function replayed(
 ): Promise<Iterable<RunPart> | undefined> {
   const { run, cut } = record.found!
   const calls = callsOf(options, { ...recordedIn(record), replayOnly: true })
-  const heard: Heard[] = []
+  const heard: ReplyEvent[] = []
   try {
     for await (const pieces of hear(chosen, options, calls)) heard.push(...pieces)
   } catch {
@@ -134,10 +141,10 @@ function recordedIn({ found }: RunRecord): Partial<CallsOptions> {
 const refusals = new Set<string>()
 
 /** All that is heard, in the form that was chosen, or where the server does not take that, in the other. */
-function hear({ form, otherwise }: ChosenForm, options: AskOptions, calls: Calls): Hearing {
+function hear({ form, otherwise }: ChosenForm, options: AskOptions, calls: Calls): ReplyStream {
   return otherwise ? hearEither(form, otherwise) : hearIn(form, options, calls)
 
-  async function* hearEither(form: ItemsForm, otherwise: ItemsForm): Hearing {
+  async function* hearEither(form: ItemsForm, otherwise: ItemsForm): ReplyStream {
     const { prompt, llm } = options
     const place = `${llm.circuit}\n${prompt.id}`
     calls.unaided ??= refusals.has(place)
@@ -166,10 +173,10 @@ function callsOf({ llm, limits, signal }: AskOptions, more: Partial<CallsOptions
   return createCalls({ llm, signal, maxCalls, ...more })
 }
 
-function hearIn(form: ItemsForm, options: AskOptions, calls: Calls): Hearing {
+function hearIn(form: ItemsForm, options: AskOptions, calls: Calls): ReplyStream {
   const { prompt, terms, llm, limits, signal } = options
   const request = (about: Terms) => form.constrain(requestOf(prompt, about, llm))
-  const asking: Asking = {
+  const asking: RunContext = {
     prompt,
     terms,
     form,
@@ -191,7 +198,7 @@ function hearIn(form: ItemsForm, options: AskOptions, calls: Calls): Hearing {
 }
 
 /** A reply that must come of one text. */
-async function* whole(heard: Hearing, prompt: Prompt): Hearing {
+async function* whole(heard: ReplyStream, prompt: Prompt): ReplyStream {
   try {
     yield* heard
   } catch (thrown) {
@@ -203,7 +210,7 @@ async function* whole(heard: Hearing, prompt: Prompt): Hearing {
  * What a run is found by: its first request as it is wished for, also where the server refused that and was asked otherwise.
  * Throws `prompt_render_failed`.
  */
-export function wishOf(prompt: Prompt, terms: Terms, llm: Llm, form: ItemsForm): CompletionRequest {
+export function cacheKeyRequest(prompt: Prompt, terms: Terms, llm: Llm, form: ItemsForm): CompletionRequest {
   const request = form.constrain(requestOf(prompt, terms, llm))
   if (prompt.responseType !== 'json') return request
   // On the wire the mode says the schema in its own way.

@@ -2,7 +2,7 @@
 import type { ItemEvent } from '../../items/item.ts'
 import { fingerprint } from '../../items/value.ts'
 import type { Refused } from './reask.ts'
-import type { Heard } from './reply.ts'
+import type { ReplyEvent } from './reply.ts'
 
 /** Items that are remembered, at most, to know them again. */
 const mostKnown = 100_000
@@ -11,7 +11,7 @@ const mostTold = 10_000
 
 type ItemFound = Extract<ItemEvent, { type: 'item' }>
 
-export interface Findings {
+export interface ItemCollector {
   accepted: number
   repaired: number
   /** Accepted items equal to an earlier one of the same call. */
@@ -28,7 +28,7 @@ export interface Findings {
   /** Whether an equal item is known; and from now on this one is. `print` is its fingerprint, where that is known already. */
   know(item: unknown, print?: number): 'new' | 'repeated' | 'from an earlier call'
   /** Counts an item in, and gives the piece of the reply that it is. */
-  accept(item: ItemFound): Extract<Heard, { type: 'item' }>
+  accept(item: ItemFound): Extract<ReplyEvent, { type: 'item' }>
   reject(rejection: Refused): void
   /** Takes a rejection back: its item came back valid. */
   mended(rejection: Refused): void
@@ -36,7 +36,7 @@ export interface Findings {
   forgetRejections(first: number, count: number): void
 }
 
-export function createFindings(): Findings {
+export function createItemCollector(): ItemCollector {
   /** The call that gave an item first, by the item's print. */
   const known = new Map<number, number>()
   const rejections: Refused[] = []
@@ -44,7 +44,7 @@ export function createFindings(): Findings {
   let untoldCount = 0
   let call = 0
 
-  const findings: Findings = {
+  const collector: ItemCollector = {
     accepted: 0,
     repaired: 0,
     duplicates: 0,
@@ -70,9 +70,9 @@ export function createFindings(): Findings {
       return before === call ? 'repeated' : 'from an earlier call'
     },
     accept({ value, repairs }) {
-      findings.accepted++
-      if (repairs.length > 0) findings.repaired++
-      return { type: 'item', json: JSON.stringify(value), rejected: findings.rejected }
+      collector.accepted++
+      if (repairs.length > 0) collector.repaired++
+      return { type: 'item', json: JSON.stringify(value), rejected: collector.rejected }
     },
     reject({ reason, line, text, message, record }) {
       if (rejections.length < mostTold) {
@@ -90,5 +90,5 @@ export function createFindings(): Findings {
       rejections.splice(first, count)
     },
   }
-  return findings
+  return collector
 }

@@ -8,10 +8,10 @@ import type { CompletionRequest } from '../../llm/llm.ts'
 import { type CallEnd, noUsage } from './calls.ts'
 import { mostShown } from './continuation.ts'
 import { refusalLength } from './incompleteness.ts'
-import type { Findings } from './item-collector.ts'
+import type { ItemCollector } from './item-collector.ts'
 import { lineOf, type Refused } from './reask.ts'
 import { createRepetitionGuard } from './repetition.ts'
-import { type Asking, type Heard, maxPart, type ReplyEnd } from './reply.ts'
+import { maxPart, type ReplyEnd, type ReplyEvent, type RunContext } from './reply.ts'
 import { watchThoughts } from './thoughts.ts'
 
 export interface ItemsCall {
@@ -66,15 +66,15 @@ const tooManyItems = {
 
 /** Makes the call, and takes what it brings into `findings`. Throws what the model throws. */
 export async function* callForItems(
-  { calls, form }: Asking,
-  findings: Findings,
+  { calls, form }: RunContext,
+  collector: ItemCollector,
   { request, reason, shown, lines }: ItemsCall,
-): AsyncGenerator<readonly Heard[], Outcome> {
+): AsyncGenerator<readonly ReplyEvent[], Outcome> {
   const made = calls.open(request, reason)
   const parser = createItemsParser(form.schema, { ...form.parser, maxRecord })
   const guard = createRepetitionGuard()
-  const before = { accepted: findings.accepted, rejected: findings.rejected }
-  const told = findings.rejections.length
+  const before = { accepted: collector.accepted, rejected: collector.rejected }
+  const told = collector.rejections.length
   const thoughts = watchThoughts(parser)
   let items = 0
   let seen = 0
@@ -85,15 +85,15 @@ export async function* callForItems(
   let thinks: boolean | undefined
   let reasoned = false
   let end: CallEnd | undefined
-  findings.nextCall()
+  collector.nextCall()
 
-  function sort(events: readonly ItemEvent[]): Heard[] {
-    const heard: Heard[] = []
+  function sort(events: readonly ItemEvent[]): ReplyEvent[] {
+    const heard: ReplyEvent[] = []
     for (const event of events) {
       if (stopped) break
       if (++seen > mostItems) stopped = tooManyItems
       else if (event.type === 'rejected') {
-        if (!lines) findings.reject(event)
+        if (!lines) collector.reject(event)
       } else {
         const item = take(event)
         if (item) heard.push(item)
@@ -102,23 +102,25 @@ export async function* callForItems(
     return heard
   }
 
-  function take(event: Extract<ItemEvent, { type: 'item' }>): Extract<Heard, { type: 'item' }> | undefined {
+  function take(
+    event: Extract<ItemEvent, { type: 'item' }>,
+  ): Extract<ReplyEvent, { type: 'item' }> | undefined {
     const place = items++
     const line = lines && lineOf(event.value, [...lines])
     if (lines && !line) return undefined
     const print = fingerprint(event.value)
-    const knowledge = findings.know(event.value, print)
+    const knowledge = collector.know(event.value, print)
     // An answer that repeats the thoughts before it is no loop.
     if (guard.repeats(knowledge !== 'new' && !thoughts.confirms(print, place))) stopped = repetition
     // What the run has already takes no rejected line's place: the rejection stands.
     if (knowledge === 'from an earlier call') return undefined
-    if (knowledge === 'repeated') findings.duplicates++
+    if (knowledge === 'repeated') collector.duplicates++
     if (line) {
       lines.delete(line)
-      findings.mended(line)
-      findings.reasked++
+      collector.mended(line)
+      collector.reasked++
     }
-    const heard = findings.accept(event)
+    const heard = collector.accept(event)
     thoughts.leave(print, { place, line: event.line, text: heard.json })
     shown.push(heard.json)
     if (shown.length > mostShown) shown.shift()
@@ -127,8 +129,8 @@ export async function* callForItems(
 
   /** Rejected thoughts are nothing; accepted ones have left. */
   function tellThoughts(): void {
-    if (!lines) findings.forgetRejections(told, parser.thoughts.rejected)
-    for (const thought of thoughts.unconfirmed()) findings.reject(thought)
+    if (!lines) collector.forgetRejections(told, parser.thoughts.rejected)
+    for (const thought of thoughts.unconfirmed()) collector.reject(thought)
   }
 
   try {
@@ -177,8 +179,8 @@ export async function* callForItems(
   return {
     ...end,
     items,
-    fresh: findings.accepted - before.accepted,
-    rejected: findings.rejected - before.rejected,
+    fresh: collector.accepted - before.accepted,
+    rejected: collector.rejected - before.rejected,
     empty,
     cut: last.end.truncated,
     stopped,

@@ -5,12 +5,12 @@ import { answerJson, type JsonAnswer } from '../../llm/structured-output/json-an
 import { withoutServer } from '../../llm/structured-output/path.ts'
 import { type Calls, noUsage } from './calls.ts'
 import { brokenOff } from './incompleteness.ts'
-import { type Asking, type Hearing, maxPart, nothing, unpaid } from './reply.ts'
+import { maxPart, nothing, type ReplyStream, type RunContext, unpaid } from './reply.ts'
 
 /** The largest value as JSON text, in characters: it must fit one message. */
 const maxValue = 2 * maxPart
 
-export async function* hearJson({ calls, prompt, request, terms, signal }: Asking): Hearing {
+export async function* hearJson({ calls, prompt, request, terms, signal }: RunContext): ReplyStream {
   let answer: JsonAnswer
   try {
     answer = await answerJson({

@@ -9,10 +9,10 @@ import type { Terms } from '../catalogue/terms.ts'
 import { finalFailure, overflows } from './calls.ts'
 import { continuationOf } from './continuation.ts'
 import { brokenOff, incompleteness } from './incompleteness.ts'
-import { createFindings } from './item-collector.ts'
+import { createItemCollector } from './item-collector.ts'
 import { callForItems, notTooLong, type Outcome } from './items-call.ts'
 import { reaskable, reaskOf } from './reask.ts'
-import type { Asking, Heard, Hearing, ReplyEnd } from './reply.ts'
+import type { ReplyEnd, ReplyEvent, ReplyStream, RunContext } from './reply.ts'
 import { mostSplits, splitTerms } from './split.ts'
 
 /** What is known of the texts of the run so far. */
@@ -25,9 +25,9 @@ interface Progress {
   cause: ReplyEnd['cause']
 }
 
-export async function* hearJsonl(asking: Asking): Hearing {
+export async function* hearJsonl(asking: RunContext): ReplyStream {
   const { prompt, calls, limits, terms, form } = asking
-  const findings = createFindings()
+  const collector = createItemCollector()
   const seen: Progress = {
     finishReason: 'stop',
     truncated: false,
@@ -42,13 +42,13 @@ export async function* hearJsonl(asking: Asking): Hearing {
   yield [{ type: 'end', end: endOf() }]
 
   /** All about one text, or about its halves where it does not fit the context. */
-  async function* readText(about: Terms, reason: CallReason, splits: number): Hearing {
+  async function* readText(about: Terms, reason: CallReason, splits: number): ReplyStream {
     const request = asking.request(about)
-    const rejected = findings.rejections.length
+    const rejected = collector.rejections.length
     const shown: string[] = []
     let first: Outcome
     try {
-      first = noted(yield* callForItems(asking, findings, { request, reason, shown }))
+      first = noted(yield* callForItems(asking, collector, { request, reason, shown }))
     } catch (thrown) {
       const halves = overflows(thrown) && splits > 0 ? splitTerms(about) : undefined
       if (!halves) giveIn(thrown)
@@ -60,7 +60,7 @@ export async function* hearJsonl(asking: Asking): Hearing {
       if (!isCutInside) yield* readOn(first, request, shown)
       else {
         const { outcome, longer } = yield* askLonger(first, request, shown)
-        if (outcome !== first) findings.forgetRejections(rejected, first.rejected)
+        if (outcome !== first) collector.forgetRejections(rejected, first.rejected)
         yield* readOn(outcome, longer, shown)
       }
     } catch (thrown) {
@@ -73,13 +73,13 @@ export async function* hearJsonl(asking: Asking): Hearing {
     first: Outcome,
     request: CompletionRequest,
     shown: string[],
-  ): AsyncGenerator<readonly Heard[], { outcome: Outcome; longer: CompletionRequest }> {
+  ): AsyncGenerator<readonly ReplyEvent[], { outcome: Outcome; longer: CompletionRequest }> {
     const limit = request.sampling?.maxTokens ?? first.usage.completionTokens
     if (!limit || calls.left <= 0) return { outcome: notTooLong(first), longer: request }
     const longer = { ...request, sampling: { ...request.sampling, maxTokens: 2 * limit } }
     try {
       const again = { request: longer, reason: 'longer', shown } as const
-      return { outcome: notTooLong(noted(yield* callForItems(asking, findings, again))), longer }
+      return { outcome: notTooLong(noted(yield* callForItems(asking, collector, again))), longer }
     } catch (thrown) {
       // Where the server does not take the form, nothing was found: the other form may do.
       if (!finalFailure(thrown) || isOutputRefusal(thrown)) throw thrown
@@ -88,13 +88,13 @@ export async function* hearJsonl(asking: Asking): Hearing {
   }
 
   /** The rest of a reply that was cut off, as far as the limits allow. */
-  async function* readOn(first: Outcome, request: CompletionRequest, shown: string[]): Hearing {
+  async function* readOn(first: Outcome, request: CompletionRequest, shown: string[]): ReplyStream {
     let last = first
     for (let count = 0; last.finishReason === 'length' && last.fresh > 0 && !last.stopped; count++) {
       if (count >= maxContinuations) return end(last, true)
       if (calls.left <= 0) throw exhausted()
       const rest = { request: continuationOf(request, shown, form), reason: 'continuation', shown } as const
-      last = noted(yield* callForItems(asking, findings, rest))
+      last = noted(yield* callForItems(asking, collector, rest))
       // Neither an item nor an honest end: what was cut off is still missing.
       if (last.items === 0 && !last.empty) return end(last, true)
     }
@@ -112,7 +112,7 @@ export async function* hearJsonl(asking: Asking): Hearing {
   function giveIn(thrown: unknown): void {
     const failure = finalFailure(thrown)
     const isPaidUp = failure?.code === 'cost_limit_reached'
-    if (!failure || (findings.accepted === 0 && !isPaidUp)) throw thrown
+    if (!failure || (collector.accepted === 0 && !isPaidUp)) throw thrown
     seen.truncated = true
     seen.cause ??= { type: failure.code, message: failure.message }
   }
@@ -123,12 +123,12 @@ export async function* hearJsonl(asking: Asking): Hearing {
     return false
   }
 
-  async function* askAgain(): Hearing {
-    const lines = reaskable(findings.rejections)
+  async function* askAgain(): ReplyStream {
+    const lines = reaskable(collector.rejections)
     if (lines.length === 0 || calls.left <= 0) return
     const request = reaskOf(asking.request(terms), lines, { schema: prompt.jsonSchema, form })
     try {
-      yield* callForItems(asking, findings, { request, reason: 'reask', shown: [], lines: new Set(lines) })
+      yield* callForItems(asking, collector, { request, reason: 'reask', shown: [], lines: new Set(lines) })
     } catch (thrown) {
       // The rejections stand as they are; what may pass is tried again with the whole run.
       if (!finalFailure(thrown)) throw thrown
@@ -145,8 +145,8 @@ export async function* hearJsonl(asking: Asking): Hearing {
 
   function endOf(): ReplyEnd {
     const { finishReason, truncated, empty, opening, cause } = seen
-    const { accepted, repaired, duplicates, reasked, rejected, rejections } = findings
-    const rejectedBy = findings.counts()
+    const { accepted, repaired, duplicates, reasked, rejected, rejections } = collector
+    const rejectedBy = collector.counts()
     return {
       finishReason,
       outputMode: form.outputMode,

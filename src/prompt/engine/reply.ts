@@ -20,7 +20,7 @@ export interface RunLimits {
 export const defaultLimits: RunLimits = { maxContinuations: 3, maxCalls: 8 }
 
 /** What a reply is read with. */
-export interface Asking {
+export interface RunContext {
   readonly prompt: Prompt
   readonly terms: Terms
   /** For jsonl prompts. */
@@ -36,7 +36,7 @@ export interface Asking {
 export const maxPart = 170_000
 
 /** A piece of a reply, in the order in which it became known. */
-export type Heard =
+export type ReplyEvent =
   | { readonly type: 'text'; readonly text: string }
   /** `rejected`: how many were rejected before it. */
   | { readonly type: 'item'; readonly json: string; readonly rejected: number }
@@ -44,7 +44,7 @@ export type Heard =
   | { readonly type: 'end'; readonly end: ReplyEnd }
 
 /** What is heard of a reply, as much at a time as became known together; never nothing. Throws what the model throws. */
-export type Hearing = AsyncGenerator<readonly Heard[], void>
+export type ReplyStream = AsyncGenerator<readonly ReplyEvent[], void>
 
 /** Tokens of calls of one kind; null where the server did not report them. */
 export interface Spent {

@@ -2,9 +2,9 @@
 import { GraphmillError } from '../../errors.ts'
 import type { CallEnd } from './calls.ts'
 import { brokenOff } from './incompleteness.ts'
-import { type Asking, type Heard, type Hearing, maxPart, nothing, unpaid } from './reply.ts'
+import { maxPart, nothing, type ReplyEvent, type ReplyStream, type RunContext, unpaid } from './reply.ts'
 
-export async function* hearText({ calls, request, terms }: Asking): Hearing {
+export async function* hearText({ calls, request, terms }: RunContext): ReplyStream {
   const call = calls.open(request(terms), 'first')
   let reasoned = false
   let blank = true
@@ -43,7 +43,7 @@ export async function* hearText({ calls, request, terms }: Asking): Hearing {
 }
 
 /** Pieces that fit a part; a surrogate pair stays whole. */
-function* slices(text: string): Generator<Heard> {
+function* slices(text: string): Generator<ReplyEvent> {
   for (let at = 0; at < text.length; ) {
     let end = Math.min(at + maxPart, text.length)
     const code = text.charCodeAt(end - 1)

@@ -182,17 +182,17 @@ describe.skipIf(!present)('Kafka', { timeout: 60_000 }, () => {
     const topic = await harness.topic(client)
     await publishTexts(client, topic, 3)
     const subscription = { topic, group: topic, maxInFlight: 3, from: 'earliest', ordering: 'none' } as const
-    const inHand: Delivery[] = []
+    const inFlight: Delivery[] = []
     const consuming = (async () => {
       for await (const delivery of client.consume(subscription, new AbortController().signal))
-        inHand.push(delivery)
+        inFlight.push(delivery)
     })()
     consuming.catch(() => {}) // expected below
-    await harness.eventually('all came', () => inHand.length === 3)
+    await harness.eventually('all came', () => inFlight.length === 3)
     await client.deleteTopics([topic])
     await harness.within('it was told', expectCode('topic_missing', consuming))
-    expect(inHand.map(({ signal }) => signal.aborted)).toEqual([false, false, false])
-    await Promise.all([inHand[0]!.ack(), inHand[1]!.retryLater(0)])
+    expect(inFlight.map(({ signal }) => signal.aborted)).toEqual([false, false, false])
+    await Promise.all([inFlight[0]!.ack(), inFlight[1]!.retryLater(0)])
   })
 
   test('reads what foreign producers write: no key, no value, headers without value or repeated', async () => {

@@ -6,7 +6,7 @@ import { processors } from '../../../processors/index.ts'
 import type { Broker } from '../../../src/broker/broker.ts'
 import { connectKafka } from '../../../src/broker/kafka/kafka.ts'
 import { deadTopic, schemasTopic, topicName, topicSpec } from '../../../src/broker/topics.ts'
-import { coded } from '../../../src/errors.ts'
+import { toGraphmillError } from '../../../src/errors.ts'
 import { type Permission, permissionsOf } from '../../../src/flow/permissions.ts'
 import {
   type InputPort,
@@ -17,7 +17,7 @@ import {
   outputRoute,
 } from '../../../src/flow/ports.ts'
 import type { AnyProcessor } from '../../../src/flow/processor.ts'
-import { type Mill, run, topicsOf } from '../../../src/flow/run.ts'
+import { type FlowRuntime, run, topicsOf } from '../../../src/flow/run.ts'
 import { createCodec } from '../../../src/messages/codec.ts'
 import type { Header, TypedPayload } from '../../../src/messages/envelope.ts'
 import { loadSchemas, type PayloadName } from '../../../src/messages/registry.ts'
@@ -80,7 +80,7 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
   const stop = new AbortController()
   const opened: Broker[] = []
   const stored = Promise.withResolvers<void>()
-  const mills: Mill[] = []
+  const runtimes: FlowRuntime[] = []
   const as = async (username: string) => {
     const broker = await connectKafka({
       brokers: server.bootstrap,
@@ -125,7 +125,7 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
     )!
     const prompts = await loadCatalogue()
     for (const processor of processors)
-      mills.push(
+      runtimes.push(
         await run(
           {
             broker: await as(processor.name),
@@ -146,7 +146,7 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
       )
   }, 180_000)
   afterAll(async () => {
-    await Promise.all(mills.map((mill) => mill.stop(0)))
+    await Promise.all(runtimes.map((mill) => mill.stop(0)))
     stop.abort()
     await Promise.all(opened.map((broker) => broker.close()))
     await ontologies?.close()
@@ -270,7 +270,7 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
 
   /** Resolves when the topic is there for this user, or what asking for it rejects with. */
   async function becomes(user: Broker, topic: string, expected: boolean | string): Promise<void> {
-    const state = () => user.hasTopic(topic).catch((thrown: unknown) => coded(thrown).code)
+    const state = () => user.hasTopic(topic).catch((thrown: unknown) => toGraphmillError(thrown).code)
     await expect.poll(state, { timeout: 60_000, interval: 300 }).toBe(expected)
   }
 

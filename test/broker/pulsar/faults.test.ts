@@ -200,17 +200,17 @@ describe.runIf((await brokerSource('Pulsar faults', ['jars'])) !== undefined)('w
     const log = { warn: (_: object, phrase: string) => void warnings.push(phrase) }
     const broker = await connect(server.url, { pingIntervalMs: 400, log })
     const topic = await freshTopic(broker)
-    const inHand: Delivery[] = []
-    joinGroup(broker, topic, (delivery) => inHand.push(delivery))
+    const inFlight: Delivery[] = []
+    joinGroup(broker, topic, (delivery) => inFlight.push(delivery))
     await broker.publish(message(topic, 'm'))
-    await eventually(() => expect(inHand).toHaveLength(1))
+    await eventually(() => expect(inFlight).toHaveLength(1))
     // a socket without pings shows when the server has lost its patience
     const path = `/ws/v2/consumer/persistent/public/default/${topic}/other?pullMode=true`
     const silent = new WebSocket(server.url + path, { autoPong: false })
     await new Promise((resolve) => silent.once('close', resolve))
-    expect(inHand[0]?.signal.aborted).toBe(false)
+    expect(inFlight[0]?.signal.aborted).toBe(false)
     expect(warnings).toEqual([])
-    await inHand[0]?.ack()
+    await inFlight[0]?.ack()
     await eventually(async () => expect((await broker.lag('group', topic)).total).toBe(0))
   })
 
@@ -375,14 +375,14 @@ describe.runIf((await brokerSource('Pulsar faults', ['jars'])) !== undefined)('w
       const range = { topic, from: 'earliest', until: 'never' } as const
       for await (const one of broker.read(range, new AbortController().signal)) read.push(textOf(one))
     })()
-    const inHand: Delivery[] = []
+    const inFlight: Delivery[] = []
     let hold = true
-    const member = joinGroup(broker, topic, (delivery) => (hold ? inHand.push(delivery) : delivery.ack()))
+    const member = joinGroup(broker, topic, (delivery) => (hold ? inFlight.push(delivery) : delivery.ack()))
     await publishAll(broker, topic, all)
-    await eventually(() => expect(inHand.length).toBe(20))
+    await eventually(() => expect(inFlight.length).toBe(20))
     await eventually(() => expect(read).toHaveLength(40))
     await server.shutDown()
-    await eventually(() => expect(inHand.every((delivery) => delivery.signal.aborted)).toBe(true))
+    await eventually(() => expect(inFlight.every((delivery) => delivery.signal.aborted)).toBe(true))
     const published = publishAll(broker, topic, late)
     hold = false
     await server.restart()

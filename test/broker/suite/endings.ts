@@ -40,12 +40,12 @@ export function endings(harness: Harness): void {
       return leaving.texts.length > 0 && staying.texts.length > 0
     })
     await harness.eventually('all is settled', async () => (await first.lag(group, topic)).total === 0)
-    const inHand: Delivery[] = []
-    leaving.act = (one) => void inHand.push(one)
+    const inFlight: Delivery[] = []
+    leaving.act = (one) => void inFlight.push(one)
     // A broker may give all of one round to the same member.
     await harness.eventually('it has some in hand', async () => {
       await publishTexts(first, topic, 20, `r${round++}-`)
-      return inHand.length > 0
+      return inFlight.length > 0
     })
     leaving.stop.abort()
     const later: string[] = []
@@ -54,14 +54,14 @@ export function endings(harness: Harness): void {
       return later.some((text) => staying.texts.includes(text))
     })
     expect(leaving.over).toBe(false)
-    expect(inHand.filter((one) => one.signal.aborted)).toEqual([])
-    for (const one of inHand) await one.ack()
+    expect(inFlight.filter((one) => one.signal.aborted)).toEqual([])
+    for (const one of inFlight) await one.ack()
     await harness.within('it ended', leaving.ended)
     await harness.eventually('the other has all that came later', () =>
       later.every((text) => staying.texts.includes(text)),
     )
     await harness.eventually('nothing is left', async () => (await second.lag(group, topic)).total === 0)
-    const kept = new Set(inHand.map(placeOf))
+    const kept = new Set(inFlight.map(placeOf))
     expect(staying.deliveries.filter((one) => kept.has(placeOf(one)))).toEqual([])
   })
 

@@ -6,7 +6,7 @@ import { distinct, firsts, type Harness, message, publishTexts, sorted, textOf }
 /** Long enough that it never comes within a test. */
 const never = 600_000
 
-export function inHand(harness: Harness): void {
+export function inFlight(harness: Harness): void {
   test('delivers again after retryLater, counting attempts', async () => {
     const client = await harness.client()
     const topic = await harness.topic(client)
@@ -154,14 +154,14 @@ export function inHand(harness: Harness): void {
     const client = await harness.client()
     const topic = await harness.topic(client, { partitions: 3 })
     const group = harness.fresh('group')
-    const inHand = new Map<string, { member: number; one: Delivery }[]>()
+    const inFlight = new Map<string, { member: number; one: Delivery }[]>()
     const clashes: string[] = []
     const members = [0, 1].map((member) => {
       const subscription = { topic, group, ordering: 'member', maxInFlight: 100 } as const
       return harness.join(client, subscription, (one) => {
         if (one.key.startsWith('early')) return one.ack()
-        const held = inHand.get(one.key) ?? []
-        inHand.set(one.key, [...held, { member, one }])
+        const held = inFlight.get(one.key) ?? []
+        inFlight.set(one.key, [...held, { member, one }])
         if (held.some((other) => other.member !== member && !other.one.signal.aborted))
           clashes.push(textOf(one))
         return undefined
@@ -173,13 +173,13 @@ export function inHand(harness: Harness): void {
       return members.every(({ deliveries }) => deliveries.length > 0)
     })
     await publishTexts(client, topic, 60, 'm', (index) => `key-${index % 12}`)
-    const held = () => [...inHand.values()].map((list) => list.filter(({ one }) => !one.signal.aborted))
+    const held = () => [...inFlight.values()].map((list) => list.filter(({ one }) => !one.signal.aborted))
     await harness.eventually('all are in hand at once', () => held().flat().length === 60)
     expect(clashes).toEqual([])
     for (const list of held()) expect(list).toHaveLength(5)
     for (const { one } of held().flat()) await one.ack()
     await harness.eventually('nothing is left', async () => (await client.lag(group, topic)).total === 0)
-    expect(new Set([...inHand.values()].flat().map(({ member }) => member)).size).toBe(2)
+    expect(new Set([...inFlight.values()].flat().map(({ member }) => member)).size).toBe(2)
   })
 
   test('one message that stays in hand for long holds up the others only for a while', async () => {

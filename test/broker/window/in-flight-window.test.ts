@@ -2,12 +2,13 @@
 import fc from 'fast-check'
 import { describe, expect, test, vi } from 'vitest'
 import type { Delivery, Subscription } from '../../../src/broker/broker.ts'
-import { type ConsumeWindow, createWindow } from '../../../src/broker/window/in-flight-window.ts'
+import { createInFlightWindow, type InFlightWindow } from '../../../src/broker/window/in-flight-window.ts'
 import type { Incoming } from '../../../src/broker/window/partition-buffer.ts'
 
 const base: Subscription = { group: 'g', topic: 't', maxInFlight: 10, from: 'earliest', ordering: 'none' }
 
-const windowOf = (options: Partial<Subscription> = {}) => createWindow({ ...base, ...options }, () => {})
+const windowOf = (options: Partial<Subscription> = {}) =>
+  createInFlightWindow({ ...base, ...options }, () => {})
 
 function incoming(partition: number, offset: number, { key = `${offset}`, bytes = 1 } = {}): Incoming {
   const value = new Uint8Array(bytes)
@@ -18,14 +19,14 @@ function incoming(partition: number, offset: number, { key = `${offset}`, bytes 
 const run = (partition: number, from: number, count: number) =>
   Array.from({ length: count }, (_, index) => incoming(partition, from + index))
 
-function takeAll(window: ConsumeWindow): Delivery[] {
+function takeAll(window: InFlightWindow): Delivery[] {
   const all: Delivery[] = []
   for (let one = window.next(); one !== undefined; one = window.next()) all.push(one)
   return all
 }
 
 /** How far each partition may be committed, where that is not done yet. */
-const marksOf = (window: ConsumeWindow) =>
+const marksOf = (window: InFlightWindow) =>
   new Map([...window.commits()].map(([partition, { offset }]) => [partition, offset]))
 
 const positions = (deliveries: readonly Delivery[]) => deliveries.map((one) => Number(one.position))
@@ -218,12 +219,12 @@ describe('the window of a consumer', () => {
         window.own([0])
         const all = Array.from({ length: 40 }, (_, index) => incoming(0, index, { key: `k${index % 3}` }))
         window.offer(0, all, 40)
-        const inHand: Delivery[] = []
+        const inFlight: Delivery[] = []
         const settled: Delivery[] = []
         for (const choice of choices) {
-          inHand.push(...takeAll(window))
-          expect(new Set(inHand.map((one) => one.key)).size).toBe(inHand.length)
-          const [one] = inHand.splice(choice % inHand.length, 1)
+          inFlight.push(...takeAll(window))
+          expect(new Set(inFlight.map((one) => one.key)).size).toBe(inFlight.length)
+          const [one] = inFlight.splice(choice % inFlight.length, 1)
           void one!.ack()
           settled.push(one!)
         }

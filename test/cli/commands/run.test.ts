@@ -51,7 +51,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     const out = join(folder, 'triples')
     const shared = [...flow, '--http', 'off', '--extractors', 'definitions', '--provenance', 'none']
     const asking = ['chunk-text', 'prompt', 'extract-definitions']
-    const mills = await Promise.all([
+    const runtimes = await Promise.all([
       start(['run', ...asking, ...shared], { ...model, ...receiver.environment('asking') }),
       start(
         ['run', 'emit-triples', 'store-triples', ...shared, '--out', out],
@@ -66,7 +66,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
 
     await expect.poll(async () => (await readGraph(out)).size, { timeout: 60_000 }).toBeGreaterThan(0)
     await receiver.until((spans) => spans.some(({ name }) => name === 'store-triples triples'))
-    for (const mill of mills) expect((await mill.end('SIGTERM')).code).toBe(0)
+    for (const runtime of runtimes) expect((await runtime.end('SIGTERM')).code).toBe(0)
 
     const ofDocument = receiver.spans.filter(
       ({ attributes }) => attributes['graphmill.document.id'] === documentId,
@@ -97,7 +97,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     const flow = place('told')
     const address = `127.0.0.1:${port}`
     const all = ['run', 'emit-triples', 'chunk-text', ...flow, '--http', address]
-    const mill = await start(all, {})
+    const runtime = await start(all, {})
     const file = join(folder, 'told.txt')
     await writeFile(file, 'The mill stands by the river.')
     await graphmill('load', file, ...flow)
@@ -132,7 +132,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     expect(metrics).toContain(`tg_consumer_state{${labels},tg_consumer_state="running"} 1`)
     expect(metrics).toContain(`tg_consumer_processing_total{${labels},status="ok"} 1`)
     expect(metrics).toContain('tg_chunk_size_count{processor="chunk-text"} 1')
-    expect((await mill.end('SIGTERM')).code).toBe(0)
+    expect((await runtime.end('SIGTERM')).code).toBe(0)
   })
 
   test('a running flow shows every metric of TrustGraph that the page names, with its labels', async () => {
@@ -170,7 +170,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
       },
     }
     const flags = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value])
-    const mill = await start(['run', '--all', ...flow, ...flags], { OPENAI_BASE_URL: llm.url })
+    const runtime = await start(['run', '--all', ...flow, ...flags], { OPENAI_BASE_URL: llm.url })
     await graphmill('load', file, ...flow)
 
     const page = await readFile('docs/metrics.md', 'utf8')
@@ -230,7 +230,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
       ([, le]) => Number(le),
     )
     expect(Math.max(...bounds)).toBeGreaterThanOrEqual(8 * 120)
-    expect((await mill.end('SIGTERM')).code).toBe(0)
+    expect((await runtime.end('SIGTERM')).code).toBe(0)
     await embeddings.close()
   })
 
@@ -303,11 +303,14 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
       created: 'no',
     })
     const offline = ['--llm', 'offline', '--http', 'off', '--out', join(folder, 'filed')]
-    const mill = await start(['run', '--all', ...ofFile.filter((flag) => flag !== '--json'), ...offline], {})
-    expect(mill.stderr()).toMatch(
+    const runtime = await start(
+      ['run', '--all', ...ofFile.filter((flag) => flag !== '--json'), ...offline],
+      {},
+    )
+    expect(runtime.stderr()).toMatch(
       /"topic":"filed\.flow\.chunk\.default\.small","partitions":2,"wanted":9,"msg":"a topic keeps the partitions/,
     )
-    expect((await mill.end('SIGTERM')).code).toBe(0)
+    expect((await runtime.end('SIGTERM')).code).toBe(0)
   })
 
   test('a document gets the collection of its flow in the flows file, unless load is told another', async () => {
@@ -342,33 +345,33 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
 
   test('a typo in a prompt gets a suggestion', async () => {
     const flow = place('asked')
-    const mill = await start(['run', 'prompt', ...flow, '--http', 'off', '--llm', 'offline'], {})
+    const runtime = await start(['run', 'prompt', ...flow, '--http', 'off', '--llm', 'offline'], {})
     const child = startGraphmill(['prompt', 'extract-definitons', '--term', 'text="x"', ...flow])
     expect((await child.ended).code).toBe(1)
     expect(child.stderr()).toMatch(
       /extract-definitons.*did you mean "extract-definitions".*\[prompt_unknown\]/,
     )
-    expect((await mill.end('SIGTERM')).code).toBe(0)
+    expect((await runtime.end('SIGTERM')).code).toBe(0)
   })
 
   test('waits for a model that is away when it starts, and whose name it has to ask for', async () => {
     const [port] = await freePorts(1)
     const url = `http://127.0.0.1:${port}/v1`
-    const mill = startGraphmill(['run', 'prompt', ...place('early'), '--http', 'off'], {
+    const runtime = startGraphmill(['run', 'prompt', ...place('early'), '--http', 'off'], {
       OPENAI_BASE_URL: url,
       OPENAI_API_KEY: 'k',
     })
-    started.push(mill)
-    await mill.says('"msg":"waiting for the model"')
+    started.push(runtime)
+    await runtime.says('"msg":"waiting for the model"')
     await using _llm = await startLlmServer({}, port)
-    await mill.says('"msg":"running"')
-    expect((await mill.end('SIGTERM')).code).toBe(0)
+    await runtime.says('"msg":"running"')
+    expect((await runtime.end('SIGTERM')).code).toBe(0)
   })
 
   test('says in its log, at /readyz and in /metrics that the broker is away, and that it is back', async () => {
     const [port] = await freePorts(1)
     const address = `127.0.0.1:${port}`
-    const mill = await start(
+    const runtime = await start(
       ['run', 'chunk-text', 'emit-triples', ...place('cut-off'), '--http', address],
       {},
     )
@@ -386,7 +389,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     await kafka.restart(0)
     await expect.poll(async () => (await get('readyz')).code, patience).toBe(200)
     expect(JSON.parse((await get('readyz')).text)).toMatchObject({ status: 'ready', away: [] })
-    const lines = mill
+    const lines = runtime
       .stderr()
       .split('\n')
       .filter((line) => line.includes('"the broker is '))
@@ -397,7 +400,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
       }),
       expect.objectContaining({ msg: 'the broker is back' }),
     ])
-    expect((await mill.end('SIGTERM')).code).toBe(0)
+    expect((await runtime.end('SIGTERM')).code).toBe(0)
   })
 })
 

@@ -1,9 +1,9 @@
 // Calls that end without saying whether the model or store is back must not hold up those behind them.
 import { expect, test } from 'vitest'
 import { GraphmillError } from '../../../src/errors.ts'
-import { gateLlm, gateStore } from '../../../src/flow/runner/circuit-guards.ts'
+import { guardLlm, guardStore } from '../../../src/flow/runner/circuit-guards.ts'
 import { createCircuits } from '../../../src/flow/runner/circuits.ts'
-import { createGovernor } from '../../../src/llm/limits/rate-limiter.ts'
+import { createRateLimiter } from '../../../src/llm/limits/rate-limiter.ts'
 import type { Llm } from '../../../src/llm/llm.ts'
 import type { TripleStore } from '../../../src/rdf/store.ts'
 import { noLlm, scope } from '../../support/flow.ts'
@@ -24,7 +24,13 @@ function gated(act: (signal: AbortSignal) => Promise<void>) {
     },
   }
   const caller = { ...scope, lane: 'bulk' } as const
-  const llm = gateLlm(model, { governor: createGovernor(), circuits, caller, drains: never, called() {} })
+  const llm = guardLlm(model, {
+    rateLimiter: createRateLimiter(),
+    circuits,
+    caller,
+    drains: never,
+    called() {},
+  })
   return {
     circuits,
     later: () => {
@@ -77,7 +83,7 @@ test('after a write that is dropped the next one may try', async () => {
       if (fault) throw fault
     },
   } as unknown as TripleStore
-  const { write } = gateStore(store, circuits, never)
+  const { write } = guardStore(store, circuits, never)
   await expect(write([], scope, never)).rejects.toThrow('away')
   now += minute
   await expect(write([], scope, never)).rejects.toThrow('dropped')

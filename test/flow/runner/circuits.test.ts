@@ -17,7 +17,7 @@ afterEach(() => {
 
 test('a circuit is open no longer because the clock was set back', async () => {
   const flow = await startFlow([])
-  const { circuits } = flow.mill
+  const { circuits } = flow.runtime
   open(circuits)
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() - 60_000 })
   await circuits.enter('topic:x', AbortSignal.timeout(20_000))
@@ -77,9 +77,9 @@ test('a flow that drains while its model is away hands back at once what waits f
   })
   const flow = await startFlow([asking], { llm })
   for (let n = 0; n < 20; n++) await flow.send('chunk', { text: `${n}` })
-  await expect.poll(() => flow.mill.circuits.open()).toEqual([llm.circuit])
+  await expect.poll(() => flow.runtime.circuits.open()).toEqual([llm.circuit])
   const begun = performance.now()
-  await flow.mill.stop(60_000)
+  await flow.runtime.stop(60_000)
   expect(performance.now() - begun).toBeLessThan(20_000)
   expect((await flow.broker.lag('gm.asking.chunk.default.default', flow.topic('chunk'))).total).toBe(20)
   await flow.stop()

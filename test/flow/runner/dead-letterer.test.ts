@@ -229,15 +229,15 @@ describe('the topic of dead letters', () => {
       await gate.promise
       throw new GraphmillError('llm_unavailable', 'away')
     })
-    const { broker, mill, send, topic, letters } = await start([slow])
+    const { broker, runtime, send, topic, letters } = await start([slow])
     await send('chunk', { text: 'first' })
     await letters('chunk', 1)
     await send('chunk', { text: 'in hand' })
     await entered.promise
     await broker.deleteTopics([topic('chunk'), deadTopic(topic('chunk'))])
-    await expect(mill.done).rejects.toMatchObject({ code: 'topic_missing' })
+    await expect(runtime.done).rejects.toMatchObject({ code: 'topic_missing' })
     gate.resolve()
-    await mill.stop(60_000)
+    await runtime.stop(60_000)
     const [letter] = await letters('chunk', 1)
     expect(letter!.headers['dead-code']).toBe('llm_unavailable')
   })

@@ -109,10 +109,10 @@ describe('a message that fails', () => {
         throw new GraphmillError('message_invalid', 'no')
       },
     })
-    const { send, mill, topic, broker } = await start([stuck])
+    const { send, runtime, topic, broker } = await start([stuck])
     await send('chunk', { text: 'x' })
     await entered.promise
-    await mill.stop(10)
+    await runtime.stop(10)
     expect((await broker.lag('gm.worker.chunk.default.default', topic('chunk'))).total).toBe(1)
     expect(await broker.listTopics(deadTopic(topic('chunk')))).toEqual([])
   })

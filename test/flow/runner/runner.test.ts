@@ -320,11 +320,11 @@ describe('stopping', () => {
       maxInFlight: 1,
     }
     const started = await start([slow])
-    const { send, mill, all, topic, broker } = started
+    const { send, runtime, all, topic, broker } = started
     await send('chunk', { text: 'in hand' })
     await send('chunk', { text: 'left' })
     await entered
-    const stopped = mill.stop(20_000)
+    const stopped = runtime.stop(20_000)
     finish()
     await stopped
     expect((await all(topic('topics'))).map(({ payload }) => payload)).toMatchObject([
@@ -347,10 +347,10 @@ describe('stopping', () => {
         )
       },
     })
-    const { send, mill, topic, broker } = await start([stuck])
+    const { send, runtime, topic, broker } = await start([stuck])
     await send('chunk', { text: 'x' })
     await entered
-    await mill.stop(10)
+    await runtime.stop(10)
     expect((await broker.lag('gm.worker.chunk.default.default', topic('chunk'))).total).toBe(1)
   })
 })
@@ -366,13 +366,13 @@ describe('a topic of the flow that is gone', () => {
       entered.resolve()
       await gate.promise
     })
-    const { send, topic, broker, mill } = await start([slow], { cluster })
+    const { send, topic, broker, runtime } = await start([slow], { cluster })
     const id = await send('chunk', { text: 'mills' })
     await entered.promise
     await broker.deleteTopics([topic('topics')])
     gate.resolve()
-    await expect(mill.done).rejects.toEqual(gone)
-    await mill.stop(10_000)
+    await expect(runtime.done).rejects.toEqual(gone)
+    await runtime.stop(10_000)
     expect(await broker.listTopics(deadTopic(topic('chunk')))).toEqual([])
     const again = await start([worker(() => undefined)], { cluster })
     expect(await again.first(topic('topics'), 1)).toMatchObject([{ causationId: id }])
@@ -386,13 +386,13 @@ describe('a topic of the flow that is gone', () => {
       await gate.promise
     })
     const idle = defineProcessor({ name: 'idle', inputs: ['document'], outputs: [], async *handle() {} })
-    const { send, topic, broker, mill, all } = await start([slow, idle])
+    const { send, topic, broker, runtime, all } = await start([slow, idle])
     await send('chunk', { text: 'mills' })
     await entered.promise
     await broker.deleteTopics([topic('document')])
-    await expect(mill.done).rejects.toEqual(gone)
+    await expect(runtime.done).rejects.toEqual(gone)
     let ended = false
-    const stopped = mill.stop(60_000).then(() => (ended = true))
+    const stopped = runtime.stop(60_000).then(() => (ended = true))
     await new Promise((resolve) => setTimeout(resolve, 50))
     expect(ended).toBe(false)
     gate.resolve()
@@ -410,14 +410,14 @@ describe('a topic of the flow that is gone', () => {
       if (text === 'bad') throw new GraphmillError('llm_unavailable', 'away')
     })
     const started = await start([slow])
-    const { send, topic, broker, mill, all } = started
+    const { send, topic, broker, runtime, all } = started
     await send('chunk', { text: 'good' })
     await send('chunk', { text: 'bad' })
     await expect.poll(() => entered.length).toBe(2)
     await broker.deleteTopics([topic('chunk')])
-    await expect(mill.done).rejects.toEqual(gone)
+    await expect(runtime.done).rejects.toEqual(gone)
     gate.resolve()
-    await mill.stop(60_000)
+    await runtime.stop(60_000)
     expect(await all(topic('topics'))).toHaveLength(1)
     const [letter] = await started.letters('chunk', 1)
     expect(letter!.headers['dead-code']).toBe('llm_unavailable')
@@ -428,11 +428,11 @@ describe('a topic of the flow that is gone', () => {
     const refusing = worker(() => {
       throw new GraphmillError('message_invalid', 'no')
     })
-    const { send, topic, broker, mill } = await start([refusing], { cluster })
+    const { send, topic, broker, runtime } = await start([refusing], { cluster })
     await broker.deleteTopics([topic('progress')])
     await send('chunk', { text: 'x' })
-    await expect(mill.done).rejects.toEqual(gone)
-    await mill.stop(10_000)
+    await expect(runtime.done).rejects.toEqual(gone)
+    await runtime.stop(10_000)
     expect((await broker.lag('gm.worker.chunk.default.default', topic('chunk'))).total).toBe(1)
     const again = await start([refusing], { cluster })
     const [entry] = await again.first(topic('progress'), 1)

@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { GraphmillError } from '../../../src/errors.ts'
 import { estimateTokens, governedStream } from '../../../src/llm/limits/limited-stream.ts'
-import { createGovernor, type Governor } from '../../../src/llm/limits/rate-limiter.ts'
+import { createRateLimiter, type RateLimiter } from '../../../src/llm/limits/rate-limiter.ts'
 import type { CompletionEvent } from '../../../src/llm/llm.ts'
 import { createOpenAi } from '../../../src/llm/openai/openai.ts'
 import type { LlmScript } from '../../support/llm-script.ts'
@@ -15,10 +15,10 @@ const caller = { workspace: 'w', flow: 'f', lane: 'prompt' }
 let server: LlmServer
 afterEach(() => server.close())
 
-async function governed(script: LlmScript, governor: Governor) {
+async function governed(script: LlmScript, rateLimiter: RateLimiter) {
   server = await startLlmServer(script)
   const llm = createOpenAi({ baseUrl: server.url, model: 'test-model' })
-  return (signal = never) => governedStream(llm, governor, request, caller, signal)
+  return (signal = never) => governedStream(llm, rateLimiter, request, caller, signal)
 }
 
 async function collect(events: AsyncIterable<CompletionEvent>): Promise<CompletionEvent[]> {
@@ -34,43 +34,43 @@ function sizeOf(events: readonly CompletionEvent[]): number {
 
 describe('a governed stream', () => {
   it('gives the events of the model, and its slot back', async () => {
-    const governor = createGovernor({ concurrency: 1 })
-    const stream = await governed({ rules: [{ reply: 'A machine.' }] }, governor)
+    const rateLimiter = createRateLimiter({ concurrency: 1 })
+    const stream = await governed({ rules: [{ reply: 'A machine.' }] }, rateLimiter)
     for (let n = 0; n < 3; n++) {
       const events = await collect(stream())
       expect(events.map((event) => (event.type === 'delta' ? event.text : '')).join('')).toBe('A machine.')
       expect(events.at(-1)).toMatchObject({ type: 'end', finishReason: 'stop' })
     }
-    expect(governor.running).toBe(0)
+    expect(rateLimiter.running).toBe(0)
   })
 
   it('frees its slot when the model ends, however slow its reader is', async () => {
-    const governor = createGovernor({ concurrency: 1 })
-    const stream = await governed({ rules: [{ reply: 'word '.repeat(200) }] }, governor)
+    const rateLimiter = createRateLimiter({ concurrency: 1 })
+    const stream = await governed({ rules: [{ reply: 'word '.repeat(200) }] }, rateLimiter)
     const slow = stream()[Symbol.asyncIterator]()
     await slow.next()
     expect(sizeOf(await collect(stream()))).toBe(1000)
-    expect(governor.running).toBe(0)
+    expect(rateLimiter.running).toBe(0)
     expect((await collect({ [Symbol.asyncIterator]: () => slow })).at(-1)?.type).toBe('end')
   })
 
   it('reads no further ahead than about a million characters', async () => {
-    const governor = createGovernor({ concurrency: 1 })
+    const rateLimiter = createRateLimiter({ concurrency: 1 })
     const pieces = ['x'.repeat(10_000)]
-    const stream = await governed({ rules: [{ reply: { pieces, repeat: 3000 } }] }, governor)
+    const stream = await governed({ rules: [{ reply: { pieces, repeat: 3000 } }] }, rateLimiter)
     const slow = stream()[Symbol.asyncIterator]()
     const first = await slow.next()
-    expect(governor.running).toBe(1)
+    expect(rateLimiter.running).toBe(1)
     const rest = await collect({ [Symbol.asyncIterator]: () => slow })
     expect(sizeOf([first.value, ...rest])).toBe(30_000_000)
-    expect(governor.running).toBe(0)
+    expect(rateLimiter.running).toBe(0)
   })
 
   it('hands on what came before a failure, then the failure', async () => {
-    const governor = createGovernor({ concurrency: 1 })
+    const rateLimiter = createRateLimiter({ concurrency: 1 })
     const stream = await governed(
       { rules: [{ reply: { text: 'abcdefgh', refuse: 'cut', refuseAfter: 1 } }] },
-      governor,
+      rateLimiter,
     )
     const seen: string[] = []
     const reading = (async () => {
@@ -78,14 +78,14 @@ describe('a governed stream', () => {
     })()
     await expect(reading).rejects.toMatchObject({ code: 'llm_unavailable' })
     expect(seen).toEqual(['abcd'])
-    expect(governor.running).toBe(0)
+    expect(rateLimiter.running).toBe(0)
   })
 
   it('cancels the call when its reader leaves, or its signal aborts', async () => {
-    const governor = createGovernor({ concurrency: 2 })
+    const rateLimiter = createRateLimiter({ concurrency: 2 })
     const stream = await governed(
       { rules: [{ reply: { text: 'word '.repeat(500), tokensPerSecond: 100 } }] },
-      governor,
+      rateLimiter,
     )
     for await (const event of stream()) if (event) break
     await server.until(({ cancelled }) => cancelled === 1)
@@ -96,12 +96,12 @@ describe('a governed stream', () => {
     })()
     await expect(reading).rejects.toBe(reason)
     await server.until(({ cancelled }) => cancelled === 2)
-    expect(governor.running).toBe(0)
+    expect(rateLimiter.running).toBe(0)
   })
 
   it('waits as long as a refusal asks', async () => {
-    const governor = createGovernor()
-    const stream = await governed({ refuse: { kind: 'rate-limit', first: 1 }, retryAfter: 0.2 }, governor)
+    const rateLimiter = createRateLimiter()
+    const stream = await governed({ refuse: { kind: 'rate-limit', first: 1 }, retryAfter: 0.2 }, rateLimiter)
     await expect(collect(stream())).rejects.toMatchObject({ code: 'llm_rate_limited' })
     await collect(stream())
     const [first, second] = server.requests

@@ -4,10 +4,10 @@ import { describe, expect, it } from 'vitest'
 import { GraphmillError } from '../../../src/errors.ts'
 import { governedStream } from '../../../src/llm/limits/limited-stream.ts'
 import {
-  createGovernor,
-  type Governor,
-  type GovernorOptions,
+  createRateLimiter,
   type Pause,
+  type RateLimiter,
+  type RateLimiterOptions,
 } from '../../../src/llm/limits/rate-limiter.ts'
 import { createOpenAi } from '../../../src/llm/openai/openai.ts'
 import { atOnce, bucket, inMinute, inWindow, type Limit } from '../../support/hard-limit.ts'
@@ -30,24 +30,24 @@ const limited = (retryAfterMs?: number) => ({
 
 describe('turns', () => {
   it('allows as many calls at once as it was told', async () => {
-    const governor = createGovernor({ concurrency: 2 })
-    const first = await governor.acquire(ask())
-    await governor.acquire(ask())
+    const rateLimiter = createRateLimiter({ concurrency: 2 })
+    const first = await rateLimiter.acquire(ask())
+    await rateLimiter.acquire(ask())
     let third = false
-    const waiting = governor.acquire(ask()).then(() => {
+    const waiting = rateLimiter.acquire(ask()).then(() => {
       third = true
     })
-    expect([governor.running, governor.waiting, third]).toEqual([2, 1, false])
+    expect([rateLimiter.running, rateLimiter.waiting, third]).toEqual([2, 1, false])
     first.release(done)
     first.release(done)
     await waiting
-    expect([governor.running, governor.waiting]).toEqual([2, 0])
+    expect([rateLimiter.running, rateLimiter.waiting]).toEqual([2, 0])
   })
 
   it('go round over flows, workspaces and lanes', async () => {
-    const governor = createGovernor({ concurrency: 1 })
+    const rateLimiter = createRateLimiter({ concurrency: 1 })
     const order: string[] = []
-    const blocker = await governor.acquire(ask('first'))
+    const blocker = await rateLimiter.acquire(ask('first'))
     const callers = [
       ...Array.from({ length: 4 }, () => ask('many')),
       ask('few'),
@@ -56,7 +56,7 @@ describe('turns', () => {
       ask('many', { workspace: 'other' }),
     ]
     const all = callers.map(async (caller) => {
-      const slot = await governor.acquire(caller)
+      const slot = await rateLimiter.acquire(caller)
       order.push(`${caller.workspace}/${caller.flow}/${caller.lane}`)
       slot.release(done)
     })
@@ -72,10 +72,10 @@ describe('turns', () => {
   })
 
   it('leave no flow with 10 requests behind one with 10,000', async () => {
-    const governor = createGovernor({ concurrency: 8 })
+    const rateLimiter = createRateLimiter({ concurrency: 8 })
     let served = 0
     const serve = async (flow: string) => {
-      const slot = await governor.acquire(ask(flow))
+      const slot = await rateLimiter.acquire(ask(flow))
       served += 1
       const place = served
       await new Promise(setImmediate)
@@ -90,22 +90,22 @@ describe('turns', () => {
   })
 
   it('are left by those who are told to stop', async () => {
-    const governor = createGovernor({ concurrency: 1 })
-    const slot = await governor.acquire(ask())
+    const rateLimiter = createRateLimiter({ concurrency: 1 })
+    const slot = await rateLimiter.acquire(ask())
     const stopping = new AbortController()
-    const leaving = governor.acquire(ask('a', { signal: stopping.signal }))
-    const staying = governor.acquire(ask())
+    const leaving = rateLimiter.acquire(ask('a', { signal: stopping.signal }))
+    const staying = rateLimiter.acquire(ask())
     stopping.abort(new Error('enough'))
     await expect(leaving).rejects.toThrow('enough')
-    expect(governor.waiting).toBe(1)
+    expect(rateLimiter.waiting).toBe(1)
     slot.release(done)
     await staying
-    await expect(governor.acquire(ask('a', { signal: AbortSignal.abort() }))).rejects.toThrow()
+    await expect(rateLimiter.acquire(ask('a', { signal: AbortSignal.abort() }))).rejects.toThrow()
   })
 
   it('refuse limits that are none', () => {
     for (const options of [{ concurrency: 0 }, { requestsPerMinute: -1 }, { tokensPerMinute: Number.NaN }])
-      expect(() => createGovernor(options)).toThrow(
+      expect(() => createRateLimiter(options)).toThrow(
         expect.objectContaining({ code: 'configuration_invalid' }),
       )
   })
@@ -135,12 +135,12 @@ interface Seen {
 /** Callers that call without end. What was seen of the whole time, and of it behind the first two minutes. */
 async function load(
   limit: Limit,
-  options: GovernorOptions,
+  options: RateLimiterOptions,
   { minutes, tokens = 0, estimate = tokens, mixed = false, latencyMs = 500, callers = 200 }: Load,
 ): Promise<{ readonly whole: Seen; readonly steady: Seen }> {
   const time = simulatedTime()
   const server = limit(time)
-  const governor = createGovernor({ ...options, clock: time })
+  const rateLimiter = createRateLimiter({ ...options, clock: time })
   const network = () => 5 + time.random() * 10
   let answered = 0
   let refused = 0
@@ -148,7 +148,7 @@ async function load(
 
   async function call(flow: string): Promise<void> {
     const size = mixed ? 0.3 + 1.4 * time.random() : 1
-    const slot = await governor.acquire(ask(flow, { tokens: estimate * size }))
+    const slot = await rateLimiter.acquire(ask(flow, { tokens: estimate * size }))
     await time.wait(network())
     const refusal = server.arrive(tokens * size)
     if (refusal !== undefined) {
@@ -214,9 +214,9 @@ describe('limits that it was told', () => {
 
   it('let a call pass that alone is above the limit', async () => {
     const time = simulatedTime()
-    const governor = createGovernor({ tokensPerMinute: 100, clock: time })
-    const slot = await governor.acquire(ask('a', { tokens: 5000 }))
-    expect(governor.running).toBe(1)
+    const rateLimiter = createRateLimiter({ tokensPerMinute: 100, clock: time })
+    const slot = await rateLimiter.acquire(ask('a', { tokens: 5000 }))
+    expect(rateLimiter.running).toBe(1)
     slot.release({ type: 'done', tokens: 5000 })
   })
 })
@@ -272,13 +272,13 @@ describe('limits that only refusals show', () => {
 describe('Retry-After', () => {
   it('is obeyed: nothing starts before, then one call, then the others', async () => {
     const time = simulatedTime()
-    const governor = createGovernor({ concurrency: 8, clock: time })
-    const slots = await Promise.all([1, 2].map(() => governor.acquire(ask())))
+    const rateLimiter = createRateLimiter({ concurrency: 8, clock: time })
+    const slots = await Promise.all([1, 2].map(() => rateLimiter.acquire(ask())))
     slots[0]!.release(limited(30_000))
     slots[1]!.release(done)
     const started: number[] = []
     for (let n = 0; n < 3; n++)
-      void governor.acquire(ask()).then(async (slot) => {
+      void rateLimiter.acquire(ask()).then(async (slot) => {
         started.push(time.now())
         await time.wait(100)
         slot.release(done)
@@ -293,8 +293,8 @@ describe('Retry-After', () => {
 
   it('does not hold up the process of a governor that nobody waits for', async () => {
     const time = simulatedTime()
-    const governor = createGovernor({ clock: time })
-    const slot = await governor.acquire(ask())
+    const rateLimiter = createRateLimiter({ clock: time })
+    const slot = await rateLimiter.acquire(ask())
     slot.release(limited(30_000))
     await time.runUntil(1)
     expect(time.now()).toBe(0)
@@ -304,31 +304,31 @@ describe('Retry-After', () => {
 describe('a pause', () => {
   it('is told with its reason and how long it lasts, until the next call may start', async () => {
     const time = simulatedTime()
-    const governor = createGovernor({ clock: time })
-    expect(governor.paused()).toBeUndefined()
+    const rateLimiter = createRateLimiter({ clock: time })
+    expect(rateLimiter.paused()).toBeUndefined()
     const refusal = limited(30_000)
-    ;(await governor.acquire(ask())).release(refusal)
-    expect(governor.paused()).toEqual({ id: 1, error: refusal.error, leftMs: 30_000 })
+    ;(await rateLimiter.acquire(ask())).release(refusal)
+    expect(rateLimiter.paused()).toEqual({ id: 1, error: refusal.error, leftMs: 30_000 })
     time.after(20_000, () => undefined)
     await time.runUntil(20_000)
-    expect(governor.paused()).toMatchObject({ id: 1, leftMs: 10_000 })
+    expect(rateLimiter.paused()).toMatchObject({ id: 1, leftMs: 10_000 })
     time.after(10_000, () => undefined)
     await time.runUntil(30_000)
-    expect(governor.paused()).toBeUndefined()
+    expect(rateLimiter.paused()).toBeUndefined()
   })
 
   it('of more than 10 s is announced once, and so is the next one', async () => {
     const time = simulatedTime()
     const told: Pause[] = []
-    const governor = createGovernor({ clock: time, onPause: (pause) => told.push(pause) })
-    const slots = await Promise.all([1, 2, 3].map(() => governor.acquire(ask())))
+    const rateLimiter = createRateLimiter({ clock: time, onPause: (pause) => told.push(pause) })
+    const slots = await Promise.all([1, 2, 3].map(() => rateLimiter.acquire(ask())))
     slots[0]!.release(limited(1000))
     expect(told).toEqual([])
     slots[1]!.release(limited(30_000))
     slots[2]!.release(limited(40_000))
     expect(told.map(({ leftMs }) => leftMs)).toEqual([30_000])
-    expect(governor.paused()?.leftMs).toBe(40_000)
-    const next = governor.acquire(ask())
+    expect(rateLimiter.paused()?.leftMs).toBe(40_000)
+    const next = rateLimiter.acquire(ask())
     await time.runUntil(40_000)
     ;(await next).release(limited(60_000))
     expect(told.map(({ leftMs }) => leftMs)).toEqual([30_000, 60_000])
@@ -338,21 +338,21 @@ describe('a pause', () => {
 describe('a call that failed in another way', () => {
   it('gives its slot back, and makes way for the next probe', async () => {
     const time = simulatedTime()
-    const governor = createGovernor({ concurrency: 4, clock: time })
-    const first = await governor.acquire(ask())
+    const rateLimiter = createRateLimiter({ concurrency: 4, clock: time })
+    const first = await rateLimiter.acquire(ask())
     first.release(limited(1000))
-    const probe = governor.acquire(ask())
+    const probe = rateLimiter.acquire(ask())
     await time.runUntil(2000)
-    const next = governor.acquire(ask())
+    const next = rateLimiter.acquire(ask())
     ;(await probe).release({ type: 'failed' })
     await time.runUntil(4000)
     ;(await next).release(done)
-    expect(governor.running).toBe(0)
+    expect(rateLimiter.running).toBe(0)
   })
 })
 
 describe('over HTTP', () => {
-  async function calls(url: string, governor: Governor, count: number) {
+  async function calls(url: string, rateLimiter: RateLimiter, count: number) {
     const llm = createOpenAi({ baseUrl: url, model: 'test-model' })
     let refused = 0
     const queue = Array.from({ length: count }, (_, n) => n)
@@ -361,7 +361,7 @@ describe('over HTTP', () => {
         const request = { messages: [{ role: 'user' as const, content: `call ${n}` }] }
         const caller = { workspace: 'w', flow: `f${n % 3}`, lane: 'prompt' }
         try {
-          for await (const _ of governedStream(llm, governor, request, caller, never));
+          for await (const _ of governedStream(llm, rateLimiter, request, caller, never));
         } catch {
           refused += 1
           queue.push(n)
@@ -375,14 +375,14 @@ describe('over HTTP', () => {
 
   it('keeps to a hard limit of calls, and uses it', async () => {
     await using server = await startLlmServer({ maxRequests: 200, windowMs: 4000 })
-    const seen = await calls(server.url, createGovernor({ requestsPerMinute: 3000 }), 250)
+    const seen = await calls(server.url, createRateLimiter({ requestsPerMinute: 3000 }), 250)
     expect(seen.refused).toBeLessThan(0.02)
     expect(250 / seen.seconds / 50).toBeGreaterThan(0.4) // the simulated ones above know how much: this machine may be busy
   })
 
   it('finds a hard limit of calls at once', async () => {
     await using server = await startLlmServer({ maxConcurrent: 10, latencyMs: 20, retryAfter: 0 })
-    const seen = await calls(server.url, createGovernor(), 1200)
+    const seen = await calls(server.url, createRateLimiter(), 1200)
     // How few are refused is measured above: here, on a busy machine, calls of 20 ms wait longer in queues than in the server.
     expect(seen.refused).toBeLessThan(0.06)
     expect(server.counts.maxConcurrent).toBeGreaterThan(8)

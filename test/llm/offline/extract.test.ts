@@ -5,7 +5,7 @@ import { extractions } from '../../../src/llm/offline/extract.ts'
 const find = (kind: string, text: string) =>
   extractions[`extract-${kind}`]!(text).map((item) => Object.values(item).join(' | '))
 
-const mills = `# Windmills
+const runtimes = `# Windmills
 
 A windmill is a machine that converts the energy of the wind into rotation. Windmills were used in Persia as
 early as the ninth century. The post mill is the earliest type of European windmill. Its whole body, which
@@ -25,7 +25,7 @@ opera singer. Doctor Watson married Mary Morstan. The King of Bohemia visited Ba
 
 describe('definitions', () => {
   it('are what something is said to be', () => {
-    expect(find('definitions', mills)).toEqual([
+    expect(find('definitions', runtimes)).toEqual([
       'windmill | a machine that converts the energy of the wind into rotation',
       'post mill | the earliest type of European windmill',
       'Andrew Meikle | a Scottish engineer',
@@ -50,7 +50,7 @@ describe('definitions', () => {
 
 describe('relationships', () => {
   it('are subject, verb and object, with the verb kept whole in small letters', () => {
-    expect(find('relationships', mills)).toEqual([
+    expect(find('relationships', runtimes)).toEqual([
       'windmill | is a | machine | true',
       'windmill | converts | energy of the wind | true',
       'windmills | were used in | Persia | true',
@@ -91,7 +91,7 @@ describe('relationships', () => {
 
 describe('topics', () => {
   it('are what a text speaks of most, explained by it', () => {
-    const topics = find('topics', mills)
+    const topics = find('topics', runtimes)
     expect(topics[0]).toBe('windmills | a machine that converts the energy of the wind into rotation')
     expect(topics.length).toBeLessThanOrEqual(6)
     expect(find('topics', scandal)).toContain('Irene Adler | an opera singer')
@@ -103,7 +103,7 @@ describe('every kind', () => {
 
   it('names no pronoun, no bare determiner and nothing empty', () => {
     const names = kinds.flatMap((kind) =>
-      [mills, origin, scandal].flatMap((text) =>
+      [runtimes, origin, scandal].flatMap((text) =>
         extractions[`extract-${kind}`]!(text).flatMap((item) => Object.values(item)),
       ),
     )
@@ -117,10 +117,10 @@ describe('every kind', () => {
   })
 
   it('gives the same items for the same text, and for a text wrapped elsewhere', () => {
-    const rewrapped = mills.replaceAll(/(?<!\n)\n(?!\n)/g, ' ')
+    const rewrapped = runtimes.replaceAll(/(?<!\n)\n(?!\n)/g, ' ')
     for (const kind of kinds) {
-      expect(find(kind, mills)).toEqual(find(kind, mills))
-      expect(find(kind, rewrapped)).toEqual(find(kind, mills))
+      expect(find(kind, runtimes)).toEqual(find(kind, runtimes))
+      expect(find(kind, rewrapped)).toEqual(find(kind, runtimes))
     }
   })
 })

@@ -13,7 +13,7 @@ import type { GraphmillError } from '../../../src/errors.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../../../src/llm/llm.ts'
 import { createOpenAi } from '../../../src/llm/openai/openai.ts'
 import { ProviderError } from '../../../src/llm/provider-error.ts'
-import { createModelThread, threaded } from '../../../src/llm/worker/worker-client.ts'
+import { createModelWorker, inWorker } from '../../../src/llm/worker/worker-client.ts'
 import type { Refusal } from '../../support/llm-script.ts'
 import { startLlmServer } from '../../support/llm-server.ts'
 
@@ -76,7 +76,7 @@ describe('a call in the thread', () => {
     const isSilent = kind === 'hang' || kind === 'stall'
     const options = optionsOf(server.url, isSilent ? 1000 : undefined)
     const here = await outcome(createOpenAi(options))
-    const there = await outcome(threaded(createOpenAi(options), { provider: 'openai', ...options }))
+    const there = await outcome(inWorker(createOpenAi(options), { provider: 'openai', ...options }))
     expect(there.events).toEqual(here.events)
     expect(there.error).toBeInstanceOf(ProviderError)
     expect(causes(there.error)).toEqual(causes(here.error))
@@ -106,7 +106,7 @@ describe('a call in the thread', () => {
     }).listen(0, '127.0.0.1')
     await once(server, 'listening')
     const options = optionsOf(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`)
-    const llm = threaded(createOpenAi({ ...options }), { provider: 'openai', ...options })
+    const llm = inWorker(createOpenAi({ ...options }), { provider: 'openai', ...options })
     const reading = llm.stream(question, never)[Symbol.asyncIterator]()
     await reading.next()
     let before = -1
@@ -127,9 +127,9 @@ describe('a call in the thread', () => {
     await using server = await startLlmServer({ rules: [{ reply: 'yes' }] })
     const { href } = new URL('../../../src/llm/worker/worker-client.ts', import.meta.url)
     const program = `
-      import { threaded } from ${JSON.stringify(href)}
+      import { inWorker } from ${JSON.stringify(href)}
       const spec = { provider: 'openai', baseUrl: ${JSON.stringify(server.url)}, model: 'test-model' }
-      const llm = threaded({ circuit: 'llm' }, spec)
+      const llm = inWorker({ circuit: 'llm' }, spec)
       const events = llm.stream({ messages: [{ role: 'user', content: 'x' }] }, new AbortController().signal)
       for await (const event of events) if (event.type === 'delta') console.log(event.text)`
     for (const flags of [['--max-old-space-size=512', '--use-openssl-ca'], []]) {
@@ -149,7 +149,7 @@ describe('a call in the thread', () => {
 
   it('says so where its address is none', async () => {
     const options = optionsOf('http://127.0.0.1:1/v1')
-    const llm = threaded(createOpenAi(options), { provider: 'openai', ...options, baseUrl: 'nowhere' })
+    const llm = inWorker(createOpenAi(options), { provider: 'openai', ...options, baseUrl: 'nowhere' })
     expect((await outcome(llm)).error).toMatchObject({ code: 'configuration_invalid' })
   })
 
@@ -161,9 +161,9 @@ describe('a call in the thread', () => {
         if (request) parentPort.postMessage({ id, event: { type: 'delta', kind: 'content', text: String(threadId) } })
         if (request?.messages[0].content === 'end') parentPort.postMessage({ id, over: true })
       })`
-    const thread = createModelThread(new URL(`data:text/javascript,${encodeURIComponent(program)}`))
+    const thread = createModelWorker(new URL(`data:text/javascript,${encodeURIComponent(program)}`))
     const options = optionsOf('http://127.0.0.1:1/v1')
-    const llm = threaded(createOpenAi(options), { provider: 'openai', ...options }, thread)
+    const llm = inWorker(createOpenAi(options), { provider: 'openai', ...options }, thread)
     const ask = (content: string) => llm.stream({ messages: [{ role: 'user', content }] }, never)
     const texts = async (events: AsyncIterable<CompletionEvent>) => {
       const got: string[] = []

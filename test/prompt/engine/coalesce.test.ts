@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { collect, gather } from '../../../src/prompt/engine/coalesce.ts'
+import { coalesce, collect } from '../../../src/prompt/engine/coalesce.ts'
 
 async function* source(pieces: readonly string[]) {
   for (const piece of pieces) yield [piece]
@@ -8,7 +8,7 @@ const size = (piece: string) => piece.length
 
 describe('gather', () => {
   test('gives the first piece at once, and what came meanwhile together', async () => {
-    const batches = gather(source(['a', 'b', 'c']), size, 10)
+    const batches = coalesce(source(['a', 'b', 'c']), size, 10)
     expect((await batches.next()).value).toEqual(['a'])
     // The reader is busy; the source has long ended.
     await new Promise(setImmediate)
@@ -22,12 +22,12 @@ describe('gather', () => {
       yield ['c']
     })()
     const seen: string[][] = []
-    for await (const batch of gather(together, size, 10)) seen.push(batch)
+    for await (const batch of coalesce(together, size, 10)) seen.push(batch)
     expect(seen).toEqual([['a', 'b'], ['c']])
   })
 
   test('holds a batch to its size, unless one piece alone is larger', async () => {
-    const batches = gather(source(['a', 'bb', 'bb', 'cccccc', 'd']), size, 4)
+    const batches = coalesce(source(['a', 'bb', 'bb', 'cccccc', 'd']), size, 4)
     const seen = [(await batches.next()).value]
     await new Promise(setImmediate)
     for await (const batch of batches) seen.push(batch)

@@ -1,7 +1,7 @@
 // A reply of 50 items, cut at every byte, in every mode: what was complete before the cut is there, nothing else is, and with a
 // server that goes on properly all of it. The model is in this process, and says the bytes that a server would.
 import { expect, it } from 'vitest'
-import { coded } from '../../../src/errors.ts'
+import { toGraphmillError } from '../../../src/errors.ts'
 import type { CompletionRequest } from '../../../src/llm/llm.ts'
 import { type AnswerMode, answerModes } from '../../../src/llm/structured-output/modes.ts'
 import { askAll, itemSchema, testPrompt } from '../../support/asking.ts'
@@ -52,7 +52,7 @@ async function given(asking: ReturnType<typeof askAll>): Promise<string> {
     const { items: found } = await asking
     return JSON.stringify(found)
   } catch (thrown) {
-    return coded(thrown).code
+    return toGraphmillError(thrown).code
   }
 }
 

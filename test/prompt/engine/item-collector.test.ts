@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import { createFindings } from '../../../src/prompt/engine/item-collector.ts'
+import { createItemCollector } from '../../../src/prompt/engine/item-collector.ts'
 
 const knowAll = (items: readonly unknown[]) => {
-  const findings = createFindings()
-  findings.nextCall()
-  return { findings, known: items.map((item) => findings.know(item)) }
+  const collector = createItemCollector()
+  collector.nextCall()
+  return { collector, known: items.map((item) => collector.know(item)) }
 }
 
 describe('an item is known again', () => {
@@ -34,17 +34,17 @@ describe('an item is known again', () => {
   })
 
   test('over calls, so that a call does not repeat what another gave', () => {
-    const { findings } = knowAll([{ e: 'a' }])
-    findings.nextCall()
-    expect(findings.know({ e: 'a' })).toBe('from an earlier call')
-    expect(findings.know({ e: 'b' })).toBe('new')
-    expect(findings.know({ e: 'b' })).toBe('repeated')
+    const { collector } = knowAll([{ e: 'a' }])
+    collector.nextCall()
+    expect(collector.know({ e: 'a' })).toBe('from an earlier call')
+    expect(collector.know({ e: 'b' })).toBe('new')
+    expect(collector.know({ e: 'b' })).toBe('repeated')
   })
 
   test('among the first hundred thousand of a run, so that memory is bounded', () => {
-    const { findings } = knowAll(Array.from({ length: 100_000 }, (_, n) => ({ n })))
-    expect(findings.know({ n: 99_999 })).toBe('repeated')
-    expect(findings.know({ n: 100_000 })).toBe('new')
-    expect(findings.know({ n: 100_000 })).toBe('new')
+    const { collector } = knowAll(Array.from({ length: 100_000 }, (_, n) => ({ n })))
+    expect(collector.know({ n: 99_999 })).toBe('repeated')
+    expect(collector.know({ n: 100_000 })).toBe('new')
+    expect(collector.know({ n: 100_000 })).toBe('new')
   })
 })
