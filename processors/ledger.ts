@@ -6,12 +6,12 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { GraphmillError } from '../src/errors.ts'
 import { type Context, defineProcessor, type Outputs, type Scope } from '../src/flow/processor.ts'
-import { createStatusCache, type StatusCache } from '../src/flow/status-cache.ts'
-import { unlessAborted } from '../src/llm/unless-aborted.ts'
 import type { Message } from '../src/messages/envelope.ts'
 import type { LostRecords, Status } from '../src/messages/generated.ts'
 import { addToFlow, flowStatusId, statusOfFlow } from '../src/progress/flow-status.ts'
 import { createProgressAggregate, type ProgressAggregate } from '../src/progress/progress-aggregate.ts'
+import { createStatusCache, type StatusCache } from '../src/progress/status-cache.ts'
+import { unlessAborted } from '../src/unless-aborted.ts'
 
 /** A document has at most one status in this time, in milliseconds. */
 const intervalMs = 1000

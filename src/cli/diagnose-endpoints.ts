@@ -2,8 +2,8 @@
 // that changes nothing.
 import type { Config } from '../config/config.ts'
 import { type GraphmillError, toGraphmillError } from '../errors.ts'
-import { unlessAborted } from '../llm/unless-aborted.ts'
 import { createEmbed } from '../ontology/embeddings.ts'
+import { unlessAborted } from '../unless-aborted.ts'
 import { type Finding, failed, ok, patienceMs } from './check-result.ts'
 import { embeddingsOf } from './ontologies.ts'
 import { openRemoteStore } from './stores.ts'

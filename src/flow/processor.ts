@@ -17,6 +17,7 @@ import type { ReplyCache } from '../llm/cache/reply-cache.ts'
 import type { Llm } from '../llm/llm.ts'
 import type { HeaderOverrides } from '../messages/envelope.ts'
 import type { Ontologies } from '../ontology/ontologies.ts'
+import type { StatusCacheContext } from '../progress/status-cache.ts'
 import type { Catalogue } from '../prompt/catalogue/catalogue.ts'
 import type { RunLimits } from '../prompt/engine/reply.ts'
 import type { TripleStore } from '../rdf/store.ts'
@@ -74,22 +75,8 @@ export interface Context {
   readonly replies?: ReplyCache | undefined
   /** Where triples end. */
   readonly store: TripleStore
-  /** What a topic of the flow holds now, behind the places given: for state that is kept in a compacted topic. */
-  readonly read: <P extends StatePort>(port: P, behind: Places) => AsyncIterable<Stored<P>>
-}
-
-/** Ports whose topics keep the newest message of each key for ever. */
-export type StatePort = 'status'
-
-/** How far a topic was read: the place of the last message, by partition; nothing of partitions not named. */
-export type Places = Readonly<Record<number, string>>
-
-/** A message that was only read, and its place. */
-export interface Stored<P extends InputPort> {
-  /** Undefined where the bytes are no such message: deleted, or somebody else's. */
-  readonly message: MessageOf<P> | undefined
-  readonly partition: number
-  readonly position: string
+  /** The entries of the flow's topic `status` that are stored now, behind the given positions. */
+  readonly read: StatusCacheContext['read']
 }
 
 /** A message to be published: where to, what, and what it does not inherit from the message in hand. */

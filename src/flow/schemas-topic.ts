@@ -4,12 +4,12 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Broker, ReadMessage } from '../broker/broker.ts'
 import { schemasTopic, topicSpec } from '../broker/topics.ts'
 import { GraphmillError, toGraphmillError } from '../errors.ts'
-import { unlessAborted } from '../llm/unless-aborted.ts'
 import type { Codec } from '../messages/codec.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { PayloadName } from '../messages/registry.ts'
 import type { SchemaRegistry } from '../messages/schema-registry.ts'
 import type { WirePrefix } from '../messages/wire.ts'
+import { unlessAborted } from '../unless-aborted.ts'
 
 export interface SchemasTopic {
   /** Publishes the schemas that this build writes and that the topic does not hold yet. */

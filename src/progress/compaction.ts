@@ -3,30 +3,19 @@
 // it waits for (the replay of any of its chunk brings it back).
 import {
   type ChunkPlace,
-  type ChunkSets,
   chunkPlace,
   clearBit,
   countedBefore,
   type Document,
   emptyTotals,
   emptyUnit,
+  type Fold,
   hasBit,
   type OpenUnit,
   setBit,
   stateOfUnit,
   unitKey,
 } from './document-progress.ts'
-
-/** How a folded unit ended: cut off, hurt by a dead message (with a run counted, or none yet), or dead. */
-type Ending = 'cut' | 'hurt' | 'lost' | 'dead'
-
-/** Units that ended in the same way, for the same reason. */
-export interface Fold {
-  readonly ending: Ending
-  readonly reason: string
-  readonly units: ChunkSets
-  count: number
-}
 
 /** Stands for the id of a dead message that is not known any more. */
 export const anyDeath = ''

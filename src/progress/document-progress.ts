@@ -1,7 +1,6 @@
 // What is known of one document: its parts, which units of its chunks are done (bits), and what was seen of those that are not.
 import type { Message } from '../messages/envelope.ts'
 import type { Progress } from '../messages/generated.ts'
-import type { Fold } from './compaction.ts'
 
 export type Counts = Record<string, number>
 
@@ -69,6 +68,15 @@ export interface DeadPart {
 
 /** Sets of chunks as bits: by unit and part, a bit a chunk. */
 export type ChunkSets = Map<string, Uint8Array>
+
+/** Units that ended in the same way, for the same reason: see compaction.ts. */
+export interface Fold {
+  /** Cut off, hurt by a dead message (with a run counted, or none yet: `lost`), or dead. */
+  readonly ending: 'cut' | 'hurt' | 'lost' | 'dead'
+  readonly reason: string
+  readonly units: ChunkSets
+  count: number
+}
 
 /** How many chunks a part has, and what is expected of each. */
 export interface PartSize {

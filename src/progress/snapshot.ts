@@ -2,7 +2,6 @@
 // 100,000 chunks of six units that are all done take a few kilobytes, and at most 75 KiB while they are being done.
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { GraphmillError } from '../errors.ts'
-import type { Fold } from './compaction.ts'
 import {
   addTotals,
   type ChunkSets,
@@ -12,6 +11,7 @@ import {
   type Entry,
   emptyDocument,
   emptyTotals,
+  type Fold,
   type OpenUnit,
   type Reason,
   type SeenRun,

@@ -4,11 +4,11 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
 import { inputGroup } from '../../src/flow/ports.ts'
-import { isNewer } from '../../src/flow/status-cache.ts'
 import { createCodec } from '../../src/messages/codec.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import type { ProgressInit, Status } from '../../src/messages/generated.ts'
 import { loadSchemas } from '../../src/messages/registry.ts'
+import { isNewer } from '../../src/progress/status-cache.ts'
 import { type Execution, openExecution, type RunningRuntime, type Site } from './execution.ts'
 
 const only = ['ledger']

@@ -1,8 +1,9 @@
 // What a handler may touch besides its message.
 import type { Broker, ReadMessage, TopicRange } from '../../broker/broker.ts'
 import type { FlowMetrics } from '../../observe/metrics.ts'
-import { outputRoute, payloadOf } from '../ports.ts'
-import type { Clock, Context, Ids, Places, StatePort, Stored } from '../processor.ts'
+import type { ReadPositions, StoredStatus } from '../../progress/status-cache.ts'
+import { outputRoute } from '../ports.ts'
+import type { Clock, Context, Ids } from '../processor.ts'
 import { decodeEntry, type OnUnreadable, type SchemasTopic } from '../schemas-topic.ts'
 import type { ConsumerBinding } from './consumer-binding.ts'
 
@@ -23,18 +24,18 @@ export type ContextOf = (binding: ConsumerBinding, signal: AbortSignal) => Conte
 export function createContextOf(options: ContextOptions): ContextOf {
   const { broker, schemas, clock, ids, space, metrics, noteMissing } = options
 
-  async function* readTopic<P extends StatePort>(
+  async function* readStatus(
     { scope, processor, log }: ConsumerBinding,
-    { port, behind }: { readonly port: P; readonly behind: Places },
+    behind: ReadPositions,
     signal: AbortSignal,
-  ): AsyncGenerator<Stored<P>> {
-    const { topic } = outputRoute(port, { space, ...scope })
+  ): AsyncGenerator<StoredStatus> {
+    const { topic } = outputRoute('status', { space, ...scope })
     const onUnreadable: OnUnreadable = ({ partition, position, key }, err) => {
       log.warn({ topic, partition, position, key, err }, 'an entry that can not be read is passed over')
       metrics?.unreadable(processor.name, topic)
     }
     for await (const entry of readOwn({ topic, from: behind, until: 'end' }, signal)) {
-      const message = await decodeEntry(entry, payloadOf[port], { schemas, signal, onUnreadable })
+      const message = await decodeEntry(entry, 'Status', { schemas, signal, onUnreadable })
       yield { message, partition: entry.partition, position: entry.position }
     }
     // A read that was aborted ends as one that came to the end does.
@@ -52,7 +53,7 @@ export function createContextOf(options: ContextOptions): ContextOf {
 
   return (binding, signal) => {
     const { services, scope, log } = binding
-    const read: Context['read'] = (port, behind) => readTopic(binding, { port, behind }, signal)
+    const read: Context['read'] = (_port, behind) => readStatus(binding, behind, signal)
     return { ...services, scope, space, log, clock, ids, signal, read }
   }
 }

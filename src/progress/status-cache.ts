@@ -1,28 +1,43 @@
-// The newest status of every document of a flow, read from the compacted topic `status` as far as it goes. What is asked
-// for is never older than the question: each is preceded by a read to the end of the topic, one for all who ask meanwhile.
-// It holds the ledger's state of each document that ever was: some hundred bytes for one that is done.
+// The newest status of every document of a flow, read from the compacted topic `status`. Each question is preceded by a read to
+// the end of the topic, which concurrent questions share, so an answer is never older than its question.
+// The cache holds the ledger's state of every document there ever was: some hundred bytes for a document that is done.
 import { toGraphmillError } from '../errors.ts'
+import type { Message } from '../messages/envelope.ts'
 import type { Status } from '../messages/generated.ts'
-import type { Context } from './processor.ts'
 
-export type StatusCacheContext = Pick<Context, 'read' | 'signal'>
+/** How far a topic was read: the position of the last message of each partition. */
+export type ReadPositions = Readonly<Record<number, string>>
+
+/** An entry of the topic `status`. */
+export interface StoredStatus {
+  /** Undefined when the entry is a deletion or not a status. */
+  readonly message: Message<'Status'> | undefined
+  readonly partition: number
+  readonly position: string
+}
+
+export interface StatusCacheContext {
+  readonly signal: AbortSignal
+  /** The entries of the topic that are stored now, behind the given positions. */
+  readonly read: (port: 'status', behind: ReadPositions) => AsyncIterable<StoredStatus>
+}
 
 export interface StatusCache {
   /** The newest status of a document, or undefined when it never had one. */
   latest(documentId: string, context: StatusCacheContext): Promise<Status | undefined>
-  /** All that have a status, as far as was read. */
+  /** The statuses read so far. */
   readonly known: ReadonlyMap<string, { readonly status: Status; readonly time: number }>
-  /** A status that was stored, and when: milliseconds since 1970. */
+  /** Adds a status that was stored at `time`, in milliseconds since 1970. */
   put(documentId: string, status: Status, time: number): void
-  /** When the newest status of a document was written, as far as was read; undefined when it never had one. */
+  /** When the newest status read of a document was written, in milliseconds since 1970; undefined when there is none. */
   writtenAt(documentId: string): number | undefined
-  /** Statuses that were followed by an older one since the last call: the compacted topic would keep that one instead. */
+  /** Statuses that an older one has followed since the last call: the compacted topic would keep the older one. */
   takeOverwritten(): [documentId: string, status: Status][]
 }
 
 export function createStatusCache(): StatusCache {
   const newest = new Map<string, { readonly status: Status; readonly time: number }>()
-  const places: Record<number, string> = {}
+  const positions: Record<number, string> = {}
   let overwritten = new Set<string>()
   let running: Promise<void> = Promise.resolve()
   let next: Promise<void> | undefined
@@ -40,9 +55,9 @@ export function createStatusCache(): StatusCache {
   }
 
   async function read(context: StatusCacheContext): Promise<void> {
-    for await (const { message, partition, position } of context.read('status', { ...places })) {
+    for await (const { message, partition, position } of context.read('status', { ...positions })) {
       if (message) put(message.documentId, message.payload, message.time)
-      places[partition] = position
+      positions[partition] = position
     }
   }
 
@@ -68,7 +83,7 @@ export function createStatusCache(): StatusCache {
           await catchUp(context)
           return newest.get(documentId)?.status
         } catch (thrown) {
-          // The read may have been begun by somebody whose work was dropped meanwhile.
+          // The shared read may belong to a handler that was aborted meanwhile.
           context.signal.throwIfAborted()
           if (toGraphmillError(thrown).code !== 'aborted') throw thrown
         }
@@ -77,7 +92,7 @@ export function createStatusCache(): StatusCache {
   }
 }
 
-/** Whether a status is newer than one that came before it: a replica that lost the document may have written late. */
+/** Whether a status is newer than the one before it in the topic: a replica that lost the document may write late. */
 export function isNewer(status: Status, than: Status | undefined): boolean {
   if (than === undefined) return true
   return status.epoch > than.epoch || (status.epoch === than.epoch && status.revision >= than.revision)
