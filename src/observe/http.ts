@@ -6,8 +6,8 @@ import type { Registry } from 'prom-client'
 import { GraphmillError } from '../errors.ts'
 import { redact } from '../redact.ts'
 
-/** `away`: the broker is. */
-export type Readiness = 'starting' | 'ready' | 'away' | 'stopping'
+/** `unavailable`: the broker is. */
+export type Readiness = 'starting' | 'ready' | 'unavailable' | 'stopping'
 
 export interface HttpOptions {
   /** `host:port`. */

@@ -109,7 +109,7 @@ describe('a model that echoes the key', () => {
         insist: true,
         registry: metrics.registry,
         state: () => 'ready',
-        details: () => ({ away: circuits.open() }),
+        details: () => ({ unavailable: circuits.open() }),
         status: async () => ({
           reasons: circuits.open().map((name) => circuits.reason(name)?.message),
           consumers: await metrics.consumers(),
@@ -189,7 +189,7 @@ test('HTTP pages show nothing, though what they tell of does', async () => {
     insist: true,
     registry: register,
     state: () => 'ready',
-    details: () => ({ away: [`llm ${key}`] }),
+    details: () => ({ unavailable: [`llm ${key}`] }),
     status: async () => ({
       configurationProblem: `"${Buffer.from(key).toString('base64')}" and ${JSON.stringify(key)}`,
     }),

@@ -16,7 +16,7 @@ const serve = async (address = '127.0.0.1:0', insist = true, more: Partial<HttpO
     insist,
     registry: createMetrics().registry,
     state: () => state,
-    details: () => ({ away: ['llm:x'] }),
+    details: () => ({ unavailable: ['llm:x'] }),
     status: async () => ({ flows: ['a/b'] }),
     ...more,
   })
@@ -31,10 +31,10 @@ test('tells that it is alive, and whether it is ready, with details', async () =
     return [response.status, await response.json()]
   }
   expect(await get('/healthz')).toEqual([200, { status: 'alive' }])
-  expect(await get('/readyz')).toEqual([200, { status: 'ready', away: ['llm:x'] }])
+  expect(await get('/readyz')).toEqual([200, { status: 'ready', unavailable: ['llm:x'] }])
   expect(await get('/status.json')).toEqual([200, { flows: ['a/b'] }])
-  for (state of ['starting', 'away', 'stopping'] as const)
-    expect(await get('/readyz')).toEqual([503, { status: state, away: ['llm:x'] }])
+  for (state of ['starting', 'unavailable', 'stopping'] as const)
+    expect(await get('/readyz')).toEqual([503, { status: state, unavailable: ['llm:x'] }])
   state = 'ready'
 })
 

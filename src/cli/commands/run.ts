@@ -274,7 +274,7 @@ async function runUntilStopped(
   function state(): Readiness {
     if (signal.aborted) return 'stopping'
     if (!ready) return 'starting'
-    return circuits.reason(brokerCircuit) ? 'away' : 'ready'
+    return circuits.reason(brokerCircuit) ? 'unavailable' : 'ready'
   }
 
   function failedFlows() {
@@ -310,7 +310,7 @@ async function runUntilStopped(
       insist: config.origins.http !== 'default',
       registry: metrics.registry,
       state,
-      details: () => ({ flows: flows.names, failedFlows: failedFlows(), away: circuits.open() }),
+      details: () => ({ flows: flows.names, failedFlows: failedFlows(), unavailable: circuits.open() }),
       status: async () => ({
         versions: { graphmill: version, node: process.versions.node },
         startedAt: startedAt.toISOString(),
@@ -319,7 +319,7 @@ async function runUntilStopped(
         configurationProblem: problem()?.message ?? null,
         flows: flows.names,
         failedFlows: failedFlows(),
-        away: circuits.open(),
+        unavailable: circuits.open(),
         consumers: await metrics.consumers(),
       }),
     })

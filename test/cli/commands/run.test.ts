@@ -113,7 +113,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
       ready: true,
       configurationCurrent: true,
       flows: ['default/told'],
-      away: [],
+      unavailable: [],
       consumers: expect.arrayContaining([
         {
           processor: 'chunk-text',
@@ -383,12 +383,18 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     await expect.poll(async () => (await get('readyz')).code, patience).toBe(200)
     await kafka.shutDown(0)
     await expect.poll(async () => (await get('readyz')).code, patience).toBe(503)
-    expect(JSON.parse((await get('readyz')).text)).toMatchObject({ status: 'away', away: ['broker'] })
-    expect(JSON.parse((await get('status.json')).text)).toMatchObject({ ready: false, away: ['broker'] })
+    expect(JSON.parse((await get('readyz')).text)).toMatchObject({
+      status: 'unavailable',
+      unavailable: ['broker'],
+    })
+    expect(JSON.parse((await get('status.json')).text)).toMatchObject({
+      ready: false,
+      unavailable: ['broker'],
+    })
     expect((await get('metrics')).text).toContain('graphmill_circuit_open{circuit="broker"} 1\n')
     await kafka.restart(0)
     await expect.poll(async () => (await get('readyz')).code, patience).toBe(200)
-    expect(JSON.parse((await get('readyz')).text)).toMatchObject({ status: 'ready', away: [] })
+    expect(JSON.parse((await get('readyz')).text)).toMatchObject({ status: 'ready', unavailable: [] })
     const lines = runtime
       .stderr()
       .split('\n')
