@@ -1,7 +1,7 @@
 // Facts in the words of the flow's ontologies: each chunk is asked with the part of them that it needs, and every item of a reply
 // is checked against the whole, at the version that the prompt had. The ontologies' own triples go out once per flow and version.
 import { GraphmillError } from '../src/errors.ts'
-import { defineUnitExtractor, isItem } from '../src/flow/extractor.ts'
+import { defineUnitExtractor } from '../src/flow/extractor.ts'
 import {
   type Context,
   defineProcessor,
@@ -9,6 +9,7 @@ import {
   type Outputs,
   type Scope,
 } from '../src/flow/processor.ts'
+import { isObject } from '../src/is-object.ts'
 import { excerptOf } from '../src/items/excerpt.ts'
 import type { Message } from '../src/messages/envelope.ts'
 import type { Ontologies } from '../src/ontology/ontologies.ts'
@@ -31,7 +32,7 @@ const extractor = defineUnitExtractor({
     if (items.length === 0) return { fact: () => ({ refused: 'empty' }) }
     const service = ontologiesOf(settings).at(context['version'] ?? '')
     const verdicts = await service.check(
-      items.map((item) => (isItem(item) ? item : {})),
+      items.map((item) => (isObject(item) ? item : {})),
       signal,
     )
     const { ids, version } = service.summary

@@ -11,7 +11,7 @@ import type { LostRecords, Status } from '../src/messages/generated.ts'
 import { addToFlow, flowStatusId, statusOfFlow } from '../src/progress/flow-status.ts'
 import { createProgressAggregate, type ProgressAggregate } from '../src/progress/progress-aggregate.ts'
 import { createStatusCache, type StatusCache } from '../src/progress/status-cache.ts'
-import { unlessAborted } from '../src/unless-aborted.ts'
+import { unlessAborted } from '../src/wait.ts'
 
 /** A document has at most one status in this time, in milliseconds. */
 const intervalMs = 1000

@@ -2,6 +2,7 @@
 // and answered on its reply topic in parts while the model writes. A reply that must fit a schema goes out when it was checked.
 import { GraphmillError } from '../src/errors.ts'
 import { type Context, defineProcessor, type Outputs } from '../src/flow/processor.ts'
+import { isObject } from '../src/is-object.ts'
 import type { CompletionRequest, JsonSchema, Llm } from '../src/llm/llm.ts'
 import { answerJson } from '../src/llm/structured-output/json-answer.ts'
 import { unwrapped } from '../src/llm/structured-output/modes.ts'
@@ -106,7 +107,7 @@ function objectOf(field: 'schema' | 'responseFormat', text: string): JsonSchema 
   } catch (cause) {
     throw new GraphmillError(code, `The field ${field} is not JSON: ${(cause as Error).message}.`, { cause })
   }
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as JsonSchema
+  if (isObject(value)) return value as JsonSchema
   throw new GraphmillError(code, `The field ${field} is not a JSON object.`)
 }
 

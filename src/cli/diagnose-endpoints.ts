@@ -3,7 +3,7 @@
 import type { Config } from '../config/config.ts'
 import { type GraphmillError, toGraphmillError } from '../errors.ts'
 import { createEmbed } from '../ontology/embeddings.ts'
-import { unlessAborted } from '../unless-aborted.ts'
+import { unlessAborted } from '../wait.ts'
 import { type Finding, failed, ok, patienceMs } from './check-result.ts'
 import { embeddingsOf } from './ontologies.ts'
 import { openRemoteStore } from './stores.ts'

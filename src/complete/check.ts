@@ -1,5 +1,6 @@
 // What is wrong with a request, found before anything is sent. Everything here is `provider_invalid_request`, but a content
 // block that this project does not send is `provider_unsupported_content_block`.
+import { isObject } from '../is-object.ts'
 import type { CallOptions, ProviderRequest, RuntimeConfig, Tool } from '../llm/provider.ts'
 import { invalid, ProviderError } from '../llm/provider-error.ts'
 import { type CheckedSchema, checkedSchema } from '../llm/structured-output/response-format.ts'
@@ -152,8 +153,4 @@ function checkConfig(config: RuntimeConfig): void {
   if (stops != null && !(Array.isArray(stops) && stops.every((stop) => typeof stop === 'string')))
     throw invalid('stopSequences must be a list of strings.')
   if (config.extras !== undefined && !isObject(config.extras)) throw invalid('extras must be an object.')
-}
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,5 +1,6 @@
 // The flows file: which workspaces and flows there are, and what each sets for itself. It is read whole or not at all.
 import { GraphmillError } from '../errors.ts'
+import { isObject } from '../is-object.ts'
 import { type Config, overrideConfig, readValue, suggest } from './config.ts'
 import { type OptionName, optionTable } from './options.ts'
 import { readYaml } from './yaml.ts'
@@ -139,7 +140,5 @@ function refuseShared(path: string, configs: readonly FlowConfig[]): void {
 const suggestOf = (name: string, known: readonly string[]) =>
   suggest(name, known) || ` There ${known.length === 1 ? 'is' : 'are'}: ${known.join(', ')}.`
 
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 const invalid = (message: string, cause?: unknown) =>
   new GraphmillError('configuration_invalid', message, { cause })

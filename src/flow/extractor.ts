@@ -2,6 +2,7 @@
 // topic, and every part of a reply becomes facts. Nothing is remembered between the two: all that is needed travels in the messages.
 import { topicName } from '../broker/topics.ts'
 import { GraphmillError } from '../errors.ts'
+import { isObject } from '../is-object.ts'
 import { excerptOf } from '../items/excerpt.ts'
 import type { Message } from '../messages/envelope.ts'
 import type {
@@ -178,7 +179,7 @@ export function defineUnitExtractor<const P extends FactPort>(options: UnitExtra
     const facts = new Map<FactPort, FactPorts[P][]>()
     const refused: RejectionInit[] = []
     for (const [place, item] of items.entries()) {
-      const fact: Fact<P> = isItem(item) ? read(item, place) : { refused: 'not_object' }
+      const fact: Fact<P> = isObject(item) ? read(item, place) : { refused: 'not_object' }
       if ('refused' in fact) {
         const text = excerptOf(JSON.stringify(item))
         refused.push({
@@ -233,10 +234,6 @@ function itemsOf(reply: PromptResponse): readonly unknown[] {
       `The prompt ${reply.promptId} was answered in one value, and not in an array of items.`,
     )
   return items
-}
-
-export function isItem(item: unknown): item is Item {
-  return typeof item === 'object' && item !== null && !Array.isArray(item)
 }
 
 function progressOf(

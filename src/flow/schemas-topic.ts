@@ -9,7 +9,7 @@ import type { Message } from '../messages/envelope.ts'
 import type { PayloadName } from '../messages/registry.ts'
 import type { SchemaRegistry } from '../messages/schema-registry.ts'
 import type { WirePrefix } from '../messages/wire.ts'
-import { unlessAborted } from '../unless-aborted.ts'
+import { unlessAborted } from '../wait.ts'
 
 export interface SchemasTopic {
   /** Publishes the schemas that this build writes and that the topic does not hold yet. */

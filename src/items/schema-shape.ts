@@ -1,6 +1,6 @@
 // What can be read off a JSON Schema without validating: its branches, the property that tells them apart, what is required.
 // Only local references are followed; where the shape is unusual the answer is "unknown", and validation alone decides.
-import { isObject } from './value.ts'
+import { isObject } from '../is-object.ts'
 
 /** The property whose value tells the branches of a union apart, as `type`. */
 export interface Discriminator {

@@ -1,5 +1,6 @@
 // The tolerant parser: what the scanner finds becomes items, exact or repaired, or is rejected with a reason.
 // Every record is read once and validated once; a wrapper's decision and a resync are the only second looks.
+import { isObject } from '../is-object.ts'
 import { excerptOf } from './excerpt.ts'
 import type {
   ItemEvent,
@@ -15,7 +16,7 @@ import { wrapperDepth } from './record-scan.ts'
 import type { Outcome, Records } from './records.ts'
 import { Scanner } from './scanner.ts'
 import type { ItemSchema } from './validate.ts'
-import { inspect, isObject, isPlain, isPlainlyWellFormed } from './value.ts'
+import { inspect, isPlain, isPlainlyWellFormed } from './value.ts'
 
 export const defaultMaxDepth = 64
 export const defaultMaxRecord = 1_048_576

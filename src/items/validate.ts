@@ -1,16 +1,16 @@
 // A JSON Schema (2020-12 or draft-07), compiled once: whether a value is an item, what is wrong with it, and the few
 // changes that the schema itself asks for. A value that already validates is never changed.
-
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
 import ajv2020Module from 'ajv/dist/2020.js'
 import ajvFormats from 'ajv-formats'
 import { GraphmillError } from '../errors.ts'
+import { isObject } from '../is-object.ts'
 import { redactCut } from '../redact.ts'
 import type { RepairName } from './item.ts'
 import { addLinearKeywords } from './linear-keywords.ts'
 import { linearPattern } from './pattern.ts'
 import { type Discriminator, schemaShape } from './schema-shape.ts'
-import { isChangedInteger, isObject, type NumberSource } from './value.ts'
+import { isChangedInteger, type NumberSource } from './value.ts'
 
 const Ajv2020 = ajv2020Module.default
 const addFormats = ajvFormats.default

@@ -1,5 +1,6 @@
 // What JSON.parse gives, looked at once: is it finite, shallow, well-formed, free of `__proto__`, exact?
 // Recursion is bounded by the depth limit, which is checked first.
+import { isObject } from '../is-object.ts'
 
 /** What `inspect` found, as bits. */
 export const Finding = {
@@ -81,10 +82,6 @@ export function clean(value: unknown): void {
       clean(member)
     }
   }
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** A number's place in a value, and how the text wrote it. */

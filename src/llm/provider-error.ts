@@ -1,7 +1,7 @@
 // What a model server's refusal means: one table from HTTP answers to our error codes, with OpenArmature's category in `details`.
 // Messages quote the server.
-
 import { type ErrorCode, GraphmillError, type GraphmillErrorOptions } from '../errors.ts'
+import { isObject } from '../is-object.ts'
 import { redactCut } from '../redact.ts'
 
 /** OpenArmature's nine categories of error (llm-provider 7). */
@@ -213,10 +213,6 @@ function objectOf(text: string): Readonly<Record<string, unknown>> | undefined {
   } catch {
     return undefined
   }
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function asText(value: unknown): string {

@@ -1,6 +1,6 @@
 // From TrustGraph's JSON form to a draft: `{classes, objectProperties, datatypeProperties}`, elements by id, or several of these
 // by ontology id. Elements refer to each other by id; one without `uri` gets one.
-
+import { isObject } from '../is-object.ts'
 import { suggest } from '../prompt/catalogue/problem.ts'
 import { quote, safeIri } from '../rdf/iri.ts'
 import { namespaces } from '../rdf/vocabulary.ts'
@@ -187,8 +187,4 @@ function decoded(text: string): unknown {
   } catch {
     return text
   }
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

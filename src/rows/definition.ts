@@ -1,6 +1,5 @@
 // From what a file says to a table, or to everything that is wrong with it, each with its place.
-
-import { isObject } from '../items/value.ts'
+import { isObject } from '../is-object.ts'
 import { suggest } from '../prompt/catalogue/problem.ts'
 import type { Path, Report } from '../prompt/catalogue/source.ts'
 import { type FieldKind, fieldKinds, kindOfType } from './field-kind.ts'

@@ -1,7 +1,7 @@
 // Row schemas from files: one schema a file or a map of them, JSON or YAML. Loading gives all of them or none.
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isObject } from '../items/value.ts'
+import { isObject } from '../is-object.ts'
 import { type Problem, problemsError } from '../prompt/catalogue/problem.ts'
 import { type Path, parseSource, reporter, type Source } from '../prompt/catalogue/source.ts'
 import { systemCall } from '../system-calls.ts'

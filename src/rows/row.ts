@@ -1,8 +1,8 @@
 // From an item to a row: checked against its row schema, each value also as text by TrustGraph's rules, which are Python's:
 // null is "", booleans are True and False, numbers are as `str` writes them, lists and objects as `json.dumps` does.
+import { isObject } from '../is-object.ts'
 import { readRecord } from '../items/record.ts'
 import { defaultMaxDepth } from '../items/tolerant.ts'
-import { isObject } from '../items/value.ts'
 import type { RowSchema } from './row-schema.ts'
 
 /** A row: every value as text, and the row with typed values as JSON text. */

@@ -1,5 +1,6 @@
 // From the body of a chat completion to OpenArmature's message: content as the model wrote it, tool calls checked against the
 // tools, counts as reported. A streamed reply is first put together into the same body, so that both ways give the same.
+import { isObject } from '../../is-object.ts'
 import type { Fields } from '../../llm/openai/reply.ts'
 import { finishReason, usageOf } from '../../llm/openai/reply.ts'
 import type { ContentBlock, ProviderUsage, ToolCall } from '../../llm/provider.ts'
@@ -186,8 +187,4 @@ export function newAssembly(): Assembly {
 
 function asText(value: unknown): string {
   return typeof value === 'string' ? value : ''
-}
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,6 +1,6 @@
 // The bytes of a reply as text: invalid UTF-8 is an error with what could be read of it, and no body grows beyond all measure.
-
 import { parseJson } from '../../http/json.ts'
+import { isObject } from '../../is-object.ts'
 import { type Fields, lineLimit, notACompletion, type OpenAiReply } from '../../llm/openai/reply.ts'
 import { embeddedError, providerError } from '../../llm/provider-error.ts'
 import { newWatch, type Peer, watched } from '../../llm/transport.ts'
@@ -58,9 +58,7 @@ export async function jsonBody(reply: OpenAiReply): Promise<Fields> {
 function objectOf(text: string): Fields | undefined {
   try {
     const value = parseJson(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Fields)
-      : undefined
+    return isObject(value) ? value : undefined
   } catch {
     return undefined
   }

@@ -1,5 +1,6 @@
 // The same inputs make the same bytes: keys in one order, whatever order they were written in. Only `properties` of a schema
 // keep their author's order, because a model writes keys in that order; one that tells kinds apart goes first.
+import { isObject } from '../../is-object.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -76,8 +77,4 @@ function flat(value: unknown): unknown {
 function byKey(value: Fields, change: (child: unknown, key: string) => unknown): Fields {
   const keys = Object.keys(value).sort((a, b) => (a < b ? -1 : 1))
   return Object.fromEntries(keys.map((key) => [key, change(value[key], key)]))
-}
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -2,6 +2,7 @@
 // Items are never stored: they are read again from the texts on every replay.
 import { hash } from 'node:crypto'
 import { type ErrorCode, errorTable } from '../../errors.ts'
+import { isObject } from '../../is-object.ts'
 import type { CompletionRequest, FinishReason, Llm, Usage } from '../llm.ts'
 import { flatJson } from './canonical.ts'
 
@@ -128,8 +129,4 @@ function hasTypes(
   types: Readonly<Record<string, 'string' | 'number' | 'boolean'>>,
 ): boolean {
   return Object.entries(types).every(([key, type]) => typeof value[key] === type)
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

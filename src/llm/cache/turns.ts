@@ -1,6 +1,6 @@
 // Equal requests of one process take turns, so that the second finds the reply of the first instead of asking the model too.
 
-import { unlessAborted } from '../../unless-aborted.ts'
+import { unlessAborted } from '../../wait.ts'
 
 export interface Turns {
   /**

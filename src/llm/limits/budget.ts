@@ -1,7 +1,7 @@
 // A limit of what the calls of a process may cost. A call is admitted when what was spent, what the calls in work are
 // expected to cost, and what this one is expected to cost, all fit; while calls in work stand against it, it waits for them.
 import { GraphmillError } from '../../errors.ts'
-import { unlessAborted } from '../../unless-aborted.ts'
+import { unlessAborted } from '../../wait.ts'
 import type { CompletionEvent, CompletionRequest, Llm, Usage } from '../llm.ts'
 import { estimateTokens } from './limited-stream.ts'
 import { costOf, type Price } from './prices.ts'

@@ -1,7 +1,8 @@
 // Which models an Ollama server has, for those who name none or a wrong one.
 import { GraphmillError } from '../../errors.ts'
+import { isObject } from '../../is-object.ts'
 import { providerError } from '../provider-error.ts'
-import { isObject, notOllama } from './record.ts'
+import { notOllama } from './record.ts'
 import { type OllamaServer, ollamaServer } from './server.ts'
 
 /** The names of the models that a server has; none where it has no list. `host` is written as OLLAMA_HOST is. */

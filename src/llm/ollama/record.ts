@@ -1,4 +1,5 @@
 // One record of Ollama's stream, as events. The metrics of the last record are absent where they are zero.
+import { isObject } from '../../is-object.ts'
 import { redactCut } from '../../redact.ts'
 import type { CompletionEvent, FinishReason, Usage } from '../llm.ts'
 import { embeddedError, providerError } from '../provider-error.ts'
@@ -106,8 +107,4 @@ export function notOllama({ destination, circuit }: Peer, text: string, cause?: 
     `${destination} gave an answer that is not Ollama's: ${said.replace(/\s+/g, ' ').trim()}`,
     { cause, circuit, details: { text: said } },
   )
-}
-
-export function isObject(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

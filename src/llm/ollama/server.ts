@@ -1,11 +1,11 @@
 // The calls to an Ollama server: one request each, whatever fails as one of our coded errors, a silent server noticed.
-
 import { parseJson } from '../../http/json.ts'
+import { isObject } from '../../is-object.ts'
 import { providerError } from '../provider-error.ts'
 import { beginCall, type Fetch, limitsOf, type Peer, readWatched, refusing, silence } from '../transport.ts'
 import { recoded } from './error.ts'
 import { ollamaBaseUrl } from './host.ts'
-import { isObject, notOllama } from './record.ts'
+import { notOllama } from './record.ts'
 
 export interface OllamaServerOptions {
   /** As OLLAMA_HOST is written: `127.0.0.1`, `gpu-box:11434`, `https://example.org/ollama`. */

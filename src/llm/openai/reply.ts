@@ -1,9 +1,9 @@
 // Reads the reply of an OpenAI-compatible server: deltas as they come, then the end.
 // An event stream is over when it said why (finish_reason) or said [DONE]; anything less is a stream that broke off.
-
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import type { GraphmillError } from '../../errors.ts'
 import { parseJson } from '../../http/json.ts'
+import { isObject } from '../../is-object.ts'
 import { redactCut } from '../../redact.ts'
 import type { CompletionEvent, FinishReason, Usage } from '../llm.ts'
 import { embeddedError, providerError } from '../provider-error.ts'
@@ -264,8 +264,4 @@ function parsed(text: string): unknown {
   } catch {
     return undefined
   }
-}
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,5 +1,6 @@
 // An example value of a JSON Schema, to be shown to a model. Every property is in it, whether required or not, and something
 // is said of every schema; it need not be valid itself.
+import { isObject } from '../../is-object.ts'
 import type { JsonSchema } from '../llm.ts'
 
 /** The example: `"..."`, 123, 123.45, true; the values of an enum as `a|b|c`; what `const` or `example` say. */
@@ -86,8 +87,4 @@ function target(reference: string, root: JsonSchema): unknown {
     found = (found as JsonSchema)[key]
   }
   return reference.startsWith('#') ? found : undefined
-}
-
-function isObject(value: unknown): value is JsonSchema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

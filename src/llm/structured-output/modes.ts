@@ -1,5 +1,6 @@
 // The ways to make a model answer as JSON: the six of tidyprompt's answer_as_json by their names, each with its parameters on
 // the wire and its words in the prompt, and OpenArmature's two. `strict` never stands inside Ollama's `format`.
+import { isObject } from '../../is-object.ts'
 import { wireSchema } from '../cache/canonical.ts'
 import type { JsonSchema, Llm, TextMessage } from '../llm.ts'
 import { exampleOf } from './json-example.ts'
@@ -138,8 +139,4 @@ function innerOf(given: JsonSchema): JsonSchema | undefined {
   // A schema of its own may have a keyword of this name; it then says what it describes.
   const isWrapper = (type === undefined || type === 'json_schema') && !('properties' in given)
   return isObject(schema) && isWrapper ? schema : undefined
-}
-
-function isObject(value: unknown): value is JsonSchema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

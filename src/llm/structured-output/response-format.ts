@@ -2,6 +2,7 @@
 // message; and back, from what the model wrote to a checked value. The check is the same on both ways.
 import { createHash } from 'node:crypto'
 import { GraphmillError } from '../../errors.ts'
+import { isObject } from '../../is-object.ts'
 import { compileSchema } from '../../items/validate.ts'
 import { flatJson, wireSchema } from '../cache/canonical.ts'
 import type { FinishReason, JsonSchema } from '../llm.ts'
@@ -167,8 +168,4 @@ export async function parsedContent(
     if (cause instanceof Error && cause.name === 'AbortError') throw cause
     throw fail('reply_schema_failed', cause instanceof Error ? cause.message : String(cause), cause)
   }
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

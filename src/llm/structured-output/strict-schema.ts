@@ -4,8 +4,8 @@
 // Supported: type (one or several), properties, required, items, enum, const, anyOf, oneOf whose branches differ by a constant,
 // title, description. Limits such as minLength, pattern or minimum are left out here: the item is checked against the schema
 // itself anyway. Everything else (references, allOf, conditions, maps, tuples, objects and arrays of anything) is refused.
+import { isObject } from '../../is-object.ts'
 import { schemaShape } from '../../items/schema-shape.ts'
-import { isObject } from '../../items/value.ts'
 import type { JsonSchema } from '../llm.ts'
 
 export interface StrictCopy {

@@ -1,7 +1,7 @@
 // TrustGraph's configuration of its prompts: a flat map of `system`, `template-index` and `template.<id>`, whose values are JSON text
 // or what such text would hold. Only the ids of the index are read.
-
-import { describeValue, isObject } from '../template/value.ts'
+import { isObject } from '../../is-object.ts'
+import { describeValue } from '../template/value.ts'
 import { type PromptDefinition, readPrompt, type SystemDefinition } from './definition.ts'
 import { suggest } from './problem.ts'
 import type { Path, Report } from './source.ts'

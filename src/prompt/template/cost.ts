@@ -1,7 +1,6 @@
 // What each operation of a template costs, in steps, known before it is done: by the size of what it reads and makes. All costs
 // are decided here, so that no filter, test or operator can take more than its template's budget.
-
-import { isObject } from './value.ts'
+import { isObject } from '../../is-object.ts'
 
 /** A step is the work for one node of a template, one element of a list, or so many characters. */
 const charactersPerStep = 64

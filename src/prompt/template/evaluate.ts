@@ -1,7 +1,7 @@
 // Renders a template's tree over terms. Undefined flows through every operation and is an error where it would be written or
 // looped over; work and output are bounded, so that no template can hold up the messages beside it.
-
 import { isDeepStrictEqual } from 'node:util'
+import { isObject } from '../../is-object.ts'
 import {
   comparisonSteps,
   containsSteps,
@@ -13,7 +13,7 @@ import {
 } from './cost.ts'
 import { applyFilter, applyTest, filterArguments } from './filters.ts'
 import { type Comparison, type Expression, forbiddenNames, type Statement, TemplateFault } from './tree.ts'
-import { describeValue, isObject, isTrue, member, show } from './value.ts'
+import { describeValue, isTrue, member, show } from './value.ts'
 
 /** Nodes evaluated in one rendering, and what they read and make (see cost.ts): about a tenth of a second. */
 const maxSteps = 1_000_000

@@ -1,4 +1,5 @@
 // How templates see values: JSON data only, own members only, Python's idea of what is true, and JSON's way of showing things.
+import { isObject } from '../../is-object.ts'
 
 /** Objects, arrays and booleans as JSON; null as nothing; text and numbers as they are. */
 export function show(value: unknown): string {
@@ -11,11 +12,6 @@ export function isTrue(value: unknown): boolean {
   if (Array.isArray(value)) return value.length > 0
   if (isObject(value)) return Object.keys(value).length > 0
   return Boolean(value)
-}
-
-/** An object of JSON: neither a list nor null. */
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** A value's own member; undefined where there is none. A negative index counts from the end; text and lists have `length`. */

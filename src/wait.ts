@@ -1,0 +1,31 @@
+// Waits that end when their signal aborts.
+import { setTimeout as delay } from 'node:timers/promises'
+
+/** The longest time that a timer of Node takes, in milliseconds: it fires at once when given more. */
+export const longestTimerMs = 2 ** 31 - 1
+
+/** Resolves after `ms` milliseconds. Throws the signal's reason when it aborts before that. */
+export async function wait(ms: number, signal: AbortSignal): Promise<void> {
+  await delay(ms, undefined, { signal }).catch((error: unknown) => {
+    signal.throwIfAborted()
+    throw error
+  })
+}
+
+/** Resolves after `ms` milliseconds, or when the signal aborts. */
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await delay(ms, undefined, { signal }).catch(() => {})
+}
+
+/** Resolves as `promise` does. Throws the signal's reason when it aborts before that. */
+export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted()
+  const aborted = Promise.withResolvers<never>()
+  const stop = () => aborted.reject(signal.reason)
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    return await Promise.race([promise, aborted.promise])
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}
