@@ -1,4 +1,4 @@
-// Writes the pages of docs/ that are tables of what the code says: errors.md, configuration.md and permissions.md. A test fails when one is stale.
+// Writes the pages of docs/ that are generated from the code: errors.md, configuration.md and permissions.md. A test fails when one is stale.
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { processors } from '../processors/index.ts'
@@ -10,15 +10,15 @@ import { outputRoute } from '../src/flow/ports.ts'
 import type { AnyProcessor } from '../src/flow/processor.ts'
 
 function whatHappens({ retry, ends }: (typeof errorTable)[keyof typeof errorTable]): string {
-  if (ends === 'command') return 'no: the command ends; a `run` that is under way refuses the change'
-  if (ends === 'document') return 'no: the document has failed, and the others go on'
+  if (ends === 'command') return 'no: the command ends; a `run` that is already running refuses the change'
+  if (ends === 'document') return 'no: the document fails, the others continue'
   switch (retry) {
     case 'never':
-      return 'no: a message goes to its dead-letter topic, a command ends'
+      return 'no: a message is dead-lettered, a command ends'
     case 'later':
-      return 'yes, for as long as it lasts or until the deadline; commands that a person waits for end'
+      return 'yes, until it succeeds or the deadline passes; interactive commands end'
     case 'operator':
-      return 'when a person has acted: `run` pauses what needs it, other commands end at once'
+      return 'after a person has acted: `run` pauses what depends on it, other commands end at once'
     default:
       return retry satisfies never
   }
@@ -30,13 +30,14 @@ function errorsPage(): string {
   )
   return `# Errors
 
-Every error that graphmill raises on purpose has a code. It stands in replies (\`error.type\`), on \`progress\`, in the
-\`dead-code\` header of dead letters, in logs and metrics, and on the command line, where wrong usage exits with 2 and other errors with 1.
+Every error that graphmill raises on purpose has a code. You find the code in replies (\`error.type\`), on \`progress\`, in the
+\`dead-code\` header of dead letters, in logs and metrics, and on the command line. A command exits with 2 for wrong usage and with 1
+for any other error.
 
-One has two names: a document without text is \`document_empty\` on the command line and on \`progress\`, and \`empty_document\` in the
-\`error.type\` that the ledger keeps and \`status\` shows.
+One error has two codes: a document without text is \`document_empty\` on the command line and on \`progress\`, but \`empty_document\`
+in the \`error.type\` that the ledger stores and \`status\` shows.
 
-| code | tried again? | what to do |
+| code | retried? | what to do |
 |---|---|---|
 ${rows.join('\n')}
 `
@@ -54,20 +55,22 @@ function configurationPage(): string {
   })
   return `# Configuration
 
-Every option is a flag of the commands that use it, an environment variable (\`GRAPHMILL_\` and its name in capitals, as in
-\`GRAPHMILL_CHUNK_SIZE\`), and a key of the configuration file (\`graphmill.yaml\`, or what \`--config\` names). A flag goes before
-the environment, the environment before the file, the file before the default.
+You can set every option in three ways: as a flag of the commands that use it, as an environment variable (\`GRAPHMILL_\` and the name
+in capitals, as in \`GRAPHMILL_CHUNK_SIZE\`), or as a key of the configuration file (\`graphmill.yaml\`, or the file that \`--config\`
+names). A flag overrides the environment, the environment overrides the file, and the file overrides the default.
+\`graphmill config\` prints every value and where it came from.
 
-The servers' own variables are read too: \`OPENAI_BASE_URL\`, \`OPENAI_API_KEY\` (or \`OPENAI_API_KEY_FILE\`) and \`OLLAMA_HOST\`.
+graphmill also reads the variables of the model servers: \`OPENAI_BASE_URL\`, \`OPENAI_API_KEY\` (or \`OPENAI_API_KEY_FILE\`) and
+\`OLLAMA_HOST\`.
 
-A secret may be given as a file (\`--store-token-file\`, \`GRAPHMILL_STORE_TOKEN_FILE\`), which is read again when it changes; see
+You can give a secret as a file (\`--store-token-file\`, \`GRAPHMILL_STORE_TOKEN_FILE\`). The file is read again when it changes; see
 [operations](operations.md#secrets).
 
-| option | what it is | default |
+| option | description | default |
 |---|---|---|
 ${rows.join('\n')}
 
-Lists take commas, and a flag may be repeated. In the file a list is a list:
+Separate the values of a list with commas, or repeat the flag. In the file, write a YAML list:
 
 \`\`\`yaml
 # graphmill.yaml
@@ -109,39 +112,45 @@ function permissionsPage(): string {
   )
   return `# Permissions on the broker
 
-The least that each processor needs, for the default flow; in other flows the last two parts of the names are others, and so is the
-first one with \`--space\`. Make the topics with an account that may (\`graphmill topics create\`), then give each processor an
-account of its own. Processors that run in one process share an account, and need the sum. What each of them trusts stands in
-[SECURITY.md](../SECURITY.md).
+This page lists the least permissions that each processor needs. The names are those of the default flow: another workspace or flow
+changes the last two parts of a name, and \`--space\` changes the first. Create the topics with an account that has the right to
+(\`graphmill topics create\`), then give each processor its own account. Processors that run in one process share an account, which
+needs the permissions of all of them. [SECURITY.md](../SECURITY.md) says what each processor trusts.
 
 ## Kafka
 
-All rights are on single topics and groups; there is none on the cluster. Beyond the table every processor needs
+All permissions are on single topics and groups; none is on the cluster. Besides those in the table, every processor needs
 
-- \`WRITE\` on \`${outputRoute('progress', place).topic}\`, where it says what became of its messages,
+- \`WRITE\` on \`${outputRoute('progress', place).topic}\`, where it reports the outcome of its messages,
 - \`READ\` and \`WRITE\` on \`${schemasTopic(place.space)}\`,
-- until the topic for its dead letters exists: \`CREATE\` on that topic, and \`DESCRIBE_CONFIGS\` on the topic that it reads, whose
-  largest message the new topic must take. Where you make these topics yourself, it needs neither.
+- until its dead-letter topic exists: \`CREATE\` on that topic, and \`DESCRIBE_CONFIGS\` on the topic that it reads, because the new
+  topic must accept the largest message of that topic. If you create dead-letter topics yourself, a processor needs neither.
 
 | processor | READ on topics | READ on groups | WRITE on topics | dead letters: WRITE (CREATE) on topics |
 |---|---|---|---|---|
 ${rows.join('\n')}
 
-\`prompt\` and \`text-completion\` may answer only whom they may write to: add \`WRITE\` on the response topic of every client of yours
-(\`gm.response.prompt.CLIENT.default.default\`). A client needs \`WRITE\` on the request topic, and \`READ\` on its own response topic.
-\`load\` needs \`WRITE\` on \`${outputRoute('document', place).topic}\`, on \`progress\` and the schemas topic, and \`READ\` on the latter.
+\`prompt\` and \`text-completion\` can answer only clients whose response topic they may write to: for each client of yours, give them
+\`WRITE\` on its response topic (\`gm.response.prompt.CLIENT.default.default\`). A client needs \`WRITE\` on the request topic and
+\`READ\` on its own response topic. \`load\` needs \`WRITE\` on \`${outputRoute('document', place).topic}\`, on \`progress\` and on the schemas
+topic, and \`READ\` on the schemas topic.
 
-The table is made from the code. A test gives every processor an account with these rights on a Kafka that denies everything else
-(\`StandardAuthorizer\`), and sees it do its work and write its dead letters.
+The table is generated from the code. A test runs every processor with an account that has only these permissions, on a Kafka that
+denies everything else (\`StandardAuthorizer\`), and checks that it does its work and writes its dead letters.
 
 ## Pulsar
 
-By topic the same: \`consume\` where Kafka's table says \`READ\` on a topic (the group is the subscription), \`produce\` where it says
-\`WRITE\`. What graphmill asks the admin API of a topic (its partitions, how far a group is, the properties of a subscription, in
-which deaths and expired messages are noted) takes no more. Two things are not by topic: to list the topics of the namespace, which
-every command does when it connects, takes \`consume\` or \`produce\` on the namespace, and with it on all topics in it, so that there
-a namespace is the boundary; and to make a topic (one for dead letters, too, unless you make it) takes the rights of an administrator
-of the tenant. This was read in the code of Pulsar 4.0, and is not tested on a server that enforces it.
+On topics the permissions are the same: \`consume\` where the table says \`READ\` on a topic (the group is the subscription), and
+\`produce\` where it says \`WRITE\`. The admin requests about a topic (its partitions, the position of a group, and the properties of a
+subscription, which record deaths and expired messages) need no further permission.
+
+Two operations need more than a topic's permissions:
+
+- Listing the topics of the namespace, which every command does when it connects, needs \`consume\` or \`produce\` on the namespace, and so
+  on all its topics. On Pulsar the namespace is therefore the security boundary.
+- Creating a topic needs the rights of a tenant administrator. This includes dead-letter topics, unless you create them yourself.
+
+These rules come from the source code of Pulsar 4.0. They are not tested on a server that enforces them.
 `
 }
 

@@ -1,343 +1,203 @@
-// Every error that graphmill raises on purpose, in one table: its code, when to try again and what the operator can do.
-// docs/errors.md lists the same codes; a test compares them.
+// Every error that graphmill raises on purpose, in one table: its code, whether a retry can succeed, and what the operator can do.
+// `npm run pages` writes docs/errors.md from this table; a test fails when the page is stale.
 import { redact, redactAll } from './redact.ts'
 
 /**
  * When the same attempt may succeed:
- * `never` (the input is at fault), `later` (something is away: try again for as long as it lasts),
- * `operator` (a person must mend something first: pause loudly under `run`, end a one-shot command).
+ * `never` (the input is at fault), `later` (something is unavailable: retry for as long as that lasts),
+ * `operator` (a person must fix something first: `run` logs an error and pauses, a one-shot command ends).
  */
 export type Retry = 'never' | 'later' | 'operator'
 
-interface Entry {
+interface ErrorEntry {
   readonly retry: Retry
-  /** What it ends, where that is no message: the command (or the change that a `run` would take up), or a document on its way in. */
+  /** What the error ends, unless that is a message: the command (or a configuration change that `run` then refuses), or the document being loaded. */
   readonly ends?: 'command' | 'document'
-  /** One sentence: what the operator can do. */
+  /** What the operator can do, in one sentence. */
   readonly remedy: string
 }
 
+// One function per kind of error: when a retry can succeed, and what the error ends.
+const never = (remedy: string): ErrorEntry => ({ retry: 'never', remedy })
+const later = (remedy: string): ErrorEntry => ({ retry: 'later', remedy })
+const operator = (remedy: string): ErrorEntry => ({ retry: 'operator', remedy })
+const command = (remedy: string): ErrorEntry => ({ retry: 'never', ends: 'command', remedy })
+const document = (remedy: string): ErrorEntry => ({ retry: 'never', ends: 'document', remedy })
+
 const table = {
   // messages
-  bytes_undecodable: {
-    retry: 'never',
-    remedy: 'See who writes to this topic: the bytes are not an Avro message of the expected type.',
-  },
-  schema_unknown: {
-    retry: 'never',
-    remedy: 'Let the writer publish its schema to the schemas topic or the registry, or upgrade this reader.',
-  },
-  message_too_large: {
-    retry: 'never',
-    remedy: 'Send less than 700 KiB a message; `load` cuts long documents by itself.',
-  },
-  message_invalid: { retry: 'never', remedy: 'Mend the sender: the message does not fit its schema.' },
-  deadline_exceeded: {
-    retry: 'never',
-    remedy:
-      'See with `graphmill topics lag` whether requests wait for a processor; else send it again with a later deadline.',
-  },
-  message_misplaced: {
-    retry: 'never',
-    remedy: 'Fix the sender: each topic takes one type of message.',
-  },
-  message_empty: {
-    retry: 'never',
-    remedy:
-      'Fix the sender: the record has no value, which removes a key from a compacted topic and nothing else.',
-  },
-  reply_topic_missing: {
-    retry: 'never',
-    remedy:
-      'Nothing, if its client has left; else make the topic that replyTo names, then replay the dead letter.',
-  },
-  reply_topic_refused: {
-    retry: 'never',
-    remedy:
-      'Use a response topic of the same workspace and flow as replyTo, and let this process write to it; then replay the dead letter.',
-  },
-  context_too_large: {
-    retry: 'never',
-    remedy:
-      'Send at most 4 KiB of context, its names and values together in UTF-8; keep the rest where the request comes from.',
-  },
-  context_unsigned: {
-    retry: 'never',
-    remedy:
-      'When a processor has asked it, give all its replicas the same --context-key and replay the dead letter; else see who may write requests.',
-  },
-  killed_process: {
-    retry: 'never',
-    remedy:
-      'See why processes died with it: their last log lines, exit code 134 (out of memory, or the watchdog) or 137 (the memory limit of the container). Then replay the dead letter.',
-  },
-  registry_unavailable: {
-    retry: 'later',
-    remedy: 'Check that the schema registry is up and that --schema-registry names it.',
-  },
-  registry_refused: {
-    retry: 'operator',
-    remedy: 'See the message of the registry: its compatibility rules or its permissions refuse us.',
-  },
+  bytes_undecodable: never(
+    'Check which program writes to this topic: the bytes are not an Avro message of the expected type.',
+  ),
+  schema_unknown: never(
+    'Make the writer publish its schema to the schemas topic or the registry, or upgrade this reader.',
+  ),
+  message_too_large: never('Send messages of less than 700 KiB; `load` splits long documents by itself.'),
+  message_invalid: never('Fix the sender: the message does not match its schema.'),
+  deadline_exceeded: never(
+    'Run `graphmill topics lag` to see whether requests wait for a processor; otherwise send the request again with a later deadline.',
+  ),
+  message_misplaced: never('Fix the sender: each topic takes one type of message.'),
+  message_empty: never(
+    'Fix the sender: the record has no value. Only compacted topics use such records, to delete a key.',
+  ),
+  reply_topic_missing: never(
+    'If the client has left, do nothing. Otherwise create the topic that replyTo names, then replay the dead letter.',
+  ),
+  reply_topic_refused: never(
+    'Set replyTo to a response topic of the same workspace and flow, and let this process write to it; then replay the dead letter.',
+  ),
+  context_too_large: never(
+    'Send at most 4 KiB of context (names and values together, in UTF-8); keep the rest in the client.',
+  ),
+  context_unsigned: never(
+    'If one of your processors sent the request, give all its replicas the same --context-key and replay the dead letter. Otherwise check which programs may write requests.',
+  ),
+  killed_process: never(
+    'Find out why processes died while they handled it: see their last log lines, exit code 134 (out of memory, or the watchdog) or 137 (the memory limit of the container). Then replay the dead letter.',
+  ),
+  registry_unavailable: later('Check that the schema registry is up and that --schema-registry names it.'),
+  registry_refused: operator(
+    'See the message of the registry: its compatibility rules or its permissions refuse this process.',
+  ),
   // connections
-  certificate_refused: {
-    retry: 'operator',
-    remedy:
-      'As the message says: trust its authority with NODE_EXTRA_CA_CERTS=file.pem (for the broker --tls-ca), renew the certificate, or use the address that it names.',
-  },
-  tls_failed: {
-    retry: 'operator',
-    remedy:
-      'Check that the port speaks TLS (else write http instead of https, or leave --tls out), and whether the server asks for a certificate of this client.',
-  },
-  proxy_refused: {
-    retry: 'operator',
-    remedy:
-      'Check user and password in HTTPS_PROXY or HTTP_PROXY and what the proxy lets through, or name the host in NO_PROXY.',
-  },
-  proxy_failed: {
-    retry: 'later',
-    remedy:
-      'Check that the proxy that HTTPS_PROXY or HTTP_PROXY names reaches the server, or name the host in NO_PROXY.',
-  },
+  certificate_refused: operator(
+    'Do what the message suggests: trust the authority with NODE_EXTRA_CA_CERTS=file.pem (for the broker: --tls-ca), renew the certificate, or use the address that it names.',
+  ),
+  tls_failed: operator(
+    'Check that the port speaks TLS (if it does not, write http instead of https, or leave --tls out), and whether the server asks for a client certificate.',
+  ),
+  proxy_refused: operator(
+    'Check the user and password in HTTPS_PROXY or HTTP_PROXY and which hosts the proxy allows, or name the host in NO_PROXY.',
+  ),
+  proxy_failed: later(
+    'Check that the proxy in HTTPS_PROXY or HTTP_PROXY reaches the server, or name the host in NO_PROXY.',
+  ),
   // broker
-  broker_unavailable: { retry: 'later', remedy: 'Check that the broker is up and that --broker names it.' },
-  broker_url_invalid: {
-    retry: 'never',
-    ends: 'command',
-    remedy: 'Use kafka://host:port[,host:port] or pulsar+ws://host:port.',
-  },
-  broker_refused: { retry: 'operator', remedy: 'Check the credentials and permissions for the broker.' },
-  topic_refused: {
-    retry: 'operator',
-    remedy:
-      'Give this process its permissions on the topic (or, on Pulsar, the namespace) that the message names; docs/permissions.md lists them.',
-  },
-  topic_missing: { retry: 'never', remedy: 'Create the topic with `graphmill topics create`.' },
-  flow_unknown: {
-    retry: 'never',
-    ends: 'command',
-    remedy: 'Name one with --workspace and --flow; `graphmill topics create` makes the topics of a new one.',
-  },
-  topic_name_invalid: {
-    retry: 'never',
-    ends: 'command',
-    remedy:
-      'Use only a-z, 0-9, _ and - in the parts of a topic name; to Kafka two names that differ only in . and _ are one.',
-  },
+  broker_unavailable: later('Check that the broker is up and that --broker names it.'),
+  broker_url_invalid: command('Use kafka://host:port[,host:port] or pulsar+ws://host:port.'),
+  broker_refused: operator('Check the credentials and permissions for the broker.'),
+  topic_refused: operator(
+    'Give this process its permissions on the topic (on Pulsar: or the namespace) that the message names; docs/permissions.md lists them.',
+  ),
+  topic_missing: never('Create the topic with `graphmill topics create`.'),
+  flow_unknown: command(
+    'Name an existing flow with --workspace and --flow; `graphmill topics create` creates the topics of a new one.',
+  ),
+  topic_name_invalid: command(
+    'Use only a-z, 0-9, _ and - in the parts of a topic name. Kafka treats two names that differ only in . and _ as the same.',
+  ),
   // prompts
-  prompt_unknown: { retry: 'never', remedy: 'Name a prompt that `graphmill check` lists.' },
-  prompt_invalid: {
-    retry: 'never',
-    ends: 'command',
-    remedy: 'Mend the prompt file; `graphmill check` shows the place.',
-  },
-  prompt_render_failed: { retry: 'never', remedy: 'Give every term that the template names.' },
-  reply_unfit: {
-    retry: 'never',
-    remedy: 'Give the prompt of an extractor the response-type jsonl, or json for an array of items.',
-  },
-  terms_invalid: { retry: 'never', remedy: 'Send every term as JSON text; a plain string needs quotes.' },
-  schema_invalid: { retry: 'never', ends: 'command', remedy: 'Mend the JSON Schema at the place named.' },
-  row_schema_invalid: {
-    retry: 'never',
-    ends: 'command',
-    remedy: 'Mend the row schema file; `graphmill check` shows the place.',
-  },
-  row_schema_unknown: {
-    retry: 'never',
-    remedy: 'Configure the row schema again with --schemas, then replay the dead letter.',
-  },
-  reply_not_json: {
-    retry: 'never',
-    remedy: 'Ask for JSON more plainly in the prompt, or use a model that follows instructions.',
-  },
-  reply_schema_failed: {
-    retry: 'never',
-    remedy: 'Show the model the schema in the prompt, or loosen the schema.',
-  },
+  prompt_unknown: never('Name a prompt that `graphmill check` lists.'),
+  prompt_invalid: command('Fix the prompt file; `graphmill check` shows where.'),
+  prompt_render_failed: never('Send every term that the template uses.'),
+  reply_unfit: never(
+    'In the prompt of an extractor, set response-type to jsonl, or to json for an array of items.',
+  ),
+  terms_invalid: never('Send every term as JSON text; a plain string needs quotes.'),
+  schema_invalid: command('Fix the JSON Schema at the place that the message names.'),
+  row_schema_invalid: command('Fix the row schema file; `graphmill check` shows where.'),
+  row_schema_unknown: never('Add the row schema with --schemas again, then replay the dead letter.'),
+  reply_not_json: never(
+    'Ask for JSON more clearly in the prompt, or use a model that follows instructions better.',
+  ),
+  reply_schema_failed: never('Show the schema to the model in the prompt, or relax the schema.'),
   // model
-  llm_unavailable: {
-    retry: 'later',
-    remedy: 'Check that the model server is up and that OPENAI_BASE_URL (or OLLAMA_HOST) names it.',
-  },
-  llm_rate_limited: {
-    retry: 'later',
-    remedy: 'Lower --concurrency, or ask the provider for a higher limit.',
-  },
-  llm_model_loading: { retry: 'later', remedy: 'Wait until the server has loaded the model.' },
-  llm_authentication: { retry: 'operator', remedy: 'Set OPENAI_API_KEY to a key that the server accepts.' },
-  llm_model_unknown: { retry: 'operator', remedy: 'Name a model that the server has, with --model.' },
-  llm_address_wrong: {
-    retry: 'operator',
-    remedy:
-      'Set OPENAI_BASE_URL to what stands before /chat/completions, which often ends in /v1; OLLAMA_HOST to host and port only.',
-  },
-  llm_quota_exhausted: { retry: 'operator', remedy: 'Add credit to the account, or use another key.' },
-  llm_request_invalid: { retry: 'never', remedy: 'See the message of the server: it refused the request.' },
-  llm_call_too_long: {
-    retry: 'never',
-    remedy: 'Raise --llm-call-timeout, lower max-tokens of the prompt, or use smaller chunks (--chunk-size).',
-  },
-  reply_too_large: {
-    retry: 'never',
-    remedy: 'Use another model or server: no honest reply is so large.',
-  },
-  llm_response_invalid: {
-    retry: 'never',
-    remedy: 'Check that the address is that of an OpenAI-compatible server.',
-  },
-  context_overflow: {
-    retry: 'never',
-    remedy:
-      'Use smaller chunks (--chunk-size) or a model with a larger context; only a jsonl prompt has its text split.',
-  },
-  item_too_long: {
-    retry: 'never',
-    remedy: 'Raise max-tokens of the prompt, or use a model that may write longer replies.',
-  },
-  reasoning_too_long: {
-    retry: 'never',
-    remedy: 'Raise max-tokens of the prompt, or let the model think less.',
-  },
-  calls_exhausted: {
-    retry: 'never',
-    remedy: 'Use smaller chunks (--chunk-size), or allow more calls a run with --max-calls.',
-  },
-  cost_limit_reached: { retry: 'never', remedy: 'Raise --max-cost and run again with --resume.' },
-  offline_unsupported: {
-    retry: 'never',
-    remedy: 'Use a real model for this prompt: set OPENAI_BASE_URL and OPENAI_API_KEY.',
-  },
+  llm_unavailable: later(
+    'Check that the model server is up and that OPENAI_BASE_URL (or OLLAMA_HOST) names it.',
+  ),
+  llm_rate_limited: later('Lower --concurrency, or ask the provider for a higher limit.'),
+  llm_model_loading: later('Wait until the server has loaded the model.'),
+  llm_authentication: operator('Set OPENAI_API_KEY to a key that the server accepts.'),
+  llm_model_unknown: operator('Name a model that the server has, with --model.'),
+  llm_address_wrong: operator(
+    'Set OPENAI_BASE_URL to the part of the address before /chat/completions, which often ends in /v1; set OLLAMA_HOST to host and port only.',
+  ),
+  llm_quota_exhausted: operator('Add credit to the account, or use another key.'),
+  llm_request_invalid: never('See the message of the server, which refused the request.'),
+  llm_call_too_long: never(
+    'Raise --llm-call-timeout, lower max-tokens of the prompt, or use smaller chunks (--chunk-size).',
+  ),
+  reply_too_large: never('Use another model or server: no legitimate reply is this large.'),
+  llm_response_invalid: never('Check that the address belongs to an OpenAI-compatible server.'),
+  context_overflow: never(
+    'Use smaller chunks (--chunk-size) or a model with a larger context. Only the text of a jsonl prompt is split.',
+  ),
+  item_too_long: never('Raise max-tokens of the prompt, or use a model that can write longer replies.'),
+  reasoning_too_long: never('Raise max-tokens of the prompt, or make the model reason less.'),
+  calls_exhausted: never('Use smaller chunks (--chunk-size), or allow more calls per run with --max-calls.'),
+  cost_limit_reached: never('Raise --max-cost and run again with --resume.'),
+  offline_unsupported: never('Use a real model for this prompt: set OPENAI_BASE_URL and OPENAI_API_KEY.'),
   llm_not_configured: {
-    retry: 'operator',
-    ends: 'command',
-    remedy:
+    ...operator(
       'Set OPENAI_BASE_URL (and OPENAI_API_KEY) or OLLAMA_HOST, and name a model with --model; or choose --llm offline.',
+    ),
+    ends: 'command',
   },
   // ontologies
-  ontology_invalid: {
-    retry: 'never',
-    ends: 'command',
-    remedy: 'Mend the ontology at the place named; `graphmill check` shows all that is wrong.',
-  },
-  ontology_too_large: {
-    retry: 'never',
-    ends: 'command',
-    remedy: 'If you trust the file, raise the option that the message names; else leave it out.',
-  },
-  ontology_context_remote: {
-    retry: 'never',
-    ends: 'command',
-    remedy: 'Write the JSON-LD context into the file: no context is ever fetched.',
-  },
-  ontology_not_configured: { retry: 'operator', remedy: 'Name the ontology files with --ontologies.' },
-  version_gone: {
-    retry: 'never',
-    remedy:
-      'Replay the dead letter where that version of the ontologies is loaded, or extract the document again.',
-  },
-  embeddings_unavailable: {
-    retry: 'later',
-    remedy: 'Check that the embeddings server is up and that --embeddings names it.',
-  },
-  embeddings_refused: {
-    retry: 'operator',
-    remedy:
-      'Check --embeddings, --embeddings-model and the key; without --embeddings words are compared instead.',
-  },
+  ontology_invalid: command(
+    'Fix the ontology at the place that the message names; `graphmill check` lists every problem.',
+  ),
+  ontology_too_large: command(
+    'If you trust the file, raise the option that the message names; otherwise leave the file out.',
+  ),
+  ontology_context_remote: command(
+    'Include the JSON-LD context in the file: graphmill never fetches a context.',
+  ),
+  ontology_not_configured: operator('Name the ontology files with --ontologies.'),
+  version_gone: never(
+    'Replay the dead letter while that version of the ontologies is loaded, or extract the document again.',
+  ),
+  embeddings_unavailable: later('Check that the embeddings server is up and that --embeddings names it.'),
+  embeddings_refused: operator(
+    'Check --embeddings, --embeddings-model and the key; without --embeddings, elements are selected by comparing words.',
+  ),
   // formats
-  record_invalid: {
-    retry: 'never',
-    ends: 'command',
-    remedy: 'Mend the input at the line that the message names.',
-  },
+  record_invalid: command('Fix the input at the line that the message names.'),
   // documents
-  document_unreadable: {
-    retry: 'never',
-    ends: 'document',
-    remedy: 'Check that the file exists and may be read.',
-  },
-  document_broken: {
-    retry: 'never',
-    ends: 'document',
-    remedy: 'Open it in the program that made it and save it anew, or load another copy.',
-  },
-  document_too_large: {
-    retry: 'never',
-    ends: 'document',
-    remedy:
-      'If you trust the file, raise the option that the message names; else leave it out: small files that take so much are attacks.',
-  },
-  document_not_utf8: { retry: 'never', ends: 'document', remedy: 'Convert the file to UTF-8.' },
-  document_encrypted: {
-    retry: 'never',
-    ends: 'document',
-    remedy: 'Save a copy without a password, and load that.',
-  },
-  document_scanned: {
-    retry: 'never',
-    ends: 'document',
-    remedy: 'Run text recognition (OCR) over it first: its pages are pictures.',
-  },
-  document_unsupported: {
-    retry: 'never',
-    ends: 'document',
-    remedy: 'Convert it to text, Markdown, HTML or PDF.',
-  },
-  document_unknown: {
-    retry: 'never',
-    ends: 'command',
-    remedy: 'Name a document that `graphmill status` lists; the processor `ledger` must run to know any.',
-  },
-  document_empty: { retry: 'never', ends: 'document', remedy: 'Give a document that holds text.' },
+  document_unreadable: document('Check that the file exists and that this user may read it.'),
+  document_broken: document(
+    'Open the file in the program that made it and save it again, or load another copy.',
+  ),
+  document_too_large: document(
+    'If you trust the file, raise the option that the message names; otherwise leave the file out: a small file that needs this much may be an attack.',
+  ),
+  document_not_utf8: document('Convert the file to UTF-8.'),
+  document_encrypted: document('Save a copy without a password, and load the copy.'),
+  document_scanned: document('Run text recognition (OCR) on the file first: its pages are images.'),
+  document_unsupported: document('Convert the file to text, Markdown, HTML or PDF.'),
+  document_unknown: command(
+    'Name a document that `graphmill status` lists. The processor `ledger` must run for documents to be listed.',
+  ),
+  document_empty: document('Load a document that contains text.'),
   // everything else
-  configuration_invalid: {
-    retry: 'operator',
-    ends: 'command',
-    remedy: 'Mend the option or file that the message names.',
-  },
-  usage: {
-    retry: 'operator',
-    ends: 'command',
-    remedy: 'See `graphmill --help`, or `--help` behind the command.',
-  },
-  store_refused: {
-    retry: 'operator',
-    remedy: 'Check the address in --store, its credentials, and whether --store-protocol is what it takes.',
-  },
-  store_failed: {
-    retry: 'later',
-    remedy: 'Check the disk that --out or standard output leads to, or the store that --store names.',
-  },
-  output_failed: {
-    retry: 'never',
-    ends: 'command',
-    remedy: 'Check where standard output goes to: its disk may be full.',
-  },
-  aborted: {
-    retry: 'later',
-    remedy: 'Run the command again to go on; under `run` the work is done again by itself.',
-  },
-  unexpected: { retry: 'never', remedy: 'Report it, with the cause: this is a defect in graphmill.' },
-} as const satisfies Record<string, Entry>
+  configuration_invalid: { ...operator('Fix the option or file that the message names.'), ends: 'command' },
+  usage: { ...operator('See `graphmill --help`, or `graphmill <command> --help`.'), ends: 'command' },
+  store_refused: operator(
+    'Check the address in --store, its credentials, and that --store-protocol matches the endpoint.',
+  ),
+  store_failed: later('Check the disk that --out or standard output writes to, or the store in --store.'),
+  output_failed: command('Check where standard output goes: the disk may be full.'),
+  aborted: later('Run the command again to continue. `run` repeats the work by itself.'),
+  unexpected: never('Report the error with its cause: this is a defect in graphmill.'),
+} satisfies Record<string, ErrorEntry>
 
 export type ErrorCode = keyof typeof table
 
 /** The whole table, for `docs/errors.md` and its test. */
-export const errorTable: Readonly<Record<ErrorCode, Entry>> = table
+export const errorTable: Readonly<Record<ErrorCode, ErrorEntry>> = table
 
 export interface GraphmillErrorOptions {
   readonly cause?: unknown
-  /** For rate limits: how long the server asks us to wait, in milliseconds. */
+  /** For rate limits: how long the server asks the client to wait, in milliseconds. */
   readonly retryAfterMs?: number
-  /** What is down, for the circuits: `llm:<provider> <model>` or `topic:<name>`. */
+  /** The circuit that this error opens: `llm:<provider> <model>` or `topic:<name>`. */
   readonly circuit?: string
-  /** Facts for the reader of the error, such as a category, a place or a verbatim reply. */
+  /** Further facts, such as a category, a place or the verbatim reply. */
   readonly details?: Readonly<Record<string, unknown>>
 }
 
-/** An error with a code from the table. `message` is one sentence without the remedy. No secret stands in it, nor in its causes. */
+/** An error with a code from the table. `message` is one sentence without the remedy. Secrets are removed from it and from its causes. */
 export class GraphmillError extends Error {
   readonly code: ErrorCode
   readonly retryAfterMs: number | undefined
@@ -362,7 +222,7 @@ export class GraphmillError extends Error {
   }
 }
 
-/** Anything thrown, as a GraphmillError: coded errors as they are, aborts as `aborted`, the rest as `unexpected`. */
+/** Converts anything thrown to a GraphmillError: a GraphmillError is returned as it is, an abort becomes `aborted`, the rest `unexpected`. */
 export function toGraphmillError(thrown: unknown): GraphmillError {
   if (thrown instanceof GraphmillError) return thrown
   const message = thrown instanceof Error ? thrown.message : String(thrown)

@@ -103,7 +103,7 @@ describe('a model that cannot be used', () => {
     const address = `${server.url}/chat`
     const { code, stderr } = await inTime(extract({ ...configured(), OPENAI_BASE_URL: address }))
     expect(stderr).toEqual(lastWords('llm_address_wrong', /takes no requests at this path \(404\): no route/))
-    expect(stderr).toContain('Set OPENAI_BASE_URL to what stands before /chat/completions')
+    expect(stderr).toContain('Set OPENAI_BASE_URL to the part of the address before /chat/completions')
     expect(code).toBe(1)
   })
 

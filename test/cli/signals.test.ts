@@ -55,7 +55,7 @@ describe('Ctrl-C', { timeout: 120_000 }, () => {
       args: [...args, '--broker', `${scheme}://${host}`],
     }))
     expect(stderr).toBe(
-      'graphmill: Stopped by SIGINT. [aborted]\nRun the command again to go on; under `run` the work is done again by itself.\n',
+      'graphmill: Stopped by SIGINT. [aborted]\nRun the command again to continue. `run` repeats the work by itself.\n',
     )
     expect(code).toBe(1)
   })
