@@ -1,5 +1,6 @@
 // Facts become triples and entity contexts, in batches that fit a message. Where provenance is wanted, the triples of each
 // message of facts end with the subgraph that quotes them. Contexts come from facts only, never from provenance.
+import { batches } from '../src/batches.ts'
 import type { MessageOf } from '../src/flow/ports.ts'
 import { type Context, defineProcessor, type Outputs } from '../src/flow/processor.ts'
 import type { EntityContext } from '../src/messages/generated.ts'
@@ -19,11 +20,11 @@ import { subgraphProvenance } from '../src/rdf/provenance.ts'
 import type { Term, Triple } from '../src/rdf/term.ts'
 import { version } from '../src/version.ts'
 
-/** As TrustGraph's: triples and contexts of one message, at most. */
-const maxTriples = 50
-const maxContexts = 5
 /** Characters of a batch's strings together: in UTF-8 a message is at most 700 KiB. */
-const maxLength = 150_000
+const maxSize = 150_000
+/** Triples and contexts of one message: as many as TrustGraph's. */
+const tripleLimits = { maxItems: 50, maxSize, sizeOf: tripleLength }
+const contextLimits = { maxItems: 5, maxSize, sizeOf: contextLength }
 
 const factPorts = [
   'definitions',
@@ -44,9 +45,9 @@ export const emitTriples = defineProcessor({
     const facts = factTriples(message)
     const said = facts.flatMap(({ triples }) => triples)
     const whence = settings.provenance === 'subgraph' && facts.length > 0 ? provenance(message, facts) : []
-    for (const triples of batches([...said, ...whence], maxTriples, tripleLength))
+    for (const triples of batches([...said, ...whence], tripleLimits))
       yield { to: 'triples', payload: { triples } }
-    for (const entities of batches(contexts(message), maxContexts, contextLength))
+    for (const entities of batches(contexts(message), contextLimits))
       yield { to: 'entity-contexts', payload: { entities } }
   },
 })
@@ -91,23 +92,15 @@ function contexts(message: FactMessage): EntityContext[] {
   return []
 }
 
-const tripleLength = ({ s, p, o }: Triple): number => termLength(s) + termLength(p) + termLength(o)
-const termLength = ({ iri, value, datatype, triple }: Term): number =>
-  (iri?.length ?? 0) + (value?.length ?? 0) + (datatype?.length ?? 0) + (triple ? tripleLength(triple) : 0)
-const contextLength = ({ entity, context }: EntityContext) => termLength(entity) + context.length
+function tripleLength({ s, p, o }: Triple): number {
+  return termLength(s) + termLength(p) + termLength(o)
+}
 
-function* batches<T>(list: readonly T[], max: number, size: (item: T) => number): Generator<T[]> {
-  let batch: T[] = []
-  let length = 0
-  for (const item of list) {
-    const more = size(item)
-    if (batch.length === max || (batch.length > 0 && length + more > maxLength)) {
-      yield batch
-      batch = []
-      length = 0
-    }
-    batch.push(item)
-    length += more
-  }
-  if (batch.length > 0) yield batch
+function termLength({ iri, value, datatype, triple }: Term): number {
+  const own = (iri?.length ?? 0) + (value?.length ?? 0) + (datatype?.length ?? 0)
+  return own + (triple ? tripleLength(triple) : 0)
+}
+
+function contextLength({ entity, context }: EntityContext): number {
+  return termLength(entity) + context.length
 }

@@ -1,7 +1,8 @@
 // Facts in the words of the flow's ontologies: each chunk is asked with the part of them that it needs, and every item of a reply
 // is checked against the whole, at the version that the prompt had. The ontologies' own triples go out once per flow and version.
+import { batches } from '../src/batches.ts'
 import { GraphmillError } from '../src/errors.ts'
-import { defineUnitExtractor } from '../src/flow/extractor.ts'
+import { defineUnitExtractor, rejectionLimits } from '../src/flow/extractor.ts'
 import {
   type Context,
   defineProcessor,
@@ -13,9 +14,6 @@ import { isObject } from '../src/is-object.ts'
 import { excerptOf } from '../src/items/excerpt.ts'
 import type { Message } from '../src/messages/envelope.ts'
 import type { Ontologies } from '../src/ontology/ontologies.ts'
-
-/** Rejections of one message, at most. */
-const batchRejections = 300
 
 const extractor = defineUnitExtractor({
   name: 'extract-ontology',
@@ -59,11 +57,8 @@ export const extractOntology = defineProcessor({
       text: excerptOf(JSON.stringify(item)),
       message: error.message,
     }))
-    for (let first = 0; first < items.length; first += batchRejections)
-      yield {
-        to: 'rejected',
-        payload: { promptId, run, model, items: items.slice(first, first + batchRejections) },
-      }
+    for (const batch of batches(items, rejectionLimits))
+      yield { to: 'rejected', payload: { promptId, run, model, items: batch } }
   },
 })
 

@@ -1,13 +1,14 @@
 // The prompt processor: a PromptRequest is rendered, put to the model, and answered in parts on its reply topic.
+import { batches } from '../src/batches.ts'
 import { type Context, defineProcessor, type Outputs } from '../src/flow/processor.ts'
 import type { Message } from '../src/messages/envelope.ts'
-import type { ProgressInit, PromptResponseInit, RejectionInit } from '../src/messages/generated.ts'
+import type { ProgressInit, PromptResponseInit } from '../src/messages/generated.ts'
 import type { Prompt } from '../src/prompt/catalogue/catalogue.ts'
 import { decodeTerms } from '../src/prompt/catalogue/terms.ts'
-import { ask, type LostRun, type ReplyEnd, type RunPart } from '../src/prompt/engine/engine.ts'
+import { ask, type LostRun, type RunPart } from '../src/prompt/engine/engine.ts'
 
 /** Rejections of one Rejected message, at most: 200 characters of text each. */
-const rejectionsPerMessage = 300
+const rejectionLimits = { maxItems: 300 }
 
 /** The prompts that the operator was told of. */
 const noted = new WeakSet<Prompt>()
@@ -78,11 +79,10 @@ async function* answer(
     signal,
   })) {
     const { run, end } = part
-    for (let first = 0; end && first < end.rejections.length; first += rejectionsPerMessage)
-      yield {
-        to: 'rejected',
-        payload: { promptId, run, model: end.model, items: rejectedFrom(end, first) },
-      }
+    for (const batch of batches(end?.rejections ?? [], rejectionLimits)) {
+      const items = batch.map(({ reason, line, text, message }) => ({ reason, line, text, message }))
+      yield { to: 'rejected', payload: { promptId, run, model: end!.model, items } }
+    }
     if (end?.cause) context.log.warn({ cause: end.cause }, 'reply stayed incomplete')
     await (yield {
       to: 'reply',
@@ -93,12 +93,6 @@ async function* answer(
 
 function spentOn({ run, model, spent }: LostRun, unit: string | undefined): ProgressInit {
   return { kind: 'spent', unit: unit ?? null, run, model, usage: { spent } }
-}
-
-function rejectedFrom({ rejections }: ReplyEnd, first: number): RejectionInit[] {
-  return rejections
-    .slice(first, first + rejectionsPerMessage)
-    .map(({ reason, line, text, message }) => ({ reason, line, text, message }))
 }
 
 function partOf({ text, object, accepted, rejected, end }: RunPart): Omit<PromptResponseInit, 'run'> {

@@ -5,9 +5,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 export const longestTimerMs = 2 ** 31 - 1
 
 /** Resolves after `ms` milliseconds. Throws the signal's reason when it aborts before that. */
-export async function wait(ms: number, signal: AbortSignal): Promise<void> {
-  await delay(ms, undefined, { signal }).catch((error: unknown) => {
-    signal.throwIfAborted()
+export async function wait(ms: number, signal?: AbortSignal): Promise<void> {
+  await delay(ms, undefined, { ...(signal && { signal }) }).catch((error: unknown) => {
+    signal?.throwIfAborted()
     throw error
   })
 }

@@ -1,6 +1,5 @@
 // Bringing dead letters back to the topics they came from. A letter that can't be brought back is told, and holds up none
 // behind it.
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Broker, OutgoingBytes, ReadMessage } from '../broker/broker.ts'
 import { parseTopic } from '../broker/topics.ts'
 import { GraphmillError, toGraphmillError } from '../errors.ts'
@@ -9,6 +8,7 @@ import { outputRoute } from '../flow/ports.ts'
 import { cutHeader, deathOf, originalHeaders, originOf, replayedHeader } from '../flow/runner/dead-letter.ts'
 import { untilAvailable } from '../flow/runner/retry.ts'
 import type { Codec } from '../messages/codec.ts'
+import { pause } from '../wait.ts'
 import { readToEnd } from './read-to-end.ts'
 
 export interface ReplayPlace {
@@ -80,7 +80,7 @@ async function untilSettled(
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
-    await wait(lookMs, undefined, { signal }).catch(() => undefined)
+    await pause(lookMs, signal)
     if (signal.aborted) return
     const lag = await untilAvailable(() => broker.lag(group, topic), { signal, onFailure() {} }).catch(
       (thrown) => {

@@ -5,8 +5,8 @@ import { createHash } from 'node:crypto'
 import { type BigIntStats, createReadStream } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
 import { systemCall } from '../system-calls.ts'
+import { pause } from '../wait.ts'
 
 /** Names the content of files and folders; what is not there counts as such. */
 export async function contentOf(paths: readonly string[]): Promise<string> {
@@ -83,7 +83,7 @@ export async function* changes(
   let before = since
   let known: Look['files'] = new Map()
   while (!signal.aborted) {
-    await wait(everyMs, undefined, { signal }).catch(() => undefined)
+    await pause(everyMs, signal)
     if (signal.aborted) return
     const { content, files } = await look(paths(), known)
     known = files

@@ -1,5 +1,6 @@
 // An extractor: a chunk becomes prompt requests, one for each unit of work, whose replies come back to the extractor's own
 // topic, and every part of a reply becomes facts. Nothing is remembered between the two: all that is needed travels in the messages.
+import { batches } from '../batches.ts'
 import { topicName } from '../broker/topics.ts'
 import { GraphmillError } from '../errors.ts'
 import { isObject } from '../is-object.ts'
@@ -94,11 +95,10 @@ type Written = 'prompt' | 'rejected' | 'progress' | FactPort
 
 export type Extractor = Processor<'chunk' | 'prompt-reply', Written>
 
-/** Facts, and rejections, of one message, at most. */
-const batchFacts = 500
-const batchRejections = 300
-/** The length of a message's facts as JSON, at most: rows are sent twice over, in UTF-8, and must fit 700 KiB. */
-const batchLength = 100_000
+/** Facts of one message, and their length as JSON: rows are sent twice over, in UTF-8, and must fit 700 KiB. */
+const factLimits = { maxItems: 500, maxSize: 100_000, sizeOf: (fact: unknown) => JSON.stringify(fact).length }
+/** Rejections of one message. */
+export const rejectionLimits = { maxItems: 300 }
 
 /**
  * Declares an extractor from a prompt and a dispatch table.
@@ -195,13 +195,10 @@ export function defineUnitExtractor<const P extends FactPort>(options: UnitExtra
     }
     const { run, model, promptId } = reply
     for (const [to, all] of facts)
-      for (const part of batches(all))
+      for (const part of batches(all, factLimits))
         yield { to, payload: { run, model, ...payload(part, to as P) } } as Output<FactPort>
-    for (let first = 0; first < refused.length; first += batchRejections)
-      yield {
-        to: 'rejected',
-        payload: { promptId, run, model, items: refused.slice(first, first + batchRejections) },
-      }
+    for (const items of batches(refused, rejectionLimits))
+      yield { to: 'rejected', payload: { promptId, run, model, items } }
     const counts = Object.fromEntries([...facts].map(([to, all]) => [to, all.length]))
     const unit = reply.context['unit'] ?? name
     yield { to: 'progress', payload: progressOf(unit, reply, { facts: counts, refused }) }
@@ -258,23 +255,6 @@ function progressOf(
     model: reply.model,
     error: reply.error,
   }
-}
-
-/** The facts in lists that fit a message. */
-function* batches<T>(facts: readonly T[]): Generator<T[]> {
-  let batch: T[] = []
-  let length = 0
-  for (const fact of facts) {
-    const more = JSON.stringify(fact).length
-    if (batch.length === batchFacts || (batch.length > 0 && length + more > batchLength)) {
-      yield batch
-      batch = []
-      length = 0
-    }
-    batch.push(fact)
-    length += more
-  }
-  if (batch.length > 0) yield batch
 }
 
 /** Characters of a name, at most: percent-encoded several times over it must still fit a message. */

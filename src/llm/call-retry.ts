@@ -1,6 +1,7 @@
 // The loop of call-level retry (OpenArmature llm-provider 7.1, pipeline-utilities 6.1): transient failures wait and try again,
 // an invalid reply is answered with the caller's own words, an abort ends all. Without a policy there is one attempt.
-import { setTimeout as pause } from 'node:timers/promises'
+import { jitteredBackoffMs } from '../backoff.ts'
+import { wait } from '../wait.ts'
 import type { AttemptRecord, RuntimeConfig } from './provider.ts'
 import { type Category, invalid, ProviderError } from './provider-error.ts'
 import { StructuredOutputInvalid } from './structured-output/invalid-error.ts'
@@ -49,7 +50,7 @@ function isTransientItself(error: unknown): boolean {
 
 /** The default backoff: a random time up to 1, 2, 4, … and at most 30 seconds, so that callers do not return together. */
 export function fullJitter(attemptIndex: number, random: () => number = Math.random): number {
-  return random() * Math.min(30, 2 ** attemptIndex)
+  return jitteredBackoffMs(attemptIndex, { firstMs: 1, mostMs: 30 }, random)
 }
 
 /** What differs from attempt to attempt. */
@@ -107,7 +108,8 @@ export async function runAttempts<R>(
       reason = refused ? 'reask' : 'transient'
       if (refused) added.push(...(await reaskPair(policy!.reask!, refused)))
       await observed(policy?.onRetry, thrown, attemptIndex)
-      await wait(backoff(attemptIndex), signal)
+      const seconds = backoff(attemptIndex)
+      if (seconds > 0) await wait(seconds * 1000, signal)
       continue
     }
     onAttempt?.(record)
@@ -138,16 +140,6 @@ async function observed(
     await observer?.(error, attemptIndex)
   } catch {
     // It only observes.
-  }
-}
-
-async function wait(seconds: number, signal: AbortSignal): Promise<void> {
-  if (!(seconds > 0)) return
-  try {
-    await pause(seconds * 1000, undefined, { signal })
-  } catch (thrown) {
-    signal.throwIfAborted()
-    throw thrown
   }
 }
 

@@ -3,6 +3,7 @@
 import { GraphmillError } from '../errors.ts'
 import { readOpening } from '../http/body.ts'
 import { type Fetch, movedTo, request } from '../http/request.ts'
+import { longestTimerMs } from '../wait.ts'
 import { asProviderError, providerError, refusalError } from './provider-error.ts'
 
 export type { Fetch } from '../http/request.ts'
@@ -17,9 +18,6 @@ export interface Peer {
   readonly callTimeoutMs: number
 }
 
-/** The longest time that a timer takes, in milliseconds: a longer one would go off at once. */
-const longestTimer = 2 ** 31 - 1
-
 /** The limits of a peer. What no timer takes, such as Infinity, is its longest time, 24.8 days. */
 export function limitsOf({
   timeoutMs = 120_000,
@@ -29,8 +27,8 @@ export function limitsOf({
   readonly callTimeoutMs?: number | undefined
 }): Pick<Peer, 'timeoutMs' | 'callTimeoutMs'> {
   return {
-    timeoutMs: Math.min(timeoutMs, longestTimer),
-    callTimeoutMs: Math.min(callTimeoutMs, longestTimer),
+    timeoutMs: Math.min(timeoutMs, longestTimerMs),
+    callTimeoutMs: Math.min(callTimeoutMs, longestTimerMs),
   }
 }
 

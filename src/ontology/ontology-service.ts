@@ -1,5 +1,6 @@
 // One version of the ontologies, ready for questions: what a chunk's prompt needs, what a model's items are worth, what the
 // ontology says of itself. It lives in a thread of its own; see `thread.ts`.
+import { batchLength } from '../batches.ts'
 import type { EmbeddingsCall } from '../observe/ontology-metrics.ts'
 import type { Triple } from '../rdf/term.ts'
 import { type Check, createCheck, type Item, type Verdict } from './check.ts'
@@ -12,9 +13,12 @@ import { createSelector } from './select.ts'
 import { createVectorCache } from './vector-cache.ts'
 import { createVectorRanking } from './vectors.ts'
 
-/** Triples of one message, and characters of their objects, at most. */
-const maxTriples = 50
-const maxLength = 100_000
+/** Triples of one message, and characters of their objects. */
+const tripleLimits = {
+  maxItems: 50,
+  maxSize: 100_000,
+  sizeOf: ({ o }: Triple) => (o.value ?? o.iri ?? '').length,
+}
 
 export interface OntologyServiceOptions {
   /** Tokens of a prompt that the selection may take. */
@@ -103,14 +107,7 @@ export function createOntologyService(
     check: async (items) => items.map(judge),
     async triples(from) {
       triples ??= schemaTriples(ontology)
-      const batch: Triple[] = []
-      let length = 0
-      for (const each of triples.slice(from, from + maxTriples)) {
-        length += (each.o.value ?? each.o.iri ?? '').length
-        if (batch.length > 0 && length > maxLength) break
-        batch.push(each)
-      }
-      return batch
+      return triples.slice(from, from + batchLength(triples, tripleLimits, from))
     },
   }
 }

@@ -2,6 +2,7 @@
 // A vector belongs to a model and a text; a file that is broken or gone is embedded again.
 import { createHash } from 'node:crypto'
 import cacache from 'cacache'
+import { batches } from '../batches.ts'
 import type { Embed } from './embeddings.ts'
 import { batchSize } from './embeddings.ts'
 
@@ -53,12 +54,13 @@ export function createVectorCache({ folder, space, embed }: VectorCacheOptions):
     const missing = [...wanted.keys()]
       .filter((id) => !found.has(id))
       .sort((a, b) => shelfOf(a) - shelfOf(b) || (a < b ? -1 : 1))
-    for (let first = 0; first < missing.length; first += batchSize) {
-      const batch = missing.slice(first, first + batchSize)
+    let done = 0
+    for (const batch of batches(missing, { maxItems: batchSize })) {
+      done += batch.length
       const vectors = await embed(batch.map((id) => wanted.get(id)!))
       for (const [place, id] of batch.entries()) found.set(id, vectors[place]!)
       const begun = new Set(batch.map(shelfOf))
-      const next = missing[first + batchSize]
+      const next = missing[done]
       for (const shelf of begun)
         if (next === undefined || shelf !== shelfOf(next)) await writeShelf(shelf, found)
     }

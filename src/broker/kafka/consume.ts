@@ -1,7 +1,9 @@
 // Consuming from Kafka: a member of a group for as long as the iteration lasts, in one session of kafkajs after another,
 // and a window that hands out what they fetch. What is in hand outlives a session.
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
+import { backoffMs } from '../../backoff.ts'
 import type { GraphmillError } from '../../errors.ts'
+import { pause } from '../../wait.ts'
 import type { Delivery, Subscription } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import { createInFlightWindow, type InFlightWindow } from '../window/in-flight-window.ts'
@@ -104,8 +106,7 @@ function joinGroup(
         { group, topic, err: error },
         'kafka consumer begins again',
       )
-      const backoff = Math.min(200 * 2 ** failures, longestBackoffMs)
-      await delay(backoff, undefined, { signal: leaving.signal }).catch(() => {})
+      await pause(backoffMs(failures, { firstMs: 200, mostMs: longestBackoffMs }), leaving.signal)
       if (leaving.signal.aborted) return
     }
   }

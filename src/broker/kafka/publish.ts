@@ -5,7 +5,10 @@
 // such a leader meanwhile, it says that messages were stored which it never sent.
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Message, Producer } from 'kafkajs'
+import { backoffMs } from '../../backoff.ts'
+import { batchLength } from '../../batches.ts'
 import { GraphmillError, toGraphmillError } from '../../errors.ts'
+import { pause } from '../../wait.ts'
 import { maxMessageBytes, type OutgoingBytes } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import { isDeadTopic } from '../topics.ts'
@@ -13,8 +16,7 @@ import { createClient, impatient, type KafkaClient, type KafkaSettings, kafkaErr
 import { keyPartitioner } from './partitioner.ts'
 
 /** Stays under the 1 MiB that Kafka takes for a partition, with room for what a record adds. */
-const maxBatchBytes = 900 * 1024
-const maxBatchMessages = 5000
+const requestLimits = { maxItems: 5000, maxSize: 900 * 1024, sizeOf: ({ bytes }: Waiting) => bytes }
 const recordOverhead = 70
 /** Requests of one topic that may be under way at once. */
 const lanesPerTopic = 2
@@ -137,9 +139,8 @@ export function createPublisher(
         if (isSpoilt && !(await mayExist(lookup.look(topic)))) throw error
         if (error.code === 'topic_refused' && ++refusals === mostRefusals) throw error
         if (performance.now() > end) throw isSpoilt ? unanswered(topic, error) : error
-        await delay(Math.min(50 * 2 ** attempt, 1000), undefined, { signal: closing.signal }).catch(() => {
-          throw error
-        })
+        await pause(backoffMs(attempt, { firstMs: 50, mostMs: 1000 }), closing.signal)
+        if (closing.signal.aborted) throw error
       } finally {
         release(connection)
       }
@@ -193,15 +194,8 @@ function connect(settings: KafkaSettings): Connection {
 }
 
 /** The first messages of the lane that fit into one request; at least one. */
-function takeBatch(lane: Lane): Waiting[] {
-  let bytes = 0
-  let count = 0
-  for (const waiting of lane.queue) {
-    bytes += waiting.bytes
-    if (count > 0 && (bytes > maxBatchBytes || count === maxBatchMessages)) break
-    count++
-  }
-  return lane.queue.splice(0, count)
+function takeBatch({ queue }: Lane): Waiting[] {
+  return queue.splice(0, batchLength(queue, requestLimits))
 }
 
 function laneIndex(key: string): number {

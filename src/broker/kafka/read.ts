@@ -1,8 +1,8 @@
 // Reading a Kafka topic without a group: fetches straight from the leaders, so nothing is committed, nobody else is
 // disturbed and no group is left behind.
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Cluster, KafkaMessage } from 'kafkajs'
 import type { ErrorCode } from '../../errors.ts'
+import { pause } from '../../wait.ts'
 import type { ReadMessage, TopicRange } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import { createClient, impatient, type KafkaSettings, kafkaError, openCluster } from './client.ts'
@@ -80,7 +80,7 @@ export async function* readKafka(
       failures++
       misplaced = (thrown as { type?: unknown }).type === 'OFFSET_OUT_OF_RANGE'
       settings.log.warn({ topic: range.topic, err: error }, 'kafka read interrupted')
-      await delay(Math.min(100 * failures, 2000), undefined, { signal }).catch(() => {})
+      await pause(Math.min(100 * failures, 2000), signal)
     } finally {
       signal.removeEventListener('abort', abandon)
       client.abandon()

@@ -3,7 +3,9 @@
 // partition paused that was so when it went: all of this is mended at the moment when the group has joined.
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Consumer, ConsumerConfig, EachBatchPayload, KafkaMessage } from 'kafkajs'
+import { backoffMs } from '../../backoff.ts'
 import type { GraphmillError } from '../../errors.ts'
+import { pause } from '../../wait.ts'
 import { defaultMaxHeldBytes, type Subscription } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import type { InFlightWindow } from '../window/in-flight-window.ts'
@@ -141,8 +143,7 @@ export function openSession(
       } catch (err) {
         failures++
         settings.log.debug({ group, topic, err }, 'the positions of the group could not be looked up')
-        const pause = Math.min(50 * 2 ** failures, 2000)
-        await delay(pause, undefined, { signal: closing.signal }).catch(() => {})
+        await pause(backoffMs(failures, { firstMs: 50, mostMs: 2000 }), closing.signal)
       }
     }
   }

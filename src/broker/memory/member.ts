@@ -1,5 +1,6 @@
 // One consumption: a member of a group, that is given messages of the partitions it owns within its bounds, one for
 // each call of `next`, and ends when it is told to and has nothing in hand.
+import { longestTimerMs } from '../../wait.ts'
 import type { Delivery, Subscription } from '../broker.ts'
 import { defaultMaxHeldBytes } from '../broker.ts'
 import { settledAboveMarkOf } from '../window/offsets.ts'
@@ -28,9 +29,6 @@ interface Client {
   joining(member: MemoryMember): MemoryGroup
   ended(member: MemoryMember): void
 }
-
-/** The longest that a timer of Node can wait. */
-const longestTimer = 2 ** 31 - 1
 
 export class MemoryMember implements AsyncIterableIterator<Delivery> {
   readonly #client: Client
@@ -240,7 +238,7 @@ export class MemoryMember implements AsyncIterableIterator<Delivery> {
     clearTimeout(this.#timer)
     const first = this.#later[0]
     if (first === undefined) return
-    const delay = Math.min(Math.max(0, Math.ceil(first.due - performance.now())), longestTimer)
+    const delay = Math.min(Math.max(0, Math.ceil(first.due - performance.now())), longestTimerMs)
     this.#timer = setTimeout(() => {
       const now = performance.now()
       while (this.#later.length > 0 && this.#later[0]!.due <= now) this.#again.push(this.#later.shift()!)

@@ -1,7 +1,7 @@
 // The topics of one Pulsar namespace, over the admin REST API: make, list, delete, and how far groups have come.
 // Every topic we make is partitioned, even into one; topics of others may not be.
-import { setTimeout as delay } from 'node:timers/promises'
 import { GraphmillError, toGraphmillError } from '../../errors.ts'
+import { wait } from '../../wait.ts'
 import type { Lag, TopicDescription, TopicSpec } from '../broker.ts'
 import { type Answer, ask, codeOf, type Endpoint, type Question, reasonIn } from './endpoint.ts'
 
@@ -36,9 +36,7 @@ export async function checkConnection(endpoint: Endpoint, signal?: AbortSignal):
       signal?.throwIfAborted()
       const hopeless = toGraphmillError(error).retry !== 'later' || attempt === connectAttempts
       if (hopeless || performance.now() >= end) throw error
-      await delay(connectDelayMs, undefined, { ...(signal && { signal }) }).catch(() =>
-        signal?.throwIfAborted(),
-      )
+      await wait(connectDelayMs, signal)
     }
   }
 }

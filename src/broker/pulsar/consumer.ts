@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type GraphmillError, toGraphmillError } from '../../errors.ts'
+import { pause } from '../../wait.ts'
 import { type Delivery, defaultMaxHeldBytes, type Subscription } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import { createWake } from '../window/wake.ts'
@@ -107,7 +108,7 @@ export class PulsarMember {
         this.#note({ topic, group, err: error }, 'consumer could not be opened', isBroker)
       }
       failures++
-      await delay(reopenDelayMs(failures), undefined, { signal }).catch(() => {})
+      await pause(reopenDelayMs(failures), signal)
     }
   }
 

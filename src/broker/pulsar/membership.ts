@@ -1,10 +1,8 @@
 // What one consumer socket has brought and is not settled yet: bounds, order by key, redelivery in this process.
 // It dies with its socket, because the server then gives the messages to the group again.
+import { longestTimerMs } from '../../wait.ts'
 import type { Delivery, ReadMessage, Subscription, Suspect } from '../broker.ts'
 import { maxMessageBytes } from '../broker.ts'
-
-/** What setTimeout takes. */
-const longestDelayMs = 2 ** 31 - 1
 
 /** Commands to the server; each is one frame. */
 export interface MembershipPort {
@@ -150,7 +148,7 @@ export class Membership {
       retryLater: async (delayMs) => {
         if (!putDown()) return
         if (!this.#leaving)
-          held.retry = setTimeout(() => this.#redeliver(held), Math.min(delayMs, longestDelayMs))
+          held.retry = setTimeout(() => this.#redeliver(held), Math.min(delayMs, longestTimerMs))
         this.#port.changed()
       },
     }

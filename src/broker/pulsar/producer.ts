@@ -1,7 +1,7 @@
 // Publishes to one Pulsar topic over one socket: many messages in flight, each settled by the server's answer to it.
 // What a lost socket left unanswered is sent again in the old order, for as long as a message may wait.
-import { setTimeout as delay } from 'node:timers/promises'
 import { type ErrorCode, GraphmillError, toGraphmillError } from '../../errors.ts'
+import { pause } from '../../wait.ts'
 import type { OutgoingBytes } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import { partitionsOf, topicPath } from './admin.ts'
@@ -135,7 +135,7 @@ export class PulsarProducer {
           break
         }
         this.#endpoint.log.warn({ topic: this.#topic, attempt, err: error }, 'producer could not be opened')
-        await delay(reopenDelayMs(attempt), undefined, { signal }).catch(() => {})
+        await pause(reopenDelayMs(attempt), signal)
       }
     }
     this.#connecting = undefined

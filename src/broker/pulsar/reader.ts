@@ -1,7 +1,7 @@
 // Reads a Pulsar topic without a group: one reader socket a partition, each opened again behind what it brought last.
 import { setMaxListeners } from 'node:events'
-import { setTimeout as delay } from 'node:timers/promises'
 import { GraphmillError, toGraphmillError } from '../../errors.ts'
+import { pause } from '../../wait.ts'
 import type { ReadMessage, TopicRange } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import { createWake } from '../window/wake.ts'
@@ -113,7 +113,7 @@ export class PulsarReader {
   async #follow(part: Part, receiverQueueSize: number): Promise<void> {
     const { signal } = this.#stop
     for (let failures = 0; !signal.aborted && !isOver(part); failures++) {
-      if (failures > 0) await delay(reopenDelayMs(failures), undefined, { signal }).catch(() => {})
+      if (failures > 0) await pause(reopenDelayMs(failures), signal)
       try {
         await partitionsOf(this.#endpoint, this.#range.topic) // the reader endpoint does not tell a missing topic from a fault
         const socket = await this.#open(part, receiverQueueSize)

@@ -2,6 +2,7 @@
 // Frames of one turn of the event loop leave together. Nothing here reopens.
 import type { Socket } from 'node:net'
 import WebSocket from 'ws'
+import { jitteredBackoffMs } from '../../backoff.ts'
 import { GraphmillError } from '../../errors.ts'
 import { readOpening } from '../../http/body.ts'
 import { codeOf, connectionError, type Endpoint, reasonIn } from './endpoint.ts'
@@ -109,7 +110,7 @@ function sender(socket: WebSocket): (frame: string) => void {
 
 /** How long to wait before opening again, after `attempt` failures in a row: 0.1 s doubling to 3.2 s, with full jitter. */
 export function reopenDelayMs(attempt: number): number {
-  return Math.ceil(Math.random() * 100 * 2 ** Math.min(attempt - 1, 5))
+  return Math.ceil(jitteredBackoffMs(attempt - 1, { firstMs: 100, mostMs: 3200 }))
 }
 
 /** Pings, and drops a socket from which nothing came since the ping before. */

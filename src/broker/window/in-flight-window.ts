@@ -1,6 +1,7 @@
 // What one consumer holds of all its partitions: hands messages out within its bounds, takes back what settles, and says
 // which partitions want more and how far each may be committed. It knows no broker and never waits.
 import { setMaxListeners } from 'node:events'
+import { longestTimerMs } from '../../wait.ts'
 import { type Delivery, defaultMaxHeldBytes, type Subscription } from '../broker.ts'
 import { noteProgress, takeUp, toStore } from './deaths.ts'
 import { settledAboveMarkOf } from './offsets.ts'
@@ -22,9 +23,6 @@ import {
  */
 const maxWaitingMessages = 2000
 const maxWaitingBytes = 2 * 1024 * 1024
-/** What setTimeout takes. */
-const longestDelayMs = 2 ** 31 - 1
-
 export interface InFlightWindow {
   /**
    * Takes on the partitions that are ours now, and lets go of all others: their deliveries abort.
@@ -111,7 +109,7 @@ export function createInFlightWindow(
       else {
         outstanding--
         held.state = 'resting'
-        held.timer = setTimeout(wake, Math.min(Math.max(delayMs, 0), longestDelayMs), held)
+        held.timer = setTimeout(wake, Math.min(Math.max(delayMs, 0), longestTimerMs), held)
       }
       onChange()
     },

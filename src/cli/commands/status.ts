@@ -1,6 +1,5 @@
 // `graphmill status`: what the ledger says of the documents of a flow. `--watch` goes on with every change; of one document,
 // until it has ended.
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Command } from 'commander'
 import type { Broker, ReadMessage } from '../../broker/broker.ts'
 import type { Config } from '../../config/config.ts'
@@ -14,6 +13,7 @@ import type { Message } from '../../messages/envelope.ts'
 import { loadSchemas } from '../../messages/registry.ts'
 import { type FlowStatus, flowStatusId } from '../../progress/flow-status.ts'
 import { isNewer } from '../../progress/status-cache.ts'
+import { pause } from '../../wait.ts'
 import { brokerOptions, openBroker, openRegistry } from '../broker.ts'
 import { addOptions, configOf } from '../options.ts'
 import { passOver, readToEnd } from '../read-to-end.ts'
@@ -128,7 +128,7 @@ function followStatuses(broker: Broker, config: Config, signal: AbortSignal) {
           }
         } catch (thrown) {
           if (toGraphmillError(thrown).code !== 'topic_missing') throw thrown
-          await wait(topicPollMs, undefined, { signal }).catch(() => undefined)
+          await pause(topicPollMs, signal)
         }
       }
     },

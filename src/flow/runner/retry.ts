@@ -1,6 +1,7 @@
 // The one policy of retries: the table of errors says whether, this file says when. Nothing else in graphmill retries a message.
-import { setTimeout as wait } from 'node:timers/promises'
+import { jitteredBackoffMs } from '../../backoff.ts'
 import { type GraphmillError, toGraphmillError } from '../../errors.ts'
+import { wait } from '../../wait.ts'
 
 /** Attempts at a message whose handler throws what it should not. */
 export const unexpectedAttempts = 3
@@ -9,8 +10,8 @@ export const unexpectedAttempts = 3
 export const operatorPauseMs = 30_000
 
 /** Full jitter: a random time up to 1 s, 2 s, 4 s, … at most 30 s. In milliseconds; `failures` counts from 0. */
-export function backoff(failures: number, random: () => number = Math.random): number {
-  return random() * Math.min(30_000, 1000 * 2 ** Math.min(failures, 10))
+export function backoff(failures: number, random = Math.random): number {
+  return jitteredBackoffMs(failures, { firstMs: 1000, mostMs: 30_000 }, random)
 }
 
 /** Does `act`, and again with full jitter for as long as what it throws is of the kind that passes. Throws the signal's reason. */
@@ -29,7 +30,7 @@ export async function untilAvailable<T>(
       if (error.retry !== 'later') throw error
       signal.throwIfAborted()
       onFailure(error)
-      await wait(backoff(failures), undefined, { signal }).catch(() => signal.throwIfAborted())
+      await wait(backoff(failures), signal)
     }
   }
 }

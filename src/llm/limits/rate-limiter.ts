@@ -2,6 +2,7 @@
 // so that a flow with ten requests never waits behind one with ten thousand. It keeps the limits that it was told
 // and those that the server's refusals show.
 import { GraphmillError } from '../../errors.ts'
+import { longestTimerMs } from '../../wait.ts'
 import { createAdaptiveLimiter } from './adaptive-limiter.ts'
 import { createRateLimit } from './token-bucket.ts'
 
@@ -72,8 +73,6 @@ export interface RateLimiterClock {
 
 /** Pauses from here on are worth a word, in milliseconds. */
 const longPauseMs = 10_000
-
-const longestTimerMs = 2 ** 31 - 1
 
 const processClock: RateLimiterClock = {
   now: () => performance.now(),

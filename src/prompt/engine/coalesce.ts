@@ -1,5 +1,6 @@
 // Joins what comes while the reader is busy: the first piece goes at once, and whatever arrives while it is on its way forms
 // the next one. The source is read ahead by a bounded amount, so that a slow reader slows the model and not the memory.
+import { batchLength } from '../../batches.ts'
 
 /** Characters that may wait for the reader. */
 const maxAhead = 1024 * 1024
@@ -50,7 +51,7 @@ export async function* coalesce<T>(
         if (ended) return
         continue
       }
-      const batch = takeBatch(waiting, size, maxBatch)
+      const batch = waiting.splice(0, batchLength(waiting, { maxSize: maxBatch, sizeOf: size }))
       for (const piece of batch) ahead -= size(piece)
       if (ahead <= maxAhead) freed()
       yield batch
@@ -83,16 +84,4 @@ export async function* collect<T>(
       length += size(piece)
     }
   if (batch.length > 0) yield batch
-}
-
-/** Removes the next batch from the front of `waiting`. */
-function takeBatch<T>(waiting: T[], size: (piece: T) => number, maxBatch: number): T[] {
-  let count = 0
-  let length = 0
-  while (count < waiting.length) {
-    length += size(waiting[count]!)
-    if (count > 0 && length > maxBatch) break
-    count++
-  }
-  return waiting.splice(0, count)
 }
