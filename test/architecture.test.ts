@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { pages } from '../scripts/pages.ts'
 
@@ -68,4 +68,17 @@ test('the lock names what every package may need on any platform, so that npm ci
     Object.keys(entry.optionalDependencies ?? {}),
   )
   expect(wanted.filter((name) => !locked.has(name))).toEqual([])
+})
+
+test('every source file that the docs name exists', () => {
+  const docs = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', ...globSync('docs/*.md')]
+  const named = docs.flatMap((page) =>
+    [
+      ...readFileSync(page, 'utf8').matchAll(
+        /`((?:src|processors|test|schemas|prompts|scripts)\/[^`<>*\s]+)`/g,
+      ),
+    ].map(([, path]) => `${page} ${path}`),
+  )
+  expect(named.length).toBeGreaterThan(100)
+  expect(named.filter((name) => !existsSync(name.split(' ')[1]!))).toEqual([])
 })
