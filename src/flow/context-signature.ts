@@ -50,7 +50,7 @@ export function readContextKeys(text: string): Keys {
 }
 
 /** `read` gives the configured text at each use, since its file may change; one that is no list of keys changes nothing. */
-export function createContextSigner(read: () => string | undefined): ContextSigner {
+export function createContextSigner(read: () => string | undefined = () => undefined): ContextSigner {
   let last: Keys | undefined
 
   function current(): Keys | undefined {

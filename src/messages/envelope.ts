@@ -20,6 +20,18 @@ export interface Header {
   readonly traceparent: string | null
 }
 
+/** The fields of a header that a message without a cause leaves empty. */
+export const emptyHeader = {
+  collection: '',
+  documentId: '',
+  chunkId: '',
+  correlationId: '',
+  causationId: '',
+  replyTo: null,
+  deadline: null,
+  traceparent: null,
+} as const
+
 /** A decoded message; narrow it by `type`. */
 export type Message<N extends PayloadName = PayloadName> = {
   [K in N]: Header & { readonly type: K; readonly payload: Payloads[K] }

@@ -10,7 +10,7 @@ import { createStoreMetrics, type StoreMetrics } from './store-metrics.ts'
  * What became of a message: handled, put back because the model asked for patience, to be tried again, given up, or taken over by
  * another member of the group.
  */
-export type Outcome = 'ok' | 'limited' | 'retried' | 'dead' | 'dropped'
+export type DeliveryOutcome = 'ok' | 'limited' | 'retried' | 'dead' | 'dropped'
 
 export interface FlowMetrics {
   readonly registry: Registry
@@ -44,7 +44,7 @@ export interface ConfigurationState {
 
 export interface ConsumerMeter {
   /** A message was taken in hand; call the result with what became of it. */
-  started(): (outcome: Outcome) => void
+  started(): (outcome: DeliveryOutcome) => void
   stopped(): void
 }
 

@@ -1,28 +1,17 @@
-// What a handler may touch besides its message.
-import type { Broker, ReadMessage, TopicRange } from '../../broker/broker.ts'
-import type { FlowMetrics } from '../../observe/metrics.ts'
+// What a handler may use besides its message.
+import type { ReadMessage, TopicRange } from '../../broker/broker.ts'
 import type { ReadPositions, StoredStatus } from '../../progress/status-cache.ts'
 import { outputRoute } from '../ports.ts'
-import type { Clock, Context, Ids } from '../processor.ts'
-import { decodeEntry, type OnUnreadable, type SchemasTopic } from '../schemas-topic.ts'
+import type { Context } from '../processor.ts'
+import { decodeEntry, type OnUnreadable } from '../schemas-topic.ts'
 import type { ConsumerBinding } from './consumer-binding.ts'
+import type { RunnerResources } from './resources.ts'
 
-export interface ContextOptions {
-  readonly broker: Broker
-  readonly schemas: SchemasTopic
-  readonly clock: Clock
-  readonly ids: Ids
-  readonly space: string
-  readonly metrics: FlowMetrics | undefined
-  /** Told of what a read of a topic threw. */
-  readonly noteMissing: (thrown: unknown, topic: string) => unknown
-}
-
-/** Makes what the handlers of a line get; `signal` ends the work on their message. */
+/** Makes the context of a handler; `signal` ends the work on its message. */
 export type ContextOf = (binding: ConsumerBinding, signal: AbortSignal) => Context
 
-export function createContextOf(options: ContextOptions): ContextOf {
-  const { broker, schemas, clock, ids, space, metrics, noteMissing } = options
+export function createContextOf(resources: RunnerResources): ContextOf {
+  const { broker, schemas, clock, ids, space, metrics, topics } = resources
 
   async function* readStatus(
     { scope, processor, log }: ConsumerBinding,
@@ -31,14 +20,14 @@ export function createContextOf(options: ContextOptions): ContextOf {
   ): AsyncGenerator<StoredStatus> {
     const { topic } = outputRoute('status', { space, ...scope })
     const onUnreadable: OnUnreadable = ({ partition, position, key }, err) => {
-      log.warn({ topic, partition, position, key, err }, 'an entry that can not be read is passed over')
+      log.warn({ topic, partition, position, key, err }, 'an unreadable entry is skipped')
       metrics?.unreadable(processor.name, topic)
     }
     for await (const entry of readOwn({ topic, from: behind, until: 'end' }, signal)) {
       const message = await decodeEntry(entry, 'Status', { schemas, signal, onUnreadable })
       yield { message, partition: entry.partition, position: entry.position }
     }
-    // A read that was aborted ends as one that came to the end does.
+    // A read that is aborted ends like one that has reached the end.
     signal.throwIfAborted()
   }
 
@@ -46,7 +35,7 @@ export function createContextOf(options: ContextOptions): ContextOf {
     try {
       yield* broker.read(range, signal)
     } catch (thrown) {
-      noteMissing(thrown, range.topic)
+      topics.note(thrown, range.topic)
       throw thrown
     }
   }

@@ -1,27 +1,28 @@
-// A delivery that failed, and what can be told of it, readable or not.
+// A delivery that failed, and what is known of its message, decoded or not.
 import type { Delivery } from '../../broker/broker.ts'
 import type { GraphmillError } from '../../errors.ts'
-import type { Header, Message } from '../../messages/envelope.ts'
+import { emptyHeader, type Header, type Message } from '../../messages/envelope.ts'
 import type { ConsumerBinding } from './consumer-binding.ts'
 
 export interface FailedDelivery {
   readonly binding: ConsumerBinding
   readonly delivery: Delivery
-  /** Undefined where it can't be read. */
+  /** Undefined when it can't be decoded. */
   readonly message: Message | undefined
   readonly error: GraphmillError
 }
 
-/** Where the delivery lies. */
-export const placeOf = ({ topic, partition, position }: Delivery) => `${topic}:${partition}:${position}`
+/** Where the delivery lies: topic, partition and position. */
+export const positionOf = ({ topic, partition, position }: Delivery) => `${topic}:${partition}:${position}`
 
-/** What the last entries about a delivery inherit from: its envelope, or as much as its headers tell. */
+/** What entries about the delivery inherit from: its envelope, or as much of it as its headers hold. */
 export function causeOf({ binding, delivery, message }: FailedDelivery): Header {
   if (message && message.workspace === binding.scope.workspace && message.flow === binding.scope.flow)
     return message
   const { id, source, documentId, chunkId, correlationId, traceparent } = delivery.headers
   return {
-    id: id ?? placeOf(delivery),
+    ...emptyHeader,
+    id: id ?? positionOf(delivery),
     source: source ?? '',
     time: delivery.timestamp,
     ...binding.scope,
@@ -29,9 +30,6 @@ export function causeOf({ binding, delivery, message }: FailedDelivery): Header 
     documentId: documentId ?? '',
     chunkId: chunkId ?? '',
     correlationId: correlationId ?? '',
-    causationId: '',
-    replyTo: null,
-    deadline: null,
     traceparent: traceparent ?? null,
   }
 }

@@ -1,38 +1,33 @@
-// What a processor reports on `progress` of its whole flow, and of no document: records that were deleted before it had read
+// What a processor reports on `progress` about its whole flow rather than a document: records that were deleted before it had read
 // them, and what it waits for.
 import type { LostRange } from '../../broker/broker.ts'
 import type { GraphmillError } from '../../errors.ts'
-import type { Header } from '../../messages/envelope.ts'
+import { emptyHeader } from '../../messages/envelope.ts'
 import type { ProgressInit } from '../../messages/generated.ts'
-import type { FlowMetrics } from '../../observe/metrics.ts'
-import type { Clock, Outputs } from '../processor.ts'
+import type { Outputs } from '../processor.ts'
 import type { ConsumerBinding } from './consumer-binding.ts'
-import type { InFlight } from './in-flight.ts'
+import type { RunnerResources } from './resources.ts'
 import type { RunHandler } from './run-handler.ts'
 
-export interface FlowEntriesOptions {
-  readonly clock: Clock
-  readonly inFlight: InFlight
-  readonly runHandler: RunHandler
-  readonly metrics: FlowMetrics | undefined
-}
-
 export interface FlowEntries {
-  /** Reports a gap: in the log and the metrics once, on `progress` as often as it is called, with the same id. */
+  /** Reports a gap: in the log and the metrics once, on `progress` at each call, with the same id. */
   lost(binding: ConsumerBinding, lost: LostRange): Promise<void>
-  /** Resolves when it is stored; rejects when it can not be. */
+  /** Resolves when the entry is stored; rejects when it can't be. */
   waiting(binding: ConsumerBinding, error: GraphmillError): Promise<void>
 }
 
-export function createFlowEntries({ clock, inFlight, runHandler, metrics }: FlowEntriesOptions): FlowEntries {
+export function createFlowEntries(
+  { clock, inFlight, metrics }: RunnerResources,
+  runHandler: RunHandler,
+): FlowEntries {
   const reported = new Set<string>()
-  /** Nothing takes the work on such an entry away but the end of the grace period. */
-  const owner = new AbortController().signal
+  /** Only the end of the grace period aborts the work on such an entry. */
+  const owner = { signal: new AbortController().signal }
 
   async function publish(binding: ConsumerBinding, id: string, payload: ProgressInit): Promise<void> {
-    const held = inFlight.take({ signal: owner })
-    const cause = headerOf(binding, id, clock.now())
-    await runHandler(entry(payload), { binding, cause, held }).finally(held.free)
+    const { processor, scope } = binding
+    const cause = { ...emptyHeader, id, source: processor.name, time: clock.now(), ...scope }
+    await inFlight.run(owner, (work) => runHandler(entry(payload), { binding, cause, work }))
   }
 
   return {
@@ -63,18 +58,3 @@ export function createFlowEntries({ clock, inFlight, runHandler, metrics }: Flow
 async function* entry(payload: ProgressInit): Outputs<'progress'> {
   yield { to: 'progress', payload }
 }
-
-const headerOf = ({ processor, scope }: ConsumerBinding, id: string, time: number): Header => ({
-  id,
-  source: processor.name,
-  time,
-  ...scope,
-  collection: '',
-  documentId: '',
-  chunkId: '',
-  correlationId: '',
-  causationId: '',
-  replyTo: null,
-  deadline: null,
-  traceparent: null,
-})

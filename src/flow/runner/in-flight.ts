@@ -1,4 +1,5 @@
-// What is in hand, and what aborts the work on it: its ownership is lost, the grace period is over, or one of its outputs failed.
+// The work on deliveries in flight, and what aborts it: the delivery is no longer owned, the grace period is over, or one of the
+// outputs failed.
 import type { Delivery } from '../../broker/broker.ts'
 import { GraphmillError } from '../../errors.ts'
 import type { Clock } from '../processor.ts'
@@ -9,20 +10,19 @@ export interface InFlightDelivery {
   readonly takenAt: number
   readonly signal: AbortSignal
   abort(reason: unknown): void
-  /** The work is over. */
-  free(): void
 }
 
 export interface InFlight {
-  take(delivery: Pick<Delivery, 'signal'>): InFlightDelivery
-  /** Aborts all that is in hand, and whatever is taken from now on. */
+  /** Runs `act`; the delivery is in flight until it has settled. */
+  run<T>(delivery: Pick<Delivery, 'signal'>, act: (work: InFlightDelivery) => Promise<T>): Promise<T>
+  /** Aborts all work, also what begins from now on. */
   abortAll(): void
   readonly aborted: boolean
 }
 
 export function createInFlight(clock: Clock): InFlight {
   const all = new Set<() => void>()
-  /** The same, by the signal of whoever owns the delivery. */
+  /** The same, by the signal of the delivery's ownership. */
   const byOwner = new WeakMap<AbortSignal, Set<() => void>>()
   let aborted = false
 
@@ -39,18 +39,23 @@ export function createInFlight(clock: Clock): InFlight {
   }
 
   return {
-    take(delivery) {
-      const held = new AbortController()
-      const drop = () => held.abort(new GraphmillError('aborted', 'The work is not wanted here any more.'))
+    async run(delivery, act) {
+      const work = new AbortController()
+      const drop = () => work.abort(new GraphmillError('aborted', 'The work is no longer wanted here.'))
       if (delivery.signal.aborted || aborted) drop()
       const owned = ownedBy(delivery.signal)
       owned.add(drop)
       all.add(drop)
-      const free = () => {
+      try {
+        return await act({
+          takenAt: clock.now(),
+          signal: work.signal,
+          abort: (reason) => work.abort(reason),
+        })
+      } finally {
         owned.delete(drop)
         all.delete(drop)
       }
-      return { takenAt: clock.now(), signal: held.signal, abort: (reason) => held.abort(reason), free }
     },
     abortAll() {
       aborted = true

@@ -1,72 +1,46 @@
-// Runs a handler's generator: what it yields goes to the broker, and the promise that it is stored goes back into it.
-import type { Broker } from '../../broker/broker.ts'
-import type { Codec } from '../../messages/codec.ts'
+// Runs a handler's generator: its outputs go to the broker, and each `yield` returns the promise that its output is stored.
 import type { Header } from '../../messages/envelope.ts'
-import type { FlowMetrics } from '../../observe/metrics.ts'
-import type { ContextSigner } from '../context-signature.ts'
 import type { OutputPort } from '../ports.ts'
-import type { Clock, Deferral, Outputs } from '../processor.ts'
-import type { Circuits } from './circuits.ts'
+import type { Deferral, Outputs } from '../processor.ts'
 import type { ConsumerBinding } from './consumer-binding.ts'
 import type { InFlightDelivery } from './in-flight.ts'
 import { measure } from './measure.ts'
 import { createOutbox } from './outbox.ts'
+import type { RunnerResources } from './resources.ts'
 
-export interface RunHandlerOptions {
-  readonly broker: Broker
-  readonly codec: Codec
-  readonly circuits: Circuits
-  readonly clock: Clock
-  readonly space: string
-  readonly signer: ContextSigner
-  readonly metrics: FlowMetrics | undefined
-  /** Gets why a message could not be published, and returns what the work on its cause fails with. */
-  readonly noteMissing: (thrown: unknown, topic: string) => unknown
-}
-
-/** What `cause` leads to, in the hands that it was taken in. */
 export interface HandlerRun {
   readonly binding: ConsumerBinding
+  /** The message that the outputs follow from. */
   readonly cause: Header
-  readonly held: InFlightDelivery
+  readonly work: InFlightDelivery
 }
 
-/** Resolves, with what the generator returned, when the broker has stored all that it yielded. */
+/** Resolves, with what the generator returned, when the broker has stored all outputs. */
 export type RunHandler = (
   outputs: Outputs<OutputPort>,
   handlerRun: HandlerRun,
 ) => Promise<Deferral | undefined>
 
-export function createRunHandler({
-  broker,
-  codec,
-  circuits,
-  clock,
-  space,
-  signer,
-  metrics,
-  noteMissing,
-}: RunHandlerOptions): RunHandler {
-  return async (outputs, { binding, cause, held }) => {
+export function createRunHandler(resources: RunnerResources): RunHandler {
+  const { clock, metrics, topics } = resources
+  return async (outputs, { binding, cause, work }) => {
     const source = binding.processor.name
-    const outbox = createOutbox(
+    const outbox = createOutbox(resources, {
       cause,
-      { broker, codec, circuits, clock, space, signer, source },
-      {
-        signal: held.signal,
-        fail(thrown, topic) {
-          const error = noteMissing(thrown, topic)
-          held.abort(error)
-          return error
-        },
-        stored(output, topic) {
-          if (!metrics) return
-          metrics.published(source, topic)
-          const { takenAt } = held
-          measure(metrics.extraction, { processor: source, cause, output, takenAt, storedAt: clock.now() })
-        },
+      source,
+      signal: work.signal,
+      onFailure(thrown, topic) {
+        const error = topics.note(thrown, topic)
+        work.abort(error)
+        return error
       },
-    )
+      onStored(output, topic) {
+        if (!metrics) return
+        metrics.published(source, topic)
+        const { takenAt } = work
+        measure(metrics.extraction, { processor: source, cause, output, takenAt, storedAt: clock.now() })
+      },
+    })
     try {
       let step = await outputs.next(undefined)
       while (!step.done) {
@@ -77,7 +51,7 @@ export function createRunHandler({
       await outbox.flush()
       return step.value ?? undefined
     } catch (thrown) {
-      held.abort(thrown) // so that the handler can tell why it is ended
+      work.abort(thrown) // the handler's signal gives the reason for its end
       throw thrown
     } finally {
       await outputs.return(undefined)
