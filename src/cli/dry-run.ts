@@ -5,8 +5,8 @@ import { runKey } from '../llm/cache/entry.ts'
 import { estimateTokens } from '../llm/limits/limited-stream.ts'
 import { costOf, type Price } from '../llm/limits/prices.ts'
 import { decodeTerms } from '../prompt/catalogue/terms.ts'
-import { cacheKeyRequest } from '../prompt/engine/engine.ts'
 import { chooseForm } from '../prompt/engine/items-form.ts'
+import { cacheKeyRequest } from '../prompt/engine/request.ts'
 
 export interface Estimate {
   requests: number

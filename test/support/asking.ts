@@ -2,7 +2,8 @@
 import { compileSchema } from '../../src/items/validate.ts'
 import type { JsonSchema, Llm } from '../../src/llm/llm.ts'
 import type { Prompt } from '../../src/prompt/catalogue/catalogue.ts'
-import { type AskOptions, ask, type ReplyEnd, type RunPart } from '../../src/prompt/engine/engine.ts'
+import { type AskOptions, ask, type RunPart } from '../../src/prompt/engine/engine.ts'
+import type { ReplyEnd } from '../../src/prompt/engine/reply.ts'
 
 /** A prompt whose user message is the term `text`. */
 export function testPrompt(more: Partial<Prompt> & { readonly jsonSchema?: JsonSchema } = {}): Prompt {

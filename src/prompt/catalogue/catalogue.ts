@@ -1,4 +1,4 @@
-// The prompts in force: the built-in ones, and over them those of the user, later files first. Loading reads and compiles
+// The prompts in use: the built-in ones, overridden by those of the user, later files first. Loading reads and compiles
 // everything before it gives a catalogue, or gives none, so that a reload can swap one for the other.
 
 import { fileURLToPath } from 'node:url'
@@ -9,14 +9,13 @@ import type { AnswerMode } from '../../llm/structured-output/modes.ts'
 import { compileTemplate, type Template } from '../template/template.ts'
 import { TemplateFault } from '../template/tree.ts'
 import type { PromptDefinition, PromptExample, ResponseType, SystemDefinition } from './definition.ts'
-import { checkExample, checkInPlaceOf } from './example.ts'
 import { type Entry, mergePrompts, readLayer } from './layer.ts'
 import { type Problem, problemsError, suggest } from './problem.ts'
 import { type Path, reporter, type Source } from './source.ts'
 import type { Terms } from './terms.ts'
 
 export interface RenderedPrompt {
-  /** Empty where there is no system template. */
+  /** Empty when there is no system template. */
   readonly system: string
   readonly user: string
 }
@@ -24,12 +23,12 @@ export interface RenderedPrompt {
 export interface Prompt {
   readonly id: string
   readonly responseType: ResponseType
-  /** Compiled; of one item for jsonl, of the whole value for json. */
+  /** Compiled; for one item of a jsonl prompt, for the whole value of a json prompt. */
   readonly schema?: ItemSchema
-  /** The same as it stands in the file. */
+  /** The same as it is written in the file. */
   readonly jsonSchema?: JsonSchema
   readonly description?: string
-  /** How JSON is asked for; before that of the model. */
+  /** How JSON is asked for; it overrides that of the model. */
   readonly outputMode?: AnswerMode
   /** What the prompt sets; mostly nothing. */
   readonly sampling: Sampling
@@ -38,8 +37,8 @@ export interface Prompt {
   /** The file that it comes from. */
   readonly file: string
   /**
-   * The messages for decoded terms. A request's terms go before the prompt's, and these before the global ones;
-   * the system template sees the same.
+   * The messages for decoded terms. A request's terms override the prompt's, and these override the global ones.
+   * The system template sees the same terms.
    *
    * @throws GraphmillError `prompt_render_failed`
    */
@@ -49,7 +48,7 @@ export interface Prompt {
 export interface Catalogue {
   /** By id or alias. @throws GraphmillError `prompt_unknown`, with a suggestion for a near id. */
   get(id: string): Prompt
-  /** By id or alias; undefined where there is none. */
+  /** By id or alias; undefined when there is none. */
   find(id: string): Prompt | undefined
   /** Every id, sorted, without aliases. */
   ids(): readonly string[]
@@ -68,34 +67,18 @@ export async function loadCatalogue(paths: readonly string[] = []): Promise<Cata
   return catalogue
 }
 
-/** Everything that is wrong with the prompts, their worked examples included, and the ids that were found. */
-export async function checkCatalogue(
-  paths: readonly string[] = [],
-): Promise<{ readonly problems: readonly Problem[]; readonly ids: readonly string[] }> {
-  const { compiled, problems } = await readCatalogue(paths)
-  const own = paths.length === 0 ? undefined : (await readCatalogue([])).catalogue
-  for (const { prompt, source, at } of compiled) {
-    for (const [index, example] of prompt.examples.entries())
-      for (const problem of checkExample(prompt, example))
-        reporter(source, problems)([...at, 'examples', index], problem)
-    if (own?.ids().includes(prompt.id))
-      for (const problem of checkInPlaceOf(own.get(prompt.id), prompt))
-        reporter(source, problems)(at, problem)
-  }
-  return { problems, ids: compiled.map(({ prompt }) => prompt.id).sort() }
-}
-
 /** Beside `src`, and beside `dist/src`, where the build copies it. */
 const builtIn = new URL('../../../prompts/', import.meta.url)
 
-interface Compiled {
+export interface CompiledPrompt {
   readonly prompt: Prompt
   readonly aliases: readonly string[]
   readonly source: Source
   readonly at: Path
 }
 
-async function readCatalogue(paths: readonly string[]) {
+/** The catalogue of what compiles, and everything that is wrong with the rest. */
+export async function readCatalogue(paths: readonly string[]) {
   const problems: Problem[] = []
   const layers = [await readLayer(fileURLToPath(builtIn), 'prompts', problems)]
   for (const path of paths) layers.push(await readLayer(path, path, problems))
@@ -109,26 +92,26 @@ async function readCatalogue(paths: readonly string[]) {
   return { catalogue: catalogueOf(compiled), compiled, problems }
 }
 
-interface System {
+interface SystemTemplate {
   readonly template: Template | undefined
   /** Global terms. */
   readonly terms: Terms
 }
 
 /** The last system template, and the global terms of all. */
-function compileSystem(entries: readonly Entry<SystemDefinition>[], problems: Problem[]): System {
+function compileSystem(entries: readonly Entry<SystemDefinition>[], problems: Problem[]): SystemTemplate {
   const entry = entries.findLast(({ definition }) => definition.prompt !== undefined)
   const terms = Object.fromEntries(entries.flatMap(({ definition }) => Object.entries(definition.terms)))
   const template = entry && compileText(entry.definition.prompt!, 'system', { ...entry, problems })
   return { template, terms }
 }
 
-/** The prompt, or undefined when its template or schema is at fault, which is added to `problems`. */
+/** The prompt, or undefined when its template or schema has a fault, which is added to `problems`. */
 function compilePrompt(
   { definition, source, at }: Entry<PromptDefinition>,
-  system: System,
+  system: SystemTemplate,
   problems: Problem[],
-): Compiled | undefined {
+): CompiledPrompt | undefined {
   const { prompt: text, schema: jsonSchema, terms: ownTerms, aliases, ...rest } = definition
   const template = compileText(text, definition.id, { source, at: [...at, 'prompt'], problems })
   const schema = jsonSchema && checkedSchema(jsonSchema, { source, at: [...at, 'schema'], problems })
@@ -146,27 +129,28 @@ function compilePrompt(
   return { prompt, aliases, source, at }
 }
 
-interface Place {
+/** A place in a prompt file. */
+interface SourcePlace {
   readonly source: Source
   readonly at: Path
   readonly problems: Problem[]
 }
 
-function compileText(text: string, id: string, { source, at, problems }: Place): Template | undefined {
+function compileText(text: string, id: string, { source, at, problems }: SourcePlace): Template | undefined {
   try {
     return compileTemplate(text, id)
   } catch (error) {
     const fault = (error as Error).cause
     const line =
       fault instanceof TemplateFault && fault.line > 0 ? source.lineOfText(at, fault.line) : undefined
-    // where the file's lines are not known, the message says which line of the template it is
+    // When the file's lines are not known, the message says which line of the template it is.
     const message = line === undefined ? (error as Error).message : (fault as Error).message
     reporter(source, problems)(at, message, line === undefined ? {} : { line })
     return undefined
   }
 }
 
-function checkedSchema(schema: JsonSchema, { source, at, problems }: Place): ItemSchema | undefined {
+function checkedSchema(schema: JsonSchema, { source, at, problems }: SourcePlace): ItemSchema | undefined {
   try {
     return compileSchema(schema)
   } catch (error) {
@@ -175,7 +159,7 @@ function checkedSchema(schema: JsonSchema, { source, at, problems }: Place): Ite
   }
 }
 
-function catalogueOf(compiled: readonly Compiled[]): Catalogue {
+function catalogueOf(compiled: readonly CompiledPrompt[]): Catalogue {
   const prompts = new Map(compiled.map(({ prompt }) => [prompt.id, prompt]))
   const byAlias = new Map(compiled.flatMap(({ prompt, aliases }) => aliases.map((alias) => [alias, prompt])))
   const ids = [...prompts.keys()].sort()

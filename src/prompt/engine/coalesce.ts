@@ -1,73 +1,68 @@
-// Joins what comes while the reader is busy: the first piece goes at once, and whatever arrives while it is on its way forms
-// the next one. The source is read ahead by a bounded amount, so that a slow reader slows the model and not the memory.
+// Joins what comes while the reader is busy: the first piece leaves at once, and what arrives while it is on its way forms
+// the next batch. The source is read ahead by a bounded amount, so that a slow reader slows the model and not the memory.
 import { batchLength } from '../../batches.ts'
 
 /** Characters that may wait for the reader. */
 const maxAhead = 1024 * 1024
 
 /**
- * Batches of the pieces that `source` gives, some at a time; never empty. `size` says how many characters a piece counts for; a batch holds at most
- * `maxBatch` of them unless one piece alone is larger. What `source` throws is thrown after what came before it was read.
+ * Batches of the pieces that `source` gives, some at a time; never empty. `size` says how many characters a piece counts for.
+ * A batch holds at most `maxBatch` of them unless one piece alone is larger. What `source` throws is thrown after what came
+ * before it was read.
  */
 export async function* coalesce<T>(
   source: AsyncIterable<readonly T[]>,
   size: (piece: T) => number,
   maxBatch: number,
 ): AsyncGenerator<T[], void> {
+  const iterator = source[Symbol.asyncIterator]()
   const waiting: T[] = []
   let ahead = 0
-  let ended = false
-  let failure: unknown
-  let wake = () => {}
-  const iterator = source[Symbol.asyncIterator]()
-
-  const changed = () => new Promise<void>((resolve) => (wake = resolve))
+  let end: { readonly thrown?: unknown } | undefined
+  let arrived = () => {}
   let freed = () => {}
+  void readAhead()
 
-  const pump = (async () => {
+  async function readAhead(): Promise<void> {
     try {
-      for (;;) {
-        const next = await iterator.next()
-        if (next.done) break
+      for (let next = await iterator.next(); !next.done; next = await iterator.next()) {
         for (const piece of next.value) {
           waiting.push(piece)
           ahead += size(piece)
         }
-        wake()
+        arrived()
         if (ahead > maxAhead) await new Promise<void>((resolve) => (freed = resolve))
       }
-    } catch (error) {
-      failure = error
+      end = {}
+    } catch (thrown) {
+      end = { thrown }
     }
-    ended = true
-    wake()
-  })()
+    arrived()
+  }
 
   try {
     for (;;) {
-      if (waiting.length === 0 && !ended) await changed()
-      if (waiting.length === 0) {
-        if (failure !== undefined) throw failure
-        if (ended) return
-        continue
+      if (waiting.length === 0 && !end) await new Promise<void>((resolve) => (arrived = resolve))
+      if (waiting.length > 0) {
+        const batch = waiting.splice(0, batchLength(waiting, { maxSize: maxBatch, sizeOf: size }))
+        for (const piece of batch) ahead -= size(piece)
+        if (ahead <= maxAhead) freed()
+        yield batch
+      } else if (end) {
+        if ('thrown' in end) throw end.thrown
+        return
       }
-      const batch = waiting.splice(0, batchLength(waiting, { maxSize: maxBatch, sizeOf: size }))
-      for (const piece of batch) ahead -= size(piece)
-      if (ahead <= maxAhead) freed()
-      yield batch
     }
   } finally {
-    ended = true
     freed()
     // A generator's return waits for the read that is under way; the caller's signal cuts that short.
     void Promise.resolve(iterator.return?.()).catch(() => undefined)
-    void pump
   }
 }
 
 /** Batches of the pieces that `source` gives, as few as `maxBatch` allows, however fast they come. */
 export async function* collect<T>(
-  source: AsyncIterable<readonly T[]>,
+  source: AsyncIterable<readonly T[]> | Iterable<readonly T[]>,
   size: (piece: T) => number,
   maxBatch: number,
 ): AsyncGenerator<T[], void> {

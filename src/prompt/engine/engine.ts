@@ -1,44 +1,34 @@
-// The prompt engine: a request goes to the model, and what the model writes comes back in parts while it is still writing.
-// What was remembered of an equal run is not asked for again.
-import type { ReplyCache } from '../../llm/cache/reply-cache.ts'
-import type { CompletionRequest, Llm } from '../../llm/llm.ts'
+// The prompt engine: a request goes to the model, and its reply comes back in parts while the model is still writing. A run
+// that the cache has whole is replayed without asking the model.
+import type { Llm } from '../../llm/llm.ts'
 import { isOutputRefusal } from '../../llm/structured-output/schema-refusal.ts'
 import type { Prompt } from '../catalogue/catalogue.ts'
 import type { Terms } from '../catalogue/terms.ts'
-import { type Calls, type CallsOptions, createCalls } from './calls.ts'
-import { type ChosenForm, chooseForm, type ItemsForm } from './items-form.ts'
-import { hearJson } from './json-reply.ts'
-import { hearJsonl } from './jsonl-reply.ts'
-import { cutParts, type Part, partsOf } from './parts.ts'
-import {
-  defaultLimits,
-  type ReplyEvent,
-  type ReplyStream,
-  type RunContext,
-  type RunLimits,
-  type Spent,
-} from './reply.ts'
-import { openRecord, type Run, type RunRecord } from './run-record.ts'
+import { Calls, type CallsOptions, type Spent } from './calls.ts'
+import { chooseForm, type ItemsForm, type ItemsForms } from './items-form.ts'
+import { readJson } from './json-reply.ts'
+import { readItems } from './jsonl-reply.ts'
+import { defaultLimits, type ReplyEvent, type ReplyStream, type RunLimits } from './reply.ts'
+import { cutParts, partsOf, type ReplyPart } from './reply-parts.ts'
+import { cacheKeyRequest, firstRequest } from './request.ts'
+import { openRecord, type Run, type RunCache, type RunRecord } from './run-record.ts'
 import { unsplit } from './split.ts'
-import { hearText } from './text-reply.ts'
-
-export type { Part } from './parts.ts'
-export type { ReplyEnd, RunLimits, Spent } from './reply.ts'
+import { readText } from './text-reply.ts'
 
 export interface AskOptions {
   readonly prompt: Prompt
   readonly terms: Terms
   readonly llm: Llm
-  /** Parts while the model writes, or one with all (split only where it would be too large for a message). */
+  /** Parts while the model writes, or one with everything (split only when it would be too large for a message). */
   readonly streaming: boolean
-  /** A new run, for an attempt that is not the replay of a whole one. */
+  /** Makes the run of an attempt that is not the replay of a whole one. */
   readonly newRun: () => Run
   readonly limits?: Partial<RunLimits> | undefined
-  /** Where replies are remembered, and whose they are. Default: nowhere. */
-  readonly cache?: { readonly replies: ReplyCache; readonly workspace: string } | undefined
-  /** Told what the operator may want to know of how the model is asked. Default: nobody is. */
+  /** Default: nothing is remembered. */
+  readonly cache?: RunCache | undefined
+  /** Receives what the operator may want to know about how the model is asked. */
   readonly onNote?: ((note: string) => void) | undefined
-  /** Told of a run that fails, when it has asked the model. Default: nobody is. */
+  /** Receives a run that failed after it had asked the model. */
   readonly onLost?: ((lost: LostRun) => void) | undefined
   readonly signal: AbortSignal
 }
@@ -50,57 +40,48 @@ export interface LostRun {
   readonly spent: readonly Spent[]
 }
 
-/** A part and the run that it belongs to. */
-export interface RunPart extends Part {
+/** A reply part and the run that it belongs to. */
+export interface RunPart extends ReplyPart {
   readonly run: Run
 }
 
 /**
- * The parts of one run. The next part is only asked for when the one before is on its way, so a slow reader gets larger ones.
+ * The parts of one run. The next part is made when the reader asks for it, so a slow reader gets larger ones.
  * Throws what the model throws, `reply_not_json` and `reply_schema_failed` for json prompts, `item_too_long`,
- * `reasoning_too_long`, and `context_overflow` where splitting the text did not help.
+ * `reasoning_too_long`, and `context_overflow` when splitting the text did not help.
  */
 export async function* ask(options: AskOptions): AsyncGenerator<RunPart, void> {
   const { cache, prompt, llm, terms, signal } = options
-  const chosen = await chooseForm(prompt, llm, signal)
-  if (chosen.note) options.onNote?.(chosen.note)
-  if (!cache) {
-    yield* live(chosen, options, undefined)
-    return
-  }
-  const request = cacheKeyRequest(prompt, terms, llm, chosen.form)
-  const { replies, workspace } = cache
-  const record = await openRecord({ cache: replies, workspace, prompt, llm, request, signal })
+  const forms = await chooseForm(prompt, llm, signal)
+  if (forms.note) options.onNote?.(forms.note)
+  if (!cache) return yield* askModel(options, forms, undefined)
+  const request = cacheKeyRequest(prompt, terms, llm, forms.form)
+  const record = await openRecord({ ...cache, prompt, llm, request, signal })
   try {
-    const parts = record.isOver ? await replayed(chosen, options, record) : undefined
-    if (parts) {
-      await record.leave()
-      yield* parts
-    } else yield* live(chosen, options, record)
+    const parts = record.isOver ? await replay(options, forms, record) : undefined
+    // Equal requests need not wait until a replay is read.
+    if (parts) await record.leave()
+    yield* parts ?? askModel(options, forms, record)
   } finally {
     await record.leave()
   }
 }
 
-/** A run that asks the model, from where an interrupted one was remembered to have come. */
-async function* live(
-  chosen: ChosenForm,
+/** A run that asks the model. It continues from the calls that an interrupted run left in the cache. */
+async function* askModel(
   options: AskOptions,
+  forms: ItemsForms,
   record: RunRecord | undefined,
 ): AsyncGenerator<RunPart, void> {
   const { prompt, streaming } = options
   const run = options.newRun()
-  const calls = callsOf(
-    options,
-    record && {
-      ...recordedIn(record),
-      remember: (made) => record.remember(run, made),
-    },
-  )
+  const calls = newCalls(options, record, record && { remember: (made) => record.remember(run, made) })
   const cuts: number[] = []
-  const parts = partsOf(hear(chosen, options, calls), { kind: prompt.responseType, streaming })
   try {
-    for await (const { part, weight } of parts) {
+    for await (const { part, weight } of partsOf(readReply(options, forms, calls), {
+      kind: prompt.responseType,
+      streaming,
+    })) {
       cuts.push(weight)
       if (part.end && calls.whole) await record?.complete(run, calls.whole, { cuts, streaming })
       yield { run, ...part }
@@ -112,121 +93,76 @@ async function* live(
   }
 }
 
-/** The parts of the run that was remembered, or undefined where it would go on differently now. */
-async function replayed(
-  chosen: ChosenForm,
+/** The parts of the run that was remembered; undefined when it would go on differently now. */
+async function replay(
   options: AskOptions,
+  forms: ItemsForms,
   record: RunRecord,
-): Promise<Iterable<RunPart> | undefined> {
+): Promise<RunPart[] | undefined> {
   const { run, cut } = record.found!
-  const calls = callsOf(options, { ...recordedIn(record), replayOnly: true })
-  const heard: ReplyEvent[] = []
+  const events: ReplyEvent[] = []
   try {
-    for await (const pieces of hear(chosen, options, calls)) heard.push(...pieces)
+    for await (const more of readReply(options, forms, newCalls(options, record, { replayOnly: true })))
+      events.push(...more)
   } catch {
     options.signal.throwIfAborted()
     return undefined
   }
   const { streaming, prompt } = options
   const cuts = cut?.streaming === streaming ? cut.cuts : undefined
-  const parts = cutParts(heard, { kind: prompt.responseType, cuts })
-  return parts.map((part) => ({ run, ...part }))
+  const parts: RunPart[] = []
+  for await (const part of cutParts(events, { kind: prompt.responseType, cuts })) parts.push({ run, ...part })
+  return parts
 }
 
-function recordedIn({ found }: RunRecord): Partial<CallsOptions> {
-  return found ? { recorded: found.calls, unaided: found.unaided ?? false } : {}
-}
-
-/** The prompts that servers refused to constrain, by the server's circuit. */
-const refusals = new Set<string>()
-
-/** All that is heard, in the form that was chosen, or where the server does not take that, in the other. */
-function hear({ form, otherwise }: ChosenForm, options: AskOptions, calls: Calls): ReplyStream {
-  return otherwise ? hearEither(form, otherwise) : hearIn(form, options, calls)
-
-  async function* hearEither(form: ItemsForm, otherwise: ItemsForm): ReplyStream {
-    const { prompt, llm } = options
-    const place = `${llm.circuit}\n${prompt.id}`
-    calls.unaided ??= refusals.has(place)
-    if (!calls.unaided) {
-      let left = false
-      try {
-        for await (const heard of hearIn(form, options, calls)) {
-          left = true
-          yield heard
-        }
-        return
-      } catch (thrown) {
-        // What has left cannot be called back.
-        if (left || !isOutputRefusal(thrown)) throw thrown
-        options.onNote?.(`The server does not take the schema of ${prompt.id}. Its model is asked for lines.`)
-        calls.startOver()
-      }
-    }
-    yield* hearIn(otherwise, options, calls)
-    refusals.add(place)
-  }
-}
-
-function callsOf({ llm, limits, signal }: AskOptions, more: Partial<CallsOptions> | undefined): Calls {
+function newCalls(
+  { llm, limits, signal }: AskOptions,
+  record: RunRecord | undefined,
+  more: Partial<CallsOptions> | undefined,
+): Calls {
   const { maxCalls = defaultLimits.maxCalls } = limits ?? {}
-  return createCalls({ llm, signal, maxCalls, ...more })
+  const { found } = record ?? {}
+  const recorded = found && { recorded: found.calls, unaided: found.unaided ?? false }
+  return new Calls({ llm, signal, maxCalls, ...recorded, ...more })
 }
 
-function hearIn(form: ItemsForm, options: AskOptions, calls: Calls): ReplyStream {
-  const { prompt, terms, llm, limits, signal } = options
-  const request = (about: Terms) => form.constrain(requestOf(prompt, about, llm))
-  const asking: RunContext = {
-    prompt,
-    terms,
-    form,
-    request,
-    calls,
-    limits: { ...defaultLimits, ...limits },
-    signal,
+/** The prompts whose schema a server refused, with the server's circuit. */
+const refused = new Set<string>()
+
+/** The reply in the form that was chosen or, when the server does not take that form, in the other. */
+async function* readReply(options: AskOptions, { form, otherwise }: ItemsForms, calls: Calls): ReplyStream {
+  if (!otherwise) return yield* readInForm(options, form, calls)
+  const { prompt, llm } = options
+  const key = `${llm.circuit}\n${prompt.id}`
+  calls.unaided ??= refused.has(key)
+  if (!calls.unaided) {
+    let hasEvents = false
+    try {
+      for await (const events of readInForm(options, form, calls)) {
+        hasEvents = true
+        yield events
+      }
+      return
+    } catch (thrown) {
+      // Items that were handed on cannot be taken back.
+      if (hasEvents || !isOutputRefusal(thrown)) throw thrown
+      options.onNote?.(`The server does not take the schema of ${prompt.id}. Its model is asked for lines.`)
+      calls.startOver()
+    }
   }
-  switch (prompt.responseType) {
-    case 'text':
-      return whole(hearText(asking), prompt)
-    case 'json':
-      return whole(hearJson(asking), prompt)
-    case 'jsonl':
-      return hearJsonl(asking)
-    default:
-      return prompt.responseType satisfies never
-  }
+  yield* readInForm(options, otherwise, calls)
+  refused.add(key)
 }
 
-/** A reply that must come of one text. */
-async function* whole(heard: ReplyStream, prompt: Prompt): ReplyStream {
+async function* readInForm(options: AskOptions, form: ItemsForm, calls: Calls): ReplyStream {
+  const { prompt, terms, llm, signal } = options
+  const limits = { ...defaultLimits, ...options.limits }
+  const request = (about: Terms) => firstRequest(prompt, about, llm, form)
+  const context = { prompt, terms, form, request, calls, limits, signal }
+  if (prompt.responseType === 'jsonl') return yield* readItems(context)
   try {
-    yield* heard
+    yield* prompt.responseType === 'json' ? readJson(context) : readText(context)
   } catch (thrown) {
     throw unsplit(thrown, prompt)
-  }
-}
-
-/**
- * What a run is found by: its first request as it is wished for, also where the server refused that and was asked otherwise.
- * Throws `prompt_render_failed`.
- */
-export function cacheKeyRequest(prompt: Prompt, terms: Terms, llm: Llm, form: ItemsForm): CompletionRequest {
-  const request = form.constrain(requestOf(prompt, terms, llm))
-  if (prompt.responseType !== 'json') return request
-  // On the wire the mode says the schema in its own way.
-  const { outputMode = llm.outputMode, jsonSchema } = prompt
-  return { ...request, extras: { ...request.extras, outputMode, jsonSchema } }
-}
-
-/** The first request of a run. Throws `prompt_render_failed`. */
-function requestOf(prompt: Prompt, terms: Terms, llm: Llm): CompletionRequest {
-  const { system, user } = prompt.render(terms)
-  return {
-    messages: [
-      ...(system === '' ? [] : [{ role: 'system', content: system } as const]),
-      { role: 'user', content: user },
-    ],
-    sampling: { ...llm.sampling, ...prompt.sampling },
-    origin: { promptId: prompt.id, terms, schema: prompt.jsonSchema },
   }
 }

@@ -1,18 +1,18 @@
-// Why a reply with items counts as partial, if it does. An empty reply is honest only if the model stopped by itself and wrote
-// nothing, or an empty list. A reply with items is complete only if one of them was accepted.
+// Why a reply of items counts as partial, if it does. An empty reply is honest only when the model stopped by itself and wrote
+// nothing, or an empty list. A reply with items is complete only when one of them was accepted.
 import type { FinishReason } from '../../llm/llm.ts'
-import type { ReplyEnd } from './reply.ts'
+import type { IncompleteCause } from './reply.ts'
 
-/** Why a call that came to its end did not end properly; undefined where it did. */
-export function brokenOff(finishReason: FinishReason): ReplyEnd['cause'] {
+/** Why a call that ended did not end properly; undefined when it did. */
+export function brokenOff(finishReason: FinishReason): IncompleteCause | undefined {
   if (finishReason !== 'error') return undefined
   return {
     type: 'llm_response_invalid',
-    message: 'The server ended the reply for a reason that is an error, or that nobody knows.',
+    message: 'The server ended the reply for a reason that is an error, or that is unknown.',
   }
 }
 
-/** Characters at the beginning of a reply that are looked at. */
+/** Characters at the beginning of a reply that are searched for a refusal. */
 export const refusalLength = 200
 
 const refusal =
@@ -23,7 +23,7 @@ export function incompleteness(reply: {
   readonly truncated: boolean
   readonly empty: boolean
   readonly opening: string
-  /** Items that were accepted before the model marked them as thoughts, and did not repeat as an answer. */
+  /** Items that were accepted before the model marked them as thoughts, and that the answer did not repeat. */
   readonly thoughts: number
   readonly accepted: number
   readonly rejected: number

@@ -1,5 +1,5 @@
-// The form in which a model writes items: one JSON object a line, or, where the server keeps it to a schema, one object whose
-// only key holds them all. Either way they leave one by one, and survive a cut.
+// The form in which a model writes items: one JSON object a line or, when the server constrains the reply to a schema, one
+// object whose only key holds them all. In both forms items leave one by one, and survive a cut.
 import type { ItemsOptions } from '../../items/item.ts'
 import type { ItemSchema } from '../../items/validate.ts'
 import { wireSchema } from '../../llm/cache/canonical.ts'
@@ -17,25 +17,25 @@ export interface ItemsForm {
   readonly schema: ItemSchema | undefined
   /** Items as the model would write them. */
   readonly write: (items: readonly string[]) => string
-  /** What the model writes where there is no item; empty for nothing at all. */
+  /** What the model writes when there is no item; empty when it writes nothing. */
   readonly none: string
-  /** The request, with what makes the model keep to this form. */
+  /** Adds to a request what makes the model keep to this form. */
   readonly constrain: (request: CompletionRequest) => CompletionRequest
 }
 
-export interface ChosenForm {
+export interface ItemsForms {
   readonly form: ItemsForm
-  /** What to try where the server does not take the first. */
+  /** What to try when the server does not take the first. */
   readonly otherwise?: ItemsForm
   /** Why it is not what was wanted, for the operator. */
   readonly note?: string
 }
 
 /**
- * The form for a prompt: that of its output mode, or of the model's; for `auto`, and by default, the server's own constraint where the server is
- * known to keep to a schema and the schema can be put to it, else lines.
+ * The form for a prompt: that of its output mode, or of the model's. For `auto`, and by default, it is the server's own
+ * constraint when the server is known to keep to a schema and supports this one, else lines.
  */
-export async function chooseForm(prompt: Prompt, llm: Llm, signal: AbortSignal): Promise<ChosenForm> {
+export async function chooseForm(prompt: Prompt, llm: Llm, signal: AbortSignal): Promise<ItemsForms> {
   const lines = linesForm(prompt)
   const { outputMode: mode = llm.outputMode ?? 'auto', jsonSchema } = prompt
   const inWords = mode === 'text-based' || mode === 'fallback'
@@ -59,7 +59,7 @@ export async function chooseForm(prompt: Prompt, llm: Llm, signal: AbortSignal):
   return (await llm.constrains?.(signal)) ? { form: native, otherwise: lines } : { form: lines }
 }
 
-/** The same function, run once for each schema: a prompt's is put to the server for every chunk. */
+/** The same function, called once for each schema: a prompt's schema goes to the server with every chunk. */
 function oncePerSchema<T extends object>(make: (schema: JsonSchema) => T): (schema: JsonSchema) => T {
   const made = new WeakMap<JsonSchema, T>()
   return (schema) => {
@@ -128,9 +128,9 @@ function withSentence(messages: CompletionRequest['messages']): CompletionReques
   return [{ ...first, content: `${first.content}\n\n${sentence}` }, ...rest]
 }
 
-/** The schema, of which every value is first brought back from the server's strict one: it is changed in place. */
+/** The schema, which first brings every value back from the server's strict copy: the value is changed in place. */
 function stripping(schema: ItemSchema, { strip }: StrictCopy): ItemSchema {
-  const brought = <A extends unknown[], R>(check: (value: unknown, ...more: A) => R) => {
+  const afterStrip = <A extends unknown[], R>(check: (value: unknown, ...more: A) => R) => {
     return (value: unknown, ...more: A): R => {
       strip(value)
       return check(value, ...more)
@@ -138,8 +138,8 @@ function stripping(schema: ItemSchema, { strip }: StrictCopy): ItemSchema {
   }
   return {
     ...schema,
-    test: brought(schema.test),
-    check: brought(schema.check),
-    mend: brought(schema.mend),
+    test: afterStrip(schema.test),
+    check: afterStrip(schema.check),
+    mend: afterStrip(schema.mend),
   }
 }

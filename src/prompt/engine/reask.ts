@@ -1,43 +1,43 @@
-// Asking again for items that failed the prompt's schema: one call with only these lines and what is wrong with each. What
-// comes back valid takes the place of the line that it has most in common with; it never invents a new one.
+// Asking again for items that failed the prompt's schema: one call with only these records and what is wrong with each. An
+// item that comes back valid replaces the record that it has most in common with; an item that matches none is ignored.
 import { flatJson } from '../../llm/cache/canonical.ts'
 import type { CompletionRequest, JsonSchema, TextMessage } from '../../llm/llm.ts'
 import type { RejectionInit } from '../../messages/generated.ts'
 import type { ItemsForm } from './items-form.ts'
 
-/** A rejection with the whole record, where it may be asked for again. */
-export interface Refused extends RejectionInit {
+/** A rejection, with the whole record when the model may be asked for it again. */
+export interface RejectedRecord extends RejectionInit {
   readonly record?: string | undefined
 }
 
-/** Lines, and characters of them, that are asked for again, at most. */
-const mostLines = 50
-const mostCharacters = 20_000
+/** Records of one reask, and their characters, at most. */
+const maxRecords = 50
+const maxCharacters = 20_000
 
-/** The rejections that failed the schema, as many as one call takes: a line that no longer fits is left out. */
-export function reaskable(rejections: readonly Refused[]): Refused[] {
-  const lines: Refused[] = []
-  let left = mostCharacters
+/** The rejections that failed the schema, as many as one call takes: a record that is too long for the rest is left out. */
+export function reaskable(rejections: readonly RejectedRecord[]): RejectedRecord[] {
+  const records: RejectedRecord[] = []
+  let left = maxCharacters
   for (const rejection of rejections) {
     const { reason, record } = rejection
     if (reason !== 'schema' || record === undefined || record.length > left) continue
-    lines.push(rejection)
+    records.push(rejection)
     left -= record.length
-    if (lines.length === mostLines) break
+    if (records.length === maxRecords) break
   }
-  return lines
+  return records
 }
 
-/** The request: the system message of the first one, then the lines and reasons, and the schema that they failed. */
-export function reaskOf(
+/** The request: the system message of the first one, then the records with the reasons, and the schema that they failed. */
+export function reaskRequest(
   { messages, sampling, extras }: CompletionRequest,
-  lines: readonly Refused[],
+  records: readonly RejectedRecord[],
   { schema, form }: { readonly schema: JsonSchema | undefined; readonly form: ItemsForm },
 ): CompletionRequest {
   const none = form.none === '' ? 'nothing' : form.none
   const content = [
     'Each of these lines of yours is a JSON object that does not fit its schema. Below each stands what is wrong with it.',
-    lines.map(({ record, message }) => `${oneLine(record!)}\n# ${message}`).join('\n'),
+    records.map(({ record, message }) => `${oneLine(record!)}\n# ${message}`).join('\n'),
     ...(schema ? [`The schema:\n${JSON.stringify(schema)}`] : []),
     'Write each line again so that it fits, one JSON object a line and nothing else. Change only what is wrong. ' +
       `Leave out a line that cannot be mended by what it says itself. If that is so for all of them, write ${none}.`,
@@ -50,15 +50,15 @@ export function reaskOf(
   }
 }
 
-/** The one of `lines` that has most in common with `item`: by its values, whatever their keys. Undefined: none has anything. */
-export function lineOf(item: unknown, lines: readonly Refused[]): Refused | undefined {
+/** The record that has most in common with `item`, by its values, whatever their keys; undefined when none has anything. */
+export function recordOf(item: unknown, records: readonly RejectedRecord[]): RejectedRecord | undefined {
   const values = valuesOf(item)
-  let best: Refused | undefined
+  let best: RejectedRecord | undefined
   let most = 0
-  for (const line of lines) {
-    const common = valuesOf(parsed(line.record)).filter((value) => values.includes(value)).length
+  for (const candidate of records) {
+    const common = valuesOf(parsed(candidate.record)).filter((value) => values.includes(value)).length
     if (common > most) {
-      best = line
+      best = candidate
       most = common
     }
   }
@@ -73,7 +73,7 @@ function parsed(record: string | undefined): unknown {
   }
 }
 
-/** Its values as texts, without regard to case; 12 and "12" are the same. */
+/** The values as lower-case texts; 12 and "12" are the same. */
 function valuesOf(item: unknown): string[] {
   if (typeof item !== 'object' || item === null) return []
   return Object.values(item).map((value: unknown) =>

@@ -1,14 +1,14 @@
-// When a model has lost its way: it writes the same items over and over, or white space without end.
+// Detects a model that repeats itself: the same items over and over, or white space without end.
 
-/** So many items in succession, each equal to an earlier one of the run, are a loop. */
-const mostRepeats = 20
-/** So many characters of white space in succession are nothing else either. */
-const mostBlank = 4096
+/** This many items in succession, each equal to an earlier one of the run, are a loop. */
+const maxRepeats = 20
+/** This many characters of white space in succession are a loop too. */
+const maxBlank = 4096
 
 export interface RepetitionGuard {
-  /** Told of every item; true when this one makes a loop of it. */
+  /** Call it for every item; true when this one makes it a loop. */
   repeats(isRepeat: boolean): boolean
-  /** The text up to the place where white space is too much, or undefined where it is not. */
+  /** The text up to the place where there is too much white space; undefined when there is not. */
   blank(text: string): string | undefined
 }
 
@@ -18,20 +18,20 @@ export function createRepetitionGuard(): RepetitionGuard {
   return {
     repeats(isRepeat) {
       repeated = isRepeat ? repeated + 1 : 0
-      return repeated >= mostRepeats
+      return repeated >= maxRepeats
     },
     blank(text) {
-      // Mostly a few characters that do not end in white space.
-      if (blank + text.length < mostBlank && !isBlank(text.charCodeAt(text.length - 1))) {
+      // The common case: a few characters that do not end in white space.
+      if (blank + text.length < maxBlank && !isBlank(text.charCodeAt(text.length - 1))) {
         if (text !== '') blank = 0
         return undefined
       }
       const leading = blanksFrom(text, 0)
-      if (blank + leading >= mostBlank) return text.slice(0, mostBlank - blank)
-      // So many in succession stand on one of these places, wherever they begin.
-      for (let place = mostBlank - 1; place < text.length; place += mostBlank) {
+      if (blank + leading >= maxBlank) return text.slice(0, maxBlank - blank)
+      // A run that is too long covers one of these places, wherever it begins.
+      for (let place = maxBlank - 1; place < text.length; place += maxBlank) {
         const first = place + 1 - blanksBefore(text, place + 1)
-        if (first <= place && blanksFrom(text, first) >= mostBlank) return text.slice(0, first + mostBlank)
+        if (first <= place && blanksFrom(text, first) >= maxBlank) return text.slice(0, first + maxBlank)
       }
       blank = leading === text.length ? blank + leading : blanksBefore(text, text.length)
       return undefined
@@ -39,16 +39,17 @@ export function createRepetitionGuard(): RepetitionGuard {
   }
 }
 
-/** How many white space characters stand in succession from `place` on, and before it; not more are counted than are too many. */
+/** How many white space characters follow from `place` on, at most as many as are too many. */
 function blanksFrom(text: string, place: number): number {
   let count = 0
-  while (count < mostBlank && isBlank(text.charCodeAt(place + count))) count++
+  while (count < maxBlank && isBlank(text.charCodeAt(place + count))) count++
   return count
 }
 
+/** The same before `place`. */
 function blanksBefore(text: string, place: number): number {
   let count = 0
-  while (count < mostBlank && isBlank(text.charCodeAt(place - 1 - count))) count++
+  while (count < maxBlank && isBlank(text.charCodeAt(place - 1 - count))) count++
   return count
 }
 

@@ -1,19 +1,18 @@
-// What the engine's ways of reading a reply have in common: what they are given, what they hear, and what is known at the end.
+// What the ways to read a reply have in common: what they are given, the events that they report, and what is known at the end.
 import { GraphmillError } from '../../errors.ts'
-import type { CallReason } from '../../llm/cache/entry.ts'
 import type { CompletionRequest, FinishReason, Usage } from '../../llm/llm.ts'
 import type { ResolvedMode } from '../../llm/structured-output/modes.ts'
 import type { RejectionInit } from '../../messages/generated.ts'
 import type { Prompt } from '../catalogue/catalogue.ts'
 import type { Terms } from '../catalogue/terms.ts'
-import type { Calls } from './calls.ts'
+import type { Calls, Spent } from './calls.ts'
 import type { ItemsForm } from './items-form.ts'
 
 /** How far a run may go. */
 export interface RunLimits {
   /** How often a reply that stopped at the token limit is continued, unless the prompt says so itself. Default 3. */
   readonly maxContinuations: number
-  /** Model calls of a run, those refused because the prompt did not fit not counted. Default 8. */
+  /** Model calls of a run; calls that were refused because the prompt did not fit are not counted. Default 8. */
   readonly maxCalls: number
 }
 
@@ -32,7 +31,7 @@ export interface RunContext {
   readonly signal: AbortSignal
 }
 
-/** The largest text of a part, in characters: with escapes and four-byte characters it still fits a message. */
+/** The largest text of a reply part, in characters: with escapes and four-byte characters it still fits a message. */
 export const maxPart = 170_000
 
 /** A piece of a reply, in the order in which it became known. */
@@ -43,22 +42,19 @@ export type ReplyEvent =
   | { readonly type: 'value'; readonly json: string }
   | { readonly type: 'end'; readonly end: ReplyEnd }
 
-/** What is heard of a reply, as much at a time as became known together; never nothing. Throws what the model throws. */
+/** The events of a reply, as many at a time as became known together; never none. Throws what the model throws. */
 export type ReplyStream = AsyncGenerator<readonly ReplyEvent[], void>
 
-/** Tokens of calls of one kind; null where the server did not report them. */
-export interface Spent {
-  readonly reason: CallReason
-  readonly model: string
-  readonly calls: number
-  readonly promptTokens: number | null
-  readonly completionTokens: number | null
+/** Why a reply is not whole: a code of the table of errors, or `repetition`. */
+export interface IncompleteCause {
+  readonly type: string
+  readonly message: string
 }
 
 /** What is known of a reply when it is over. */
 export interface ReplyEnd {
   readonly finishReason: FinishReason
-  /** Of all calls of the run together, those that were remembered too. */
+  /** Of all calls of the run together, remembered ones included. */
   readonly usage: Usage
   /** The same by reason and model. */
   readonly spent: readonly Spent[]
@@ -67,49 +63,54 @@ export interface ReplyEnd {
   readonly truncated: boolean
   /** Why the reply counts as partial: see schemas/prompt-response.avsc. */
   readonly incomplete: string | undefined
-  /** What kept it from being whole, where that is known. */
-  readonly cause: { readonly type: string; readonly message: string } | undefined
+  /** What kept it from being whole, when that is known. */
+  readonly cause: IncompleteCause | undefined
   readonly accepted: number
   readonly rejected: number
-  /** Of the rejected ones the first ten thousand. */
+  /** The first ten thousand of the rejected ones. */
   readonly rejections: readonly RejectionInit[]
-  /** All of them, by reason. */
+  /** The counts of all rejected ones, by reason. */
   readonly rejectedBy: Readonly<Record<string, number>>
   readonly repaired: number
   readonly duplicates: number
-  /** Of the accepted items the last so many were rejected at first, and came back valid when the model was asked again. */
+  /** How many accepted items were rejected at first and came back valid when the model was asked again. They come last. */
   readonly reasked: number
   /** How JSON was asked for; undefined for a text. */
   readonly outputMode: ResolvedMode | undefined
 }
 
-/** An end without items. */
-export const nothing = {
-  accepted: 0,
-  rejected: 0,
-  rejections: [],
-  rejectedBy: {},
-  repaired: 0,
-  duplicates: 0,
-  reasked: 0,
-  cause: undefined,
-  outputMode: undefined,
-} as const satisfies Partial<ReplyEnd>
-
-/**
- * The end of a text or a value that was not asked for because of the cost limit: partial, for another time. Throws what else
- * was thrown.
- */
-export function unpaid(thrown: unknown, calls: Calls): ReplyEnd {
-  if (!(thrown instanceof GraphmillError) || thrown.code !== 'cost_limit_reached') throw thrown
+/** The end of a reply without items, as far as `known` does not say otherwise. */
+export function endWithoutItems(
+  calls: Calls,
+  known: Pick<ReplyEnd, 'finishReason' | 'model' | 'truncated' | 'incomplete'> & Partial<ReplyEnd>,
+): ReplyEnd {
   return {
-    ...nothing,
-    finishReason: 'stop',
+    accepted: 0,
+    rejected: 0,
+    rejections: [],
+    rejectedBy: {},
+    repaired: 0,
+    duplicates: 0,
+    reasked: 0,
+    cause: undefined,
+    outputMode: undefined,
     usage: calls.usage(),
     spent: calls.spent(),
+    ...known,
+  }
+}
+
+/**
+ * The end of a text or a value that was not asked for because of the cost limit: it is partial, and may be asked for another
+ * time. Throws anything else that was thrown.
+ */
+export function endAtCostLimit(thrown: unknown, calls: Calls): ReplyEnd {
+  if (!(thrown instanceof GraphmillError) || thrown.code !== 'cost_limit_reached') throw thrown
+  return endWithoutItems(calls, {
+    finishReason: 'stop',
     model: calls.model,
     truncated: true,
     incomplete: 'max_cost',
     cause: { type: thrown.code, message: thrown.message },
-  }
+  })
 }

@@ -1,5 +1,5 @@
-// A run's place in the cache: what it finds there when it begins, and what it leaves there. A run that is over is replayed as
-// the same run; one that was interrupted makes a new run begin with the calls that were already answered.
+// What the cache holds of a run: what the run finds there when it begins, and what it leaves there. A run that is over is
+// replayed as the same run. After an interrupted one, a new run begins with the calls that were already answered.
 import { hash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { flatJson } from '../../llm/cache/canonical.ts'
@@ -15,47 +15,52 @@ export interface Run {
 }
 
 /** The calls of a run, and how they were made. */
-export type Remembered = Pick<RunEntry, 'calls' | 'unaided'>
+export type RecordedRun = Pick<RunEntry, 'calls' | 'unaided'>
 
-export interface RunPlace {
-  readonly cache: ReplyCache
+/** Where replies are remembered, and whose they are. */
+export interface RunCache {
+  readonly replies: ReplyCache
   readonly workspace: string
+}
+
+export interface RunRecordOptions extends RunCache {
   readonly prompt: Prompt
   readonly llm: Llm
+  /** See `cacheKeyRequest`. */
   readonly request: CompletionRequest
   readonly signal: AbortSignal
 }
 
 export interface RunRecord {
-  /** What is there: of a run that is over, or was interrupted. */
+  /** What is remembered of a run that is over, or that was interrupted. */
   readonly found: RunEntry | undefined
-  /** Whether `found` is the whole of a run, read as this one would be. */
+  /** Whether `found` is a whole run that was read as this one would be. */
   readonly isOver: boolean
-  /** Remembers the calls of `run` so far. Never throws, and holds nobody up. */
-  remember(run: Run, made: Remembered): void
+  /** Remembers the calls of `run` so far. Never throws, and nobody waits for it. */
+  remember(run: Run, calls: RecordedRun): void
   /** Remembers that `run` is over; resolves when that is stored. */
-  complete(run: Run, made: Remembered, cut: RunEntry['cut']): Promise<void>
-  /** Lets the next equal request in, when all that is remembered is stored. May be called again. */
+  complete(run: Run, calls: RecordedRun, cut: RunEntry['cut']): Promise<void>
+  /** Lets the next equal request in when everything is stored. May be called again. */
   leave(): Promise<void>
 }
 
-/** Waits for equal requests of this process that are at work, then looks into the cache. */
-export async function openRecord(place: RunPlace): Promise<RunRecord> {
-  const { cache, workspace, prompt, llm, request, signal } = place
+/** Waits for equal requests of this process that are in work, then looks into the cache. */
+export async function openRecord(options: RunRecordOptions): Promise<RunRecord> {
+  const { replies, workspace, prompt, llm, request, signal } = options
   const key = runKey(workspace, llm, request)
   const form = hash('sha256', flatJson([prompt.responseType, prompt.jsonSchema]), 'hex').slice(0, 32)
-  const leave = await cache.turn(key, signal)
-  const found = await cache.get(key)
+  const leave = await replies.turn(key, signal)
+  const found = await replies.get(key)
   let storing = Promise.resolve()
   let latest: RunEntry | undefined
 
-  // Whoever stores takes the latest there is; a run that is over at once after its only call is stored once.
+  // Each store takes the latest entry, so a run that is over right after its only call is stored once.
   function store(entry: RunEntry, ready: () => Promise<unknown>): Promise<void> {
     latest = entry
     storing = storing.then(ready).then(async () => {
       const next = latest
       latest = undefined
-      if (next) await cache.put(key, next)
+      if (next) await replies.put(key, next)
     })
     return storing
   }
@@ -63,11 +68,11 @@ export async function openRecord(place: RunPlace): Promise<RunRecord> {
   return {
     found,
     isOver: found?.form === form,
-    remember({ id, startedAt }, made) {
-      void store({ run: { id, startedAt }, ...made }, nextTurn)
+    remember({ id, startedAt }, calls) {
+      void store({ run: { id, startedAt }, ...calls }, nextTurn)
     },
-    complete: ({ id, startedAt }, made, cut) =>
-      store({ run: { id, startedAt }, ...made, form, ...(cut && { cut }) }, async () => undefined),
+    complete: ({ id, startedAt }, calls, cut) =>
+      store({ run: { id, startedAt }, ...calls, form, ...(cut && { cut }) }, async () => undefined),
     async leave() {
       await storing
       leave()

@@ -1,14 +1,14 @@
-// A text that does not fit the model's context is asked about in two halves, cut where it hurts least: the items of both are
-// one reply. A json or text prompt is not split, since nobody knows how to make one value, or one text, of two.
+// A text that does not fit the model's context is asked about in two halves: the items of both are one reply. A json or text
+// prompt is not split, since no rule makes one value, or one text, of two.
 import { GraphmillError } from '../../errors.ts'
 import type { Prompt } from '../catalogue/catalogue.ts'
 import type { Terms } from '../catalogue/terms.ts'
-import { overflows } from './calls.ts'
+import { isOverflow } from './calls.ts'
 
 /** How often in succession a text is cut in two, at most. */
-export const mostSplits = 2
+export const maxSplits = 2
 
-/** The terms for either half of the term `text`; undefined where there is no such text, or too little of it. */
+/** The terms for each half of the term `text`; undefined when there is no such text, or too little of it. */
 export function splitTerms(terms: Terms): readonly [Terms, Terms] | undefined {
   const text = terms['text']
   if (typeof text !== 'string') return undefined
@@ -21,16 +21,16 @@ export function splitTerms(terms: Terms): readonly [Terms, Terms] | undefined {
   ]
 }
 
-/** What to throw for a prompt that is not split: with the reason, where it did not fit the context. */
+/** The error to throw for a prompt that is not split: with that reason when it did not fit the context. */
 export function unsplit(thrown: unknown, { id, responseType }: Prompt): unknown {
-  if (!overflows(thrown)) return thrown
+  if (!isOverflow(thrown)) return thrown
   const why = `${id} is a ${responseType} prompt, and its text is not split.`
   return new GraphmillError('context_overflow', `The prompt does not fit the model's context: ${why}`, {
     cause: thrown,
   })
 }
 
-/** Behind a paragraph, line, sentence or word near the middle, or in the middle between two characters. */
+/** After a paragraph, line, sentence or word near the middle, or in the middle between two characters. */
 function cutPlace(text: string): number {
   const middle = text.length >> 1
   const near = text.length >> 2

@@ -1,48 +1,39 @@
 // The reply to a text prompt: what the model writes, as it writes it.
 import { GraphmillError } from '../../errors.ts'
-import type { CallEnd } from './calls.ts'
+import { reasoningTooLong } from './calls.ts'
 import { brokenOff } from './incompleteness.ts'
-import { maxPart, nothing, type ReplyEvent, type ReplyStream, type RunContext, unpaid } from './reply.ts'
+import {
+  endAtCostLimit,
+  endWithoutItems,
+  maxPart,
+  type ReplyEvent,
+  type ReplyStream,
+  type RunContext,
+} from './reply.ts'
 
-export async function* hearText({ calls, request, terms }: RunContext): ReplyStream {
+export async function* readText({ calls, request, terms }: RunContext): ReplyStream {
   const call = calls.open(request(terms), 'first')
-  let reasoned = false
-  let blank = true
-  let end: CallEnd | undefined
   try {
     for await (const event of call.events) {
-      if (event.type === 'end') end = { ...event, reasoned }
-      else if (event.kind === 'reasoning') {
-        reasoned = true
-        call.hear(event.text, 'reasoning')
-      } else {
-        call.hear(event.text)
-        blank &&= event.text.trim() === ''
-        yield [...slices(event.text)]
-      }
+      const text = call.hear(event)
+      if (text !== '') yield [...slices(text)]
     }
   } catch (thrown) {
     call.fail(thrown)
-    yield [{ type: 'end', end: unpaid(thrown, calls) }]
+    yield [{ type: 'end', end: endAtCostLimit(thrown, calls) }]
     return
   }
-  if (!end) throw new GraphmillError('llm_response_invalid', 'The reply had no end.')
-  call.end(end)
-  const { finishReason, model } = end
+  if (!call.end) throw new GraphmillError('llm_response_invalid', 'The reply had no end.')
+  if (call.onlyThought) throw reasoningTooLong()
+  const { finishReason, model } = call.end
   const cause = brokenOff(finishReason)
   const truncated = finishReason === 'length' || cause !== undefined
-  if (finishReason === 'length' && blank && reasoned)
-    throw new GraphmillError(
-      'reasoning_too_long',
-      'The model spent its whole output limit thinking, and wrote nothing.',
-    )
-  if (!blank && (finishReason === 'length' || finishReason === 'stop')) calls.keep()
+  if (!call.isBlank && (finishReason === 'length' || finishReason === 'stop')) calls.keep()
   const incomplete = truncated ? 'truncated' : finishReason === 'content_filter' ? 'refused' : undefined
-  const known = { finishReason, model, truncated, incomplete, cause }
-  yield [{ type: 'end', end: { ...nothing, ...known, usage: calls.usage(), spent: calls.spent() } }]
+  yield [{ type: 'end', end: endWithoutItems(calls, { finishReason, model, truncated, incomplete, cause }) }]
 }
 
-/** Pieces that fit a part; a surrogate pair stays whole. */
+/** Pieces that fit a reply part; a surrogate pair stays whole. */
 function* slices(text: string): Generator<ReplyEvent> {
   for (let at = 0; at < text.length; ) {
     let end = Math.min(at + maxPart, text.length)

@@ -1,14 +1,14 @@
-// Items that left before the model marked them as thoughts, by a lone `</think>`. What has left cannot be called back: what the
-// answer repeats is confirmed, and the rest is reported.
+// Thoughts inside the text of a reply. Items may have left before a lone `</think>` marks them as thoughts: they cannot be
+// taken back, so those that the answer repeats are confirmed, and the others are reported.
 import { excerptOf } from '../../items/excerpt.ts'
 import type { ItemsParser } from '../../items/item.ts'
-import type { Refused } from './reask.ts'
+import type { RejectedRecord } from './reask.ts'
 
 /** Items of a call that are remembered, at most, in case they turn out to be thoughts. */
-const mostGiven = 10_000
+const maxLeft = 10_000
 
 /** An item that has left. */
-interface Given {
+interface LeftItem {
   /** Its place among the items of the call. */
   readonly place: number
   readonly line: number
@@ -18,30 +18,56 @@ interface Given {
 export interface ThoughtWatch {
   /** Whether the item with this fingerprint, at `place` of the call, is an answer that repeats a thought. */
   confirms(print: number, place: number): boolean
-  /** An item has left. */
-  leave(print: number, item: Given): void
+  /** Call it for every item that leaves. */
+  leave(print: number, item: LeftItem): void
   /** The thoughts that left and that the answer did not repeat. */
-  unconfirmed(): Refused[]
+  unconfirmed(): RejectedRecord[]
 }
 
 export function watchThoughts(parser: Pick<ItemsParser, 'thoughts'>): ThoughtWatch {
   /** The latest of equal items. */
-  const given = new Map<number, Given>()
+  const left = new Map<number, LeftItem>()
   const isThought = (place: number) => place < parser.thoughts.items
 
   return {
     confirms(print, place) {
-      const earlier = isThought(place) ? undefined : given.get(print)
+      const earlier = isThought(place) ? undefined : left.get(print)
       return earlier !== undefined && isThought(earlier.place)
     },
     leave(print, item) {
-      if (given.size < mostGiven || given.has(print)) given.set(print, item)
+      if (left.size < maxLeft || left.has(print)) left.set(print, item)
     },
     unconfirmed() {
       const message = 'It had left as an item before the model marked it as a thought.'
-      return [...given.values()]
+      return [...left.values()]
         .filter(({ place }) => isThought(place))
         .map(({ line, text }) => ({ reason: 'thought', line, text: excerptOf(text), message }))
+    },
+  }
+}
+
+const thought = '<think>'
+const endOfThought = '</think>'
+
+/** Watches whether a reply begins with a thought, and whether that thought ends. */
+export function watchOpeningThought() {
+  /** Undefined while the beginning is not known. */
+  let isOpen: boolean | undefined
+  let ending = ''
+  return {
+    get isOpen(): boolean {
+      return isOpen === true
+    },
+    /** Call it for every text, with how the reply begins. */
+    read(text: string, opening: string): void {
+      if (isOpen === undefined) {
+        const beginning = opening.trimStart()
+        if (beginning.length >= thought.length) isOpen = beginning.startsWith(thought)
+      }
+      if (!isOpen) return
+      ending += text
+      isOpen = !ending.includes(endOfThought)
+      ending = ending.slice(1 - endOfThought.length)
     },
   }
 }

@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import { type Catalogue, checkCatalogue, loadCatalogue } from '../../../src/prompt/catalogue/catalogue.ts'
+import { type Catalogue, loadCatalogue } from '../../../src/prompt/catalogue/catalogue.ts'
+import { checkCatalogue } from '../../../src/prompt/catalogue/check-catalogue.ts'
 
 const extractors = [
   'agent-kg-extract',

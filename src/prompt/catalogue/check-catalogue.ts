@@ -1,12 +1,31 @@
-// Checks a prompt by worked examples: each of its own renders, and each reply gives the items that it says, which fit the schema;
-// in place of a built-in one it renders the examples of that.
+// Checks a catalogue by its worked examples: each example renders, and its reply holds the items that it says, which fit the
+// schema. A prompt that replaces a built-in one must also render the examples of that one.
 
 import { isDeepStrictEqual } from 'node:util'
-import type { Prompt } from './catalogue.ts'
+import { type Prompt, readCatalogue } from './catalogue.ts'
 import type { PromptExample } from './definition.ts'
+import type { Problem } from './problem.ts'
+import { reporter } from './source.ts'
 
-/** What is wrong with the example, a sentence each. */
-export function checkExample(prompt: Prompt, example: PromptExample): string[] {
+/** Everything that is wrong with the prompts and their worked examples, and the ids that were found. */
+export async function checkCatalogue(
+  paths: readonly string[] = [],
+): Promise<{ readonly problems: readonly Problem[]; readonly ids: readonly string[] }> {
+  const { compiled, problems } = await readCatalogue(paths)
+  const own = paths.length === 0 ? undefined : (await readCatalogue([])).catalogue
+  for (const { prompt, source, at } of compiled) {
+    for (const [index, example] of prompt.examples.entries())
+      for (const problem of checkExample(prompt, example))
+        reporter(source, problems)([...at, 'examples', index], problem)
+    if (own?.ids().includes(prompt.id))
+      for (const problem of checkInPlaceOf(own.get(prompt.id), prompt))
+        reporter(source, problems)(at, problem)
+  }
+  return { problems, ids: compiled.map(({ prompt }) => prompt.id).sort() }
+}
+
+/** What is wrong with the example, one sentence each. */
+function checkExample(prompt: Prompt, example: PromptExample): string[] {
   const problems: string[] = []
   try {
     prompt.render(example.terms)
@@ -18,8 +37,8 @@ export function checkExample(prompt: Prompt, example: PromptExample): string[] {
   return problems
 }
 
-/** What keeps a prompt from serving the extractor of the built-in one whose id it has: the terms that come, the items that must. */
-export function checkInPlaceOf(builtIn: Prompt, prompt: Prompt): string[] {
+/** What keeps a prompt from replacing a built-in one: it must take the terms that the extractor gives, and give items. */
+function checkInPlaceOf(builtIn: Prompt, prompt: Prompt): string[] {
   const problems: string[] = []
   if (builtIn.responseType === 'jsonl' && prompt.responseType === 'text')
     problems.push('its extractor needs items: the response-type must be jsonl, or json for an array of them')

@@ -1,0 +1,87 @@
+// From the events of a reply to its parts. When streaming, the first event leaves at once, and what comes while a part is on
+// its way forms the next part. Otherwise, and for json prompts always, a part is only cut when it gets too large for a message.
+// A replay cuts its parts where the run did.
+import { coalesce, collect } from './coalesce.ts'
+import { maxPart, type ReplyEnd, type ReplyEvent, type ReplyStream } from './reply.ts'
+
+/** A part of a reply. The last one has `end`. */
+export interface ReplyPart {
+  /** For text prompts. */
+  readonly text?: string
+  /** JSON text for json prompts, absent when there is no value; a JSON array for jsonl prompts. */
+  readonly object?: string
+  /** Items accepted and rejected up to here. */
+  readonly accepted: number
+  readonly rejected: number
+  readonly end?: ReplyEnd
+}
+
+export type ReplyKind = 'text' | 'json' | 'jsonl'
+
+/** The parts, and how much each holds, in items or characters. */
+export async function* partsOf(
+  reply: ReplyStream,
+  { kind, streaming }: { readonly kind: ReplyKind; readonly streaming: boolean },
+): AsyncGenerator<{ readonly part: ReplyPart; readonly weight: number }, void> {
+  const toPart = partMaker(kind)
+  const inBatches = streaming && kind !== 'json' ? coalesce : collect
+  for await (const batch of inBatches(reply, sizeOf, maxPart))
+    yield { part: toPart(batch), weight: batch.reduce((sum, event) => sum + weightOf(event), 0) }
+}
+
+/** The parts of a whole reply, cut after `cuts` items or characters each; without cuts, only when a part gets too large. */
+export async function* cutParts(
+  reply: readonly ReplyEvent[],
+  { kind, cuts = [] }: { readonly kind: ReplyKind; readonly cuts: readonly number[] | undefined },
+): AsyncGenerator<ReplyPart, void> {
+  const toPart = partMaker(kind)
+  const events = reply.slice(0, -1)
+  for (const weight of cuts.slice(0, -1)) yield toPart(takeFront(events, weight))
+  for await (const batch of collect([[...events, reply.at(-1)!]], sizeOf, maxPart)) yield toPart(batch)
+}
+
+/** Removes so many items, or characters of text, from the front of the list. */
+function takeFront(events: ReplyEvent[], weight: number): ReplyEvent[] {
+  const taken: ReplyEvent[] = []
+  let left = weight
+  while (events.length > 0 && left > 0) {
+    const event = events.shift()!
+    if (event.type === 'text' && event.text.length > left) {
+      taken.push({ type: 'text', text: event.text.slice(0, left) })
+      events.unshift({ type: 'text', text: event.text.slice(left) })
+      return taken
+    }
+    left -= weightOf(event)
+    taken.push(event)
+  }
+  return taken
+}
+
+function partMaker(kind: ReplyKind): (events: readonly ReplyEvent[]) => ReplyPart {
+  let accepted = 0
+  let rejected = 0
+  return (events) => {
+    const texts: string[] = []
+    let end: ReplyEnd | undefined
+    for (const event of events) {
+      if (event.type === 'end') end = event.end
+      else texts.push(event.type === 'text' ? event.text : event.json)
+      if (event.type === 'item') {
+        accepted++
+        rejected = event.rejected
+      }
+    }
+    const counts = end ? { accepted: end.accepted, rejected: end.rejected, end } : { accepted, rejected }
+    if (kind === 'jsonl') return { object: `[${texts.join(',')}]`, ...counts }
+    const text = texts.join('')
+    return kind === 'text' ? { text, ...counts } : { ...(text !== '' && { object: text }), ...counts }
+  }
+}
+
+function sizeOf(event: ReplyEvent): number {
+  return event.type === 'text' ? event.text.length : event.type === 'item' ? event.json.length + 1 : 0
+}
+
+function weightOf(event: ReplyEvent): number {
+  return event.type === 'text' ? event.text.length : event.type === 'item' ? 1 : 0
+}
