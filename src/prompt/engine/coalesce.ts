@@ -62,7 +62,7 @@ export async function* coalesce<T>(
 
 /** Batches of the pieces that `source` gives, as few as `maxBatch` allows, however fast they come. */
 export async function* collect<T>(
-  source: AsyncIterable<readonly T[]> | Iterable<readonly T[]>,
+  source: AsyncIterable<readonly T[]>,
   size: (piece: T) => number,
   maxBatch: number,
 ): AsyncGenerator<T[], void> {

@@ -110,9 +110,7 @@ async function replay(
   }
   const { streaming, prompt } = options
   const cuts = cut?.streaming === streaming ? cut.cuts : undefined
-  const parts: RunPart[] = []
-  for await (const part of cutParts(events, { kind: prompt.responseType, cuts })) parts.push({ run, ...part })
-  return parts
+  return [...cutParts(events, { kind: prompt.responseType, cuts })].map((part) => ({ run, ...part }))
 }
 
 function newCalls(

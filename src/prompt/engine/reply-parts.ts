@@ -1,6 +1,7 @@
 // From the events of a reply to its parts. When streaming, the first event leaves at once, and what comes while a part is on
 // its way forms the next part. Otherwise, and for json prompts always, a part is only cut when it gets too large for a message.
 // A replay cuts its parts where the run did.
+import { batches } from '../../batches.ts'
 import { coalesce, collect } from './coalesce.ts'
 import { maxPart, type ReplyEnd, type ReplyEvent, type ReplyStream } from './reply.ts'
 
@@ -30,14 +31,15 @@ export async function* partsOf(
 }
 
 /** The parts of a whole reply, cut after `cuts` items or characters each; without cuts, only when a part gets too large. */
-export async function* cutParts(
+export function* cutParts(
   reply: readonly ReplyEvent[],
   { kind, cuts = [] }: { readonly kind: ReplyKind; readonly cuts: readonly number[] | undefined },
-): AsyncGenerator<ReplyPart, void> {
+): Generator<ReplyPart, void> {
   const toPart = partMaker(kind)
   const events = reply.slice(0, -1)
   for (const weight of cuts.slice(0, -1)) yield toPart(takeFront(events, weight))
-  for await (const batch of collect([[...events, reply.at(-1)!]], sizeOf, maxPart)) yield toPart(batch)
+  const rest = [...events, reply.at(-1)!]
+  for (const batch of batches(rest, { maxSize: maxPart, sizeOf })) yield toPart(batch)
 }
 
 /** Removes so many items, or characters of text, from the front of the list. */
