@@ -5,7 +5,7 @@ import { type Context, defineProcessor, type Outputs } from '../src/flow/process
 import { isObject } from '../src/is-object.ts'
 import type { CompletionRequest, JsonSchema, Llm } from '../src/llm/llm.ts'
 import { answerJson } from '../src/llm/structured-output/json-answer.ts'
-import { unwrapped } from '../src/llm/structured-output/modes.ts'
+import { jsonFormatOf } from '../src/llm/structured-output/modes.ts'
 import type { Message } from '../src/messages/envelope.ts'
 import type { TextCompletionRequest, TextCompletionResponseInit } from '../src/messages/generated.ts'
 import { coalesce, collect } from '../src/prompt/engine/coalesce.ts'
@@ -83,19 +83,7 @@ function requestOf({ system, prompt, responseFormat }: TextCompletionRequest, ll
       { role: 'user', content: prompt },
     ],
     ...(llm.sampling && { sampling: llm.sampling }),
-    ...(format && { extras: llm.provider === 'ollama' ? ollamaFormat(format) : { response_format: format } }),
-  }
-}
-
-/** What a response_format is called by Ollama. */
-function ollamaFormat(responseFormat: JsonSchema): Readonly<Record<string, unknown>> {
-  switch (responseFormat['type']) {
-    case 'json_object':
-      return { format: 'json' }
-    case 'json_schema':
-      return { format: unwrapped(responseFormat).schema }
-    default:
-      return {}
+    ...(format && { extras: jsonFormatOf(llm)?.translate(format) ?? {} }),
   }
 }
 

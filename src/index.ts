@@ -8,6 +8,7 @@ export { createMemoryCluster, type MemoryCluster, type MemoryClusterOptions } fr
 export { type CompleteRequest, complete } from './complete/complete.ts'
 export { createLlmProvider, type LlmProviderOptions } from './complete/llm-provider.ts'
 export { createOpenAiProvider, type OpenAiProviderOptions } from './complete/openai/openai.ts'
+export { type AnswerMode, answerModes, type ResolvedMode } from './config/models.ts'
 export {
   type ErrorCode,
   errorTable,
@@ -55,7 +56,7 @@ export { readJsonLines, readNdjson } from './formats/json-lines.ts'
 export { readJsonSeq } from './formats/json-seq.ts'
 export { type ParsedFormat, parseFormat, readFormat } from './formats/read-format.ts'
 export type { RejectReason, RepairName } from './items/item.ts'
-export { fullJitter, isTransient, type ReaskContext, type RetryPolicy } from './llm/call-retry.ts'
+export { fullJitter, isTransient } from './llm/call-retry.ts'
 export {
   createRateLimiter,
   type Pause,
@@ -66,6 +67,7 @@ export type {
   CompletionEvent,
   CompletionRequest,
   FinishReason,
+  JsonFormat,
   JsonSchema,
   Llm,
   Sampling,
@@ -84,7 +86,9 @@ export type {
   Provider,
   ProviderRequest,
   ProviderUsage,
+  ReaskContext,
   Response,
+  RetryPolicy,
   RuntimeConfig,
   TokenEvent,
   Tool,
@@ -96,7 +100,6 @@ export { type Category, ProviderError } from './llm/provider-error.ts'
 export { StructuredOutputInvalid } from './llm/structured-output/invalid-error.ts'
 // models
 export { type AnswerJsonOptions, answerJson, type JsonAnswer } from './llm/structured-output/json-answer.ts'
-export { type AnswerMode, answerModes, type ResolvedMode } from './llm/structured-output/modes.ts'
 // messages
 export type { Header, Message } from './messages/envelope.ts'
 export type {

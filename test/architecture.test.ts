@@ -1,6 +1,7 @@
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { pages } from '../scripts/pages.ts'
+import { providerNames } from '../src/config/models.ts'
 
 /** The rooms of src, in the order in which they stand on each other: each imports only from those behind it. */
 const rooms = [
@@ -44,6 +45,23 @@ test('brokers know no message and processors know no broker', () => {
     const text = readFileSync(`processors/${file}`, 'utf8')
     expect(/from '\.\.\/src\/broker\/(?!topics)/.test(text), file).toBe(false)
   }
+})
+
+test("no provider's name decides anything outside of the folders of providers and their table", () => {
+  const decision = new RegExp(
+    `(?:[!=]==? |case |\\b(?:startsWith|includes|has)\\()['\`"](?:llm:)?(?:${providerNames.join('|')})\\b`,
+  )
+  const allowed = /^src\/(?:llm\/providers|cli\/diagnosis)\.ts$|^src\/(?:llm|complete)\/(\w+)\//
+  const wrong = ['src', 'processors'].flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .map((file) => `${folder}/${file}`)
+      .filter((file) => {
+        const [isAllowed, room = 'openai'] = allowed.exec(file) ?? []
+        if (!file.endsWith('.ts') || (isAllowed && providerNames.some((name) => name === room))) return false
+        return decision.test(readFileSync(file, 'utf8'))
+      }),
+  )
+  expect(wrong).toEqual([])
 })
 
 test('the pages of docs that are made from the code are not stale', () => {

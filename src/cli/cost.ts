@@ -10,8 +10,8 @@ export const costOptions = ['prices', 'max-cost'] as const
 
 /** The model, kept to `--max-cost`. Throws `configuration_invalid` where that is no amount, or the model has no price. */
 export function limitCost(llm: Llm, { options }: Config): Llm {
-  // The offline model costs nothing.
-  if (options['max-cost'] === undefined || llm.provider === 'offline') return llm
+  // A model in this process costs nothing.
+  if (options['max-cost'] === undefined || llm.isLocal) return llm
   const maxCost = Number(options['max-cost'])
   if (!(maxCost > 0))
     throw new GraphmillError(

@@ -57,7 +57,7 @@ async function* modelFindings(config: Config, signal: AbortSignal): AsyncGenerat
       : failed(llm.code === 'llm_authentication' ? 'key' : 'model', llm)
     return
   }
-  if (llm.provider === 'offline') {
+  if (llm.isLocal) {
     yield ok('model', 'offline: a few rules in this process, no model is asked')
     return
   }

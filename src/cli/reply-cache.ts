@@ -28,8 +28,8 @@ export function createCacheOpener(
 ): (config: Config, llm: Llm) => ReplyCache | undefined {
   const opened = new Map<string, ReplyCache>()
   return (config, llm) => {
-    // The offline model costs nothing, and its rules change from version to version.
-    if (config.options['no-cache'] || llm.provider === 'offline') return undefined
+    // A model in this process costs nothing, and its rules change from version to version.
+    if (config.options['no-cache'] || llm.isLocal) return undefined
     const { cacheDir } = config
     const cache = opened.get(cacheDir) ?? openReplies(config, (error) => onFailure(cacheDir, error))
     opened.set(cacheDir, cache)

@@ -11,6 +11,7 @@ import type { ReplyCache } from '../llm/cache/reply-cache.ts'
 import { openLlm } from '../llm/from-config.ts'
 import { createRateLimiter, type RateLimiter } from '../llm/limits/rate-limiter.ts'
 import type { Llm } from '../llm/llm.ts'
+import { offline } from '../llm/providers.ts'
 import type { FlowMetrics } from '../observe/metrics.ts'
 import { type Catalogue, loadCatalogue } from '../prompt/catalogue/catalogue.ts'
 import type { RunLimits } from '../prompt/engine/reply.ts'
@@ -37,7 +38,7 @@ export interface Assembly {
 
 export interface WiringOptions {
   /** The model where none is configured. */
-  readonly fallback: 'offline' | undefined
+  readonly fallback: Llm | undefined
   /** Whether a processor asks a model. Default true. */
   readonly needsModel?: boolean
   /** Whether triples say where they come from, where the configuration does not say. */
@@ -131,7 +132,7 @@ function contextKeyOf({ options }: Config): (() => string) | undefined {
 
 /** The model of a process whose processors ask none. */
 const unasked: Llm = {
-  provider: 'offline',
+  ...offline,
   model: 'none',
   destination: 'nowhere',
   circuit: 'llm:none',
@@ -191,7 +192,7 @@ function extractorNames(given: readonly string[]): string[] {
 
 /** Who gets the text, for the first line that a person sees. */
 export function announceModel(llm: Llm): string {
-  if (llm.provider === 'offline')
+  if (llm.isLocal)
     return 'graphmill: no model is asked; a few rules in this process read the text (offline). For a real model set OPENAI_BASE_URL and OPENAI_API_KEY.'
   return `graphmill: the text goes to ${llm.provider} ${llm.model} at ${llm.destination}`
 }

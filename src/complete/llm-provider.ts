@@ -1,25 +1,25 @@
 // OpenArmature's provider on any model that streams text, such as Ollama's own API: all of the contract but tools, which such
 // a model does not take.
 import { randomUUID } from 'node:crypto'
-import { isSameJson, sorted, wireSchema } from '../llm/cache/canonical.ts'
+import { isSameJson, sorted } from '../llm/cache/canonical.ts'
 import type { CompletionRequest, JsonSchema, Llm, Sampling, TextMessage } from '../llm/llm.ts'
 import type { CallOptions, ContentBlock, Provider, ProviderRequest, RuntimeConfig } from '../llm/provider.ts'
 import { textOf } from '../llm/provider.ts'
 import { invalid, ProviderError } from '../llm/provider-error.ts'
-import { responseFormat } from '../llm/structured-output/response-format.ts'
+import { jsonFormatOf } from '../llm/structured-output/modes.ts'
 import { createRefusals } from '../llm/structured-output/schema-refusal.ts'
 import { completeOn, type Exchange, type Reading } from './call.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
 export interface LlmProviderOptions {
-  /** Whether the server constrains output to a schema. Default: true but for `offline`. */
+  /** Whether the server constrains output to a schema. Default: whether the model has a JSON format. */
   readonly native?: boolean | undefined
 }
 
 /** A provider on `llm`. Tools and tool messages are refused before anything is sent. */
 export function createLlmProvider(llm: Llm, options: LlmProviderOptions = {}): Provider {
-  const { native = llm.provider !== 'offline' } = options
+  const { native = jsonFormatOf(llm) !== undefined } = options
 
   function accept({ messages, tools = [], toolChoice }: ProviderRequest): void {
     const calls = messages.some(
@@ -55,40 +55,24 @@ function completionRequest(
       content: textOf(message),
     })),
     sampling: samplingOf(config),
-    extras: extrasOf(llm, config, schema),
+    extras: joined(sorted(config.extras ?? {}) as Fields, schema ? jsonFormatOf(llm)?.schema(schema) : {}),
   }
 }
 
-function samplingOf({ temperature, maxTokens, topP, seed, stopSequences }: RuntimeConfig): Sampling {
+function samplingOf(config: RuntimeConfig): Sampling {
+  const { temperature, maxTokens, topP, seed, frequencyPenalty, presencePenalty, stopSequences } = config
   return {
     ...(temperature != null && { temperature }),
     ...(maxTokens != null && { maxTokens }),
     ...(topP != null && { topP }),
     ...(seed != null && { seed }),
+    ...(frequencyPenalty != null && { frequencyPenalty }),
+    ...(presencePenalty != null && { presencePenalty }),
     ...(stopSequences != null && { stop: stopSequences }),
   }
 }
 
-function extrasOf(llm: Llm, config: RuntimeConfig, schema: JsonSchema | undefined): Fields {
-  const penalties = {
-    ...(config.frequencyPenalty != null && { frequency_penalty: config.frequencyPenalty }),
-    ...(config.presencePenalty != null && { presence_penalty: config.presencePenalty }),
-  }
-  const isOllama = llm.provider === 'ollama'
-  const own = sorted(config.extras ?? {}) as Fields
-  const options =
-    isOllama && Object.keys(penalties).length > 0 ? joined(own['options'] ?? {}, penalties) : undefined
-  const format = isOllama
-    ? { format: wireSchema(schema) }
-    : { response_format: schema && responseFormat(schema) }
-  return {
-    ...joined(own, { ...(schema && format), ...(isOllama ? {} : penalties) }),
-    ...(options && { options }),
-  }
-}
-
-function joined(own: unknown, managed: Fields): Fields {
-  const given = typeof own === 'object' && own !== null ? (own as Fields) : {}
+function joined(given: Fields, managed: Fields = {}): Fields {
   const conflict = Object.keys(managed).find(
     (name) => name in given && !isSameJson(given[name], managed[name]),
   )

@@ -1,5 +1,6 @@
 // Every option of graphmill in one table. An option is a flag, an environment variable (GRAPHMILL_ and the name in capitals)
 // and a key of the configuration file. A flag overrides the environment, which overrides the file, which overrides the default.
+import { answerModes, providerNames } from './models.ts'
 import type { Secret } from './secret.ts'
 
 export interface OptionEntry {
@@ -89,7 +90,7 @@ const ownTable = {
     secret: true,
   },
   // model
-  llm: { type: 'text', value: 'PROVIDER', help: 'model provider', choices: ['openai', 'ollama', 'offline'] },
+  llm: { type: 'text', value: 'PROVIDER', help: 'model provider', choices: providerNames },
   model: { type: 'text', value: 'NAME', help: 'model; optional if the server has only one' },
   'llm-timeout': {
     type: 'count',
@@ -120,7 +121,7 @@ const ownTable = {
     type: 'text',
     value: 'MODE',
     help: 'how to ask the model for JSON, unless the prompt says so; by default chosen for the server',
-    choices: ['auto', 'text-based', 'openai', 'ollama', 'openai_oo', 'ollama_oo', 'native', 'fallback'],
+    choices: answerModes,
   },
   concurrency: { type: 'count', value: 'N', help: 'most model calls at once', default: 64 },
   'requests-per-minute': { type: 'count', value: 'N', help: 'most model calls per minute' },

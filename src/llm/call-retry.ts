@@ -2,36 +2,9 @@
 // an invalid reply is answered with the caller's own words, an abort ends all. Without a policy there is one attempt.
 import { jitteredBackoffMs } from '../backoff.ts'
 import { wait } from '../wait.ts'
-import type { AttemptRecord, RuntimeConfig } from './provider.ts'
+import type { AttemptRecord, RetryPolicy, RuntimeConfig } from './provider.ts'
 import { type Category, invalid, ProviderError } from './provider-error.ts'
 import { StructuredOutputInvalid } from './structured-output/invalid-error.ts'
-
-/** What a reask is built from. */
-export interface ReaskContext {
-  /** The reply that was refused, verbatim. */
-  readonly outputContent: string
-  readonly errorMessage: string
-  /** Whether it was no JSON, or failed its schema. */
-  readonly code: 'reply_not_json' | 'reply_schema_failed'
-}
-
-export interface RetryPolicy {
-  /** Attempts in all; 1 never retries. Default 3. */
-  readonly maxAttempts?: number
-  /** Whether a failure may be tried again. Default: `isTransient`. Aborts never get here. */
-  readonly classifier?: (error: unknown, state: { readonly attemptIndex: number }) => boolean
-  /** Seconds to wait after the attempt of this index (from 0). Default: `fullJitter`. */
-  readonly backoff?: (attemptIndex: number) => number
-  /** Told of a failure before each wait; awaited, and what it throws is ignored: it only observes. */
-  readonly onRetry?: (error: unknown, attemptIndex: number) => void | Promise<void>
-  /** Laid over the base config: the first entry for the second attempt, and so on, the last one again for all that follow. */
-  readonly perAttemptOverride?: readonly RuntimeConfig[]
-  /**
-   * The user's words after a reply that failed its schema. With it such a failure is tried again, within `maxAttempts`:
-   * the reply and these words join the transcript, which grows over the attempts.
-   */
-  readonly reask?: (context: ReaskContext) => string | Promise<string>
-}
 
 const transient: ReadonlySet<Category> = new Set([
   'provider_unavailable',

@@ -1,5 +1,5 @@
 // The contract between graphmill and a language model: a request in, a stream of deltas out, then exactly one end.
-import type { AnswerMode } from './structured-output/modes.ts'
+import type { AnswerMode, ProviderName, ResolvedMode } from '../config/models.ts'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
 
@@ -15,6 +15,8 @@ export interface Sampling {
   readonly maxTokens?: number
   readonly topP?: number
   readonly seed?: number
+  readonly frequencyPenalty?: number
+  readonly presencePenalty?: number
   readonly stop?: readonly string[]
 }
 
@@ -54,13 +56,35 @@ export type CompletionEvent =
       readonly raw: unknown
     }
 
+/** How a provider is asked for JSON. Each member gives fields for the body of a request: its `extras`. */
+export interface JsonFormat {
+  /** The output modes that mean this format: with a schema, and with any object. */
+  readonly schemaMode: ResolvedMode
+  readonly objectMode: ResolvedMode
+  /** A schema must describe an object at its root. */
+  readonly objectsOnly: boolean
+  /** JSON mode: the reply is any JSON object. */
+  readonly object: Readonly<Record<string, unknown>>
+  /** The reply fits `schema`. Without `named`, a format that gives the schema a name or `strict` derives them from it. */
+  schema(
+    schema: JsonSchema,
+    named?: { readonly name: string; readonly strict: boolean },
+  ): Readonly<Record<string, unknown>>
+  /** What a caller's own `response_format`, as OpenAI's API has it, is in this format. */
+  translate(responseFormat: JsonSchema): Readonly<Record<string, unknown>>
+}
+
 export interface Llm {
-  readonly provider: 'openai' | 'ollama' | 'offline'
+  readonly provider: ProviderName
   /** The model that is asked for. */
   readonly model: string
   /** Where the text goes, for people: an address without credentials, or `in this process`. */
   readonly destination: string
-  /** What `answerJson` takes for `auto` with this model: a name of its modes. Default: by `provider`. */
+  /** It runs in this process: no text leaves it, and a call costs nothing. Default false. */
+  readonly isLocal?: boolean
+  /** How this model is asked for JSON; false: it can't be asked, except in words. Default: OpenAI's `response_format`. */
+  readonly jsonFormat?: JsonFormat | false
+  /** What `answerJson` takes for `auto` with this model: a name of its modes. Default: the mode of `jsonFormat`, else `text-based`. */
   readonly jsonType?: string
   /** How this model is asked for JSON where neither the call nor the prompt says so: `--output-mode`. */
   readonly outputMode?: AnswerMode

@@ -1,8 +1,6 @@
 // OpenArmature's provider contract as types: what a completion is asked for with, and what it gives. One model per provider,
 // no state, no loop over tools, no argument ever changed. Names are the specification's in camel case (`toolCallId` is
 // `tool_call_id`, `responseSchema` is `response_schema`, …); on the wire they are the server's own.
-
-import type { RetryPolicy } from './call-retry.ts'
 import type { FinishReason, JsonSchema, Usage } from './llm.ts'
 import type { Category } from './provider-error.ts'
 
@@ -94,6 +92,33 @@ export interface ProviderRequest {
 
 /** How structured output was asked for: in `response_format`, or by a directive in the system message. */
 export type OutputPath = 'native' | 'fallback'
+
+/** What a reask is built from. */
+export interface ReaskContext {
+  /** The reply that was refused, verbatim. */
+  readonly outputContent: string
+  readonly errorMessage: string
+  /** Whether it was no JSON, or failed its schema. */
+  readonly code: 'reply_not_json' | 'reply_schema_failed'
+}
+
+export interface RetryPolicy {
+  /** Attempts in all; 1 never retries. Default 3. */
+  readonly maxAttempts?: number
+  /** Whether a failure may be tried again. Default: `isTransient`. Aborts never get here. */
+  readonly classifier?: (error: unknown, state: { readonly attemptIndex: number }) => boolean
+  /** Seconds to wait after the attempt of this index (from 0). Default: `fullJitter`. */
+  readonly backoff?: (attemptIndex: number) => number
+  /** Told of a failure before each wait; awaited, and what it throws is ignored: it only observes. */
+  readonly onRetry?: (error: unknown, attemptIndex: number) => void | Promise<void>
+  /** Laid over the base config: the first entry for the second attempt, and so on, the last one again for all that follow. */
+  readonly perAttemptOverride?: readonly RuntimeConfig[]
+  /**
+   * The user's words after a reply that failed its schema. With it such a failure is tried again, within `maxAttempts`:
+   * the reply and these words join the transcript, which grows over the attempts.
+   */
+  readonly reask?: (context: ReaskContext) => string | Promise<string>
+}
 
 /** How it is asked. */
 export interface CallOptions {

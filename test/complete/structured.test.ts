@@ -2,8 +2,8 @@
 // the strict rule, the name, the order of keys, the two paths.
 import { describe, expect, it } from 'vitest'
 import { wireSchema } from '../../src/llm/cache/canonical.ts'
+import { isStrict, responseFormat, schemaName } from '../../src/llm/openai/response-format.ts'
 import type { StructuredOutputInvalid } from '../../src/llm/structured-output/invalid-error.ts'
-import { isStrict, responseFormat, schemaName } from '../../src/llm/structured-output/response-format.ts'
 import { calling, completion, counted, failure, frozen, hi, P, setup, turned, V, weather } from './harness.ts'
 
 const ask = frozen({ messages: [{ role: 'user', content: 'Generate a person record.' }] as const })

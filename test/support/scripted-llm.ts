@@ -29,13 +29,13 @@ export interface ScriptedLlm extends Llm {
 
 export interface ScriptOptions {
   readonly constrains?: boolean
-  readonly provider?: Llm['provider']
+  readonly jsonFormat?: Llm['jsonFormat']
 }
 
 /** A list answers the 1st, 2nd, … call, its last entry all that follow. */
 export function scriptedLlm(
   script: Script,
-  { constrains = false, provider = 'openai' }: ScriptOptions = {},
+  { constrains = false, jsonFormat }: ScriptOptions = {},
 ): ScriptedLlm {
   const requests: CompletionRequest[] = []
   let cancelled = 0
@@ -47,7 +47,8 @@ export function scriptedLlm(
     return typeof said === 'string' ? { text: said } : said
   }
   return {
-    provider,
+    provider: 'openai',
+    ...(jsonFormat !== undefined && { jsonFormat }),
     model: 'scripted',
     destination: 'in this test',
     circuit: 'llm:scripted',

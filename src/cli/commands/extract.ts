@@ -16,6 +16,7 @@ import type { AnyProcessor } from '../../flow/processor.ts'
 import { type FlowRuntime, run } from '../../flow/run.ts'
 import { onShutdown } from '../../flow/shutdown.ts'
 import { type Price, priceOf, readPrices } from '../../llm/limits/prices.ts'
+import { offline } from '../../llm/providers.ts'
 import type { Message } from '../../messages/envelope.ts'
 import { createLogger } from '../../observe/log.ts'
 import {
@@ -100,7 +101,7 @@ async function extract(files: readonly string[], config: Config): Promise<number
     say(`graphmill: replies of the model cannot be remembered in ${cacheDir}${why}: name another --cache-dir`)
   }
   const assembly = await createWiring(
-    { fallback: 'offline', provenance: optionTable.provenance.defaults.extract, log, onCacheFailure },
+    { fallback: offline, provenance: optionTable.provenance.defaults.extract, log, onCacheFailure },
     signal,
   ).assemble(config)
   if (options.resume && options['no-cache'])

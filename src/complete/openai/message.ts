@@ -1,8 +1,8 @@
 // From the body of a chat completion to OpenArmature's message: content as the model wrote it, tool calls checked against the
 // tools, counts as reported. A streamed reply is first put together into the same body, so that both ways give the same.
 import { isObject } from '../../is-object.ts'
+import { finishReason, usageOf } from '../../llm/openai/openai.ts'
 import type { Fields } from '../../llm/openai/reply.ts'
-import { finishReason, usageOf } from '../../llm/openai/reply.ts'
 import type { ContentBlock, ProviderUsage, ToolCall } from '../../llm/provider.ts'
 import type { CheckedSchema } from '../../llm/structured-output/response-format.ts'
 import type { Reading } from '../call.ts'

@@ -1,11 +1,18 @@
 // OpenArmature's provider on any OpenAI-compatible server: one model, no state but what the server was found not to take.
 // Structured output is native (`response_format`) until the server refuses it, or where told not to; then a directive asks.
 import { randomUUID } from 'node:crypto'
-import { connect, createOpenAi, explain, type OpenAiOptions } from '../../llm/openai/openai.ts'
-import { type Fields, notACompletion, type OpenAiReply, readBatches } from '../../llm/openai/reply.ts'
+import {
+  connect,
+  createOpenAi,
+  explain,
+  notACompletion,
+  type OpenAiOptions,
+  readBatches,
+  responseFormat,
+} from '../../llm/openai/openai.ts'
+import type { Fields, OpenAiReply } from '../../llm/openai/reply.ts'
 import type { CallOptions, Provider, ProviderRequest } from '../../llm/provider.ts'
 import { invalid, ProviderError } from '../../llm/provider-error.ts'
-import { responseFormat } from '../../llm/structured-output/response-format.ts'
 import { createRefusals, isUnsupportedBlock } from '../../llm/structured-output/schema-refusal.ts'
 import { beginCall } from '../../llm/transport.ts'
 import { completeOn, type Exchange } from '../call.ts'

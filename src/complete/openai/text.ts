@@ -1,7 +1,8 @@
 // The bytes of a reply as text: invalid UTF-8 is an error with what could be read of it, and no body grows beyond all measure.
 import { parseJson } from '../../http/json.ts'
 import { isObject } from '../../is-object.ts'
-import { type Fields, lineLimit, notACompletion, type OpenAiReply } from '../../llm/openai/reply.ts'
+import { lineLimit, notACompletion } from '../../llm/openai/openai.ts'
+import type { Fields, OpenAiReply } from '../../llm/openai/reply.ts'
 import { embeddedError, providerError } from '../../llm/provider-error.ts'
 import { newWatch, type Peer, watched } from '../../llm/transport.ts'
 import { redactCut } from '../../redact.ts'

@@ -47,6 +47,8 @@ export function createOffline(): OfflineLlm {
     model: 'offline',
     destination: 'in this process',
     circuit: 'llm:offline in this process offline',
+    isLocal: true,
+    jsonFormat: false,
     stream,
     ready: async () => {},
     close: reader.close,

@@ -46,8 +46,15 @@ export function ollamaBody(
 function optionsOf({ sampling = {} }: CompletionRequest, extra: unknown): Body {
   if (typeof extra !== 'object' || extra === null || Array.isArray(extra))
     throw providerError('llm_request_invalid', 'The extra field options is no object.')
-  const { temperature, maxTokens, topP, seed, stop = [] } = sampling
-  const declared = present({ temperature, num_predict: maxTokens, top_p: topP, seed })
+  const { stop = [] } = sampling
+  const declared = present({
+    temperature: sampling.temperature,
+    num_predict: sampling.maxTokens,
+    top_p: sampling.topP,
+    seed: sampling.seed,
+    frequency_penalty: sampling.frequencyPenalty,
+    presence_penalty: sampling.presencePenalty,
+  })
   refuseConflict(declared, extra as Body, 'options.')
   const { stop: more, ...others } = present(extra as Body)
   const stops = [...new Set([...stop, ...stopList(more)])]

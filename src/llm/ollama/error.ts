@@ -6,22 +6,29 @@ const overflow = /exceed\w*\b.*\bcontext|context\b.*\bexceed|prompt (is )?too lo
 const badFormat =
   /\bgrammar\b|\bformat\b.*\b(invalid|json|schema)\b|\b(invalid|parse|parsing)\b.*\b(format|schema)\b/i
 
-/** The same failure under the code that Ollama's message stands for; anything else as it is. */
+/**
+ * The same failure under the code that Ollama's message stands for. When the message is about `format`, that becomes its
+ * `param`. Anything else is returned as it is.
+ */
 export function recoded(thrown: unknown): unknown {
   if (!(thrown instanceof GraphmillError)) return thrown
   const { category: _, ...details } = thrown.details
-  const code = codeOf(thrown.code, details['server'])
-  if (!code) return thrown
-  return providerError(code, thrown.message, {
-    cause: thrown,
-    details,
-    ...(thrown.circuit === undefined ? {} : { circuit: thrown.circuit }),
+  const { message, circuit, retryAfterMs } = thrown
+  const said = details['server']
+  if (typeof said !== 'string') return thrown
+  const code = codeOf(thrown.code, said)
+  const isAboutFormat = /format/i.test(said)
+  if (!code && !isAboutFormat) return thrown
+  return providerError(code ?? (thrown.code as ProviderErrorCode), message, {
+    cause: code ? thrown : thrown.cause,
+    details: { ...details, ...(isAboutFormat && { param: 'format' }) },
+    ...(circuit !== undefined && { circuit }),
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
   })
 }
 
-function codeOf(code: string, said: unknown): ProviderErrorCode | undefined {
-  if (typeof said !== 'string' || (code !== 'llm_unavailable' && code !== 'llm_request_invalid'))
-    return undefined
+function codeOf(code: string, said: string): ProviderErrorCode | undefined {
+  if (code !== 'llm_unavailable' && code !== 'llm_request_invalid') return undefined
   if (overflow.test(said)) return 'context_overflow'
   return badFormat.test(said) ? 'llm_request_invalid' : undefined
 }

@@ -2,10 +2,12 @@
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
 import { beginCall } from '../transport.ts'
 import { type OllamaApi, type OllamaDefaults, ollamaBody } from './body.ts'
+import { ollamaJson } from './format.ts'
 import { checkModel } from './models.ts'
 import { readReply } from './reply.ts'
 import { type OllamaServerOptions, ollamaServer } from './server.ts'
 
+export { ollamaJson } from './format.ts'
 export { ollamaBaseUrl } from './host.ts'
 export { listOllamaModels, onlyOllamaModel } from './models.ts'
 
@@ -57,6 +59,7 @@ export function createOllama(options: OllamaOptions): Llm {
     destination: peer.destination,
     circuit: peer.circuit,
     defaults,
+    jsonFormat: ollamaJson,
     stream,
     ready,
     constrains: async () => true,

@@ -17,16 +17,18 @@ type Body = Readonly<Record<string, unknown>>
  * `stop` lists are merged, the declared ones first.
  */
 export function chatBody(request: CompletionRequest, model: string, known: ReadonlySet<Quirk>): Body {
-  const { temperature, maxTokens, topP, seed, stop } = request.sampling ?? {}
+  const { sampling = {} } = request
   const managed = present({
     model,
     messages: request.messages,
     stream: true,
     stream_options: known.has('stream_options') ? undefined : { include_usage: true },
-    temperature: known.has('temperature') ? undefined : temperature,
-    [known.has('max_tokens') ? 'max_completion_tokens' : 'max_tokens']: maxTokens,
-    top_p: topP,
-    seed,
+    temperature: known.has('temperature') ? undefined : sampling.temperature,
+    [known.has('max_tokens') ? 'max_completion_tokens' : 'max_tokens']: sampling.maxTokens,
+    top_p: sampling.topP,
+    seed: sampling.seed,
+    frequency_penalty: sampling.frequencyPenalty,
+    presence_penalty: sampling.presencePenalty,
   })
   const extras = present(request.extras ?? {})
   const conflict = Object.keys(managed).find(
@@ -34,7 +36,7 @@ export function chatBody(request: CompletionRequest, model: string, known: Reado
   )
   if (conflict)
     throw providerError('llm_request_invalid', `The extra field ${conflict} contradicts the request's own.`)
-  const stops = merged(stop ?? [], extras['stop'])
+  const stops = merged(sampling.stop ?? [], extras['stop'])
   return { ...without(extras, 'stop'), ...managed, ...(stops.length > 0 ? { stop: stops } : {}) }
 }
 

@@ -10,6 +10,10 @@ import { providerError } from '../provider-error.ts'
 import { beginCall, type Fetch, limitsOf, type Peer, readWatched, refusing, silence } from '../transport.ts'
 import { chatBody, type Quirk, refusedParameter } from './body.ts'
 import { readBatches, readWhole } from './reply.ts'
+import { openAiJson } from './response-format.ts'
+
+export { finishReason, lineLimit, notACompletion, readBatches, usageOf } from './reply.ts'
+export { openAiJson, responseFormat } from './response-format.ts'
 
 export interface OpenAiServer {
   /** With its path, as in `http://127.0.0.1:8080/v1`. */
@@ -101,7 +105,16 @@ export function createOpenAi(options: OpenAiOptions): Llm {
   }
 
   const { destination, circuit } = peer
-  return { provider: 'openai', model, destination, circuit, stream, ready, constrains }
+  return {
+    provider: 'openai',
+    model,
+    destination,
+    circuit,
+    jsonFormat: openAiJson,
+    stream,
+    ready,
+    constrains,
+  }
 }
 
 /** Neighbouring deltas of one kind as one: what was read together is handed on together. */

@@ -1,5 +1,6 @@
 // The calls of one answer: each asks in the current mode, goes on in the next where the server refuses that, and reads the value.
 
+import type { ResolvedMode } from '../../config/models.ts'
 import { isSameJson } from '../cache/canonical.ts'
 import type { Attempt } from '../call-retry.ts'
 import type { CompletionRequest, Usage } from '../llm.ts'
@@ -7,7 +8,7 @@ import { invalid } from '../provider-error.ts'
 import { readWholeReply, type WholeReply } from '../whole-reply.ts'
 import { StructuredOutputInvalid } from './invalid-error.ts'
 import type { AnswerJsonOptions, JsonAnswer } from './json-answer.ts'
-import { type AnswerPlan, planAnswer, type ResolvedMode } from './modes.ts'
+import { type AnswerPlan, planAnswer } from './modes.ts'
 import type { AnswerPath } from './path.ts'
 import type { CheckedSchema } from './response-format.ts'
 import { answerIn } from './value.ts'

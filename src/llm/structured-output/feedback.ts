@@ -1,5 +1,5 @@
 // What a model is told of an answer that cannot be used, in tidyprompt's words: the default reask builder for JSON.
-import type { ReaskContext } from '../call-retry.ts'
+import type { ReaskContext } from '../provider.ts'
 
 /** A reask builder that says what is wrong, and `schemaBlock` again where the prompt said it. */
 export function feedbackOn(schemaBlock: string | undefined): (context: ReaskContext) => string {

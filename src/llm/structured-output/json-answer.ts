@@ -1,13 +1,14 @@
 // A checked JSON value from any model that streams text, in one of the modes. Every reply is evaluated, the last too; a reply
 // that cannot be used is answered with what is wrong, as often as `reask` says; the end is a typed error with the last output.
 
+import { type AnswerMode, answerModes, type ResolvedMode } from '../../config/models.ts'
 import { runAttempts } from '../call-retry.ts'
 import type { CompletionRequest, FinishReason, JsonSchema, Llm, TextMessage, Usage } from '../llm.ts'
 import { newRun } from './attempts.ts'
 import { feedbackOn } from './feedback.ts'
-import { type AnswerMode, answerModes, type ResolvedMode, unwrapped } from './modes.ts'
 import { answerPath } from './path.ts'
 import { checkedSchema } from './response-format.ts'
+import { unwrapped } from './unwrapped.ts'
 
 export interface AnswerJsonOptions extends Omit<CompletionRequest, 'messages'> {
   readonly llm: Llm

@@ -1,27 +1,11 @@
 // The ways to make a model answer as JSON: the six of tidyprompt's answer_as_json by their names, each with its parameters on
 // the wire and its words in the prompt, and OpenArmature's two. `strict` never stands inside Ollama's `format`.
-import { isObject } from '../../is-object.ts'
+import { type AnswerMode, answerModes, type ResolvedMode } from '../../config/models.ts'
 import { wireSchema } from '../cache/canonical.ts'
-import type { JsonSchema, Llm, TextMessage } from '../llm.ts'
+import type { JsonFormat, JsonSchema, Llm, TextMessage } from '../llm.ts'
+import { jsonFormats } from '../providers.ts'
 import { exampleOf } from './json-example.ts'
-import { checkedSchema, responseFormat, withDirective } from './response-format.ts'
-
-/** `native` and `fallback` are OpenArmature's: constrained by the server, or asked for in the system message. */
-export const answerModes = [
-  'auto',
-  'text-based',
-  'openai',
-  'ollama',
-  'openai_oo',
-  'ollama_oo',
-  'native',
-  'fallback',
-] as const
-
-export type AnswerMode = (typeof answerModes)[number]
-
-/** A mode that was chosen; `plain` asks for nothing. */
-export type ResolvedMode = Exclude<AnswerMode, 'auto'> | 'plain'
+import { checkedSchema, withDirective } from './response-format.ts'
 
 export interface AnswerPlan {
   readonly mode: ResolvedMode
@@ -55,39 +39,36 @@ export function planAnswer(options: PlanOptions): AnswerPlan {
       return plan
     case 'text-based':
       return { ...plan, ...instructed(options) }
-    case 'openai':
-      if (!schema) return { ...plan, ...instructed(options), extras: jsonObject }
-      return { ...plan, extras: openAiFormat(schema, options.strict) }
-    case 'openai_oo':
-      return { ...plan, ...instructed(options), extras: jsonObject }
-    case 'ollama':
-      if (!schema) return { ...plan, ...instructed(options), extras: { format: 'json' } }
-      return { ...plan, extras: { format: wireSchema(schema) } }
-    case 'ollama_oo':
-      return { ...plan, ...instructed(options), extras: { format: 'json' } }
     case 'native':
       if (!schema) return { ...plan, mode: 'plain' }
-      if (llm.provider === 'ollama') return { ...plan, extras: { format: wireSchema(schema) } }
-      return { ...plan, extras: { response_format: responseFormat(schema) } }
+      return { ...plan, extras: jsonFormatOf(llm)?.schema(schema) ?? {} }
     case 'fallback':
       if (!schema) return { ...plan, mode: 'plain' }
       return { ...plan, messages: withDirective(messages, schema, false) as TextMessage[] }
-    default:
-      return mode satisfies never
+    default: {
+      const format = formatNamed(mode)!
+      if (!schema || mode === format.objectMode)
+        return { ...plan, ...instructed(options), extras: format.object }
+      return { ...plan, extras: format.schema(schema, { name: 'schema', strict: options.strict }) }
+    }
   }
+}
+
+/** How a model is asked for JSON; undefined for one that can be asked only in words. */
+export function jsonFormatOf({ jsonFormat = jsonFormats[0] }: Llm): JsonFormat | undefined {
+  return jsonFormat || undefined
+}
+
+/** The format that a mode is named after; undefined for all other modes. */
+export function formatNamed(mode: AnswerMode | 'plain'): JsonFormat | undefined {
+  return jsonFormats.find(({ schemaMode, objectMode }) => mode === schemaMode || mode === objectMode)
 }
 
 /** Whether the server can then give nothing but objects. */
 export function objectsOnly(mode: ResolvedMode, llm: Llm): boolean {
-  if (mode === 'native') return llm.provider !== 'ollama'
-  return mode === 'openai' || mode === 'openai_oo' || mode === 'ollama_oo'
-}
-
-const jsonObject = { response_format: { type: 'json_object' } }
-
-function openAiFormat(schema: JsonSchema, strict: boolean) {
-  const json_schema = { name: 'schema', schema: wireSchema(schema), strict }
-  return { response_format: { type: 'json_schema', json_schema } }
+  if (mode === 'native') return jsonFormatOf(llm)?.objectsOnly ?? true
+  const format = formatNamed(mode)
+  return format !== undefined && (format.objectsOnly || mode === format.objectMode)
 }
 
 /** The instruction, and the schema where there is one, at the end of the last user message. */
@@ -110,33 +91,9 @@ function blockOf(schema: JsonSchema, as: PlanOptions['as']): string {
   return `Your JSON object should match this ${what}:\n${JSON.stringify(shown, null, 2)}`
 }
 
-/** What `auto` means for a model: its own `jsonType` where that is a mode, else by the kind of its server. */
+/** What `auto` means for a model: its own `jsonType` when that is a mode, else the mode of its JSON format. */
 export function autoMode(llm: Llm): ResolvedMode {
   const own = answerModes.find((mode) => mode === llm.jsonType)
   if (own && own !== 'auto') return own
-  return llm.provider === 'openai' || llm.provider === 'ollama' ? llm.provider : 'text-based'
-}
-
-export interface Unwrapped {
-  readonly schema: JsonSchema
-  /** What a wrapper said of `strict`. */
-  readonly strict: boolean | undefined
-}
-
-/** The schema in one of OpenAI's three wrappers: `response_format`, `json_schema`, or a name beside a `schema`. */
-export function unwrapped(given: JsonSchema): Unwrapped {
-  const strict = typeof given['strict'] === 'boolean' ? given['strict'] : undefined
-  const inner = innerOf(given)
-  if (!inner) return { schema: given, strict: undefined }
-  const below = unwrapped(inner)
-  return { schema: below.schema, strict: below.strict ?? strict }
-}
-
-function innerOf(given: JsonSchema): JsonSchema | undefined {
-  const { response_format: format, json_schema: named, schema, type } = given
-  if (isObject(format) && isObject(format['json_schema'])) return format['json_schema']
-  if (isObject(named)) return named
-  // A schema of its own may have a keyword of this name; it then says what it describes.
-  const isWrapper = (type === undefined || type === 'json_schema') && !('properties' in given)
-  return isObject(schema) && isWrapper ? schema : undefined
+  return jsonFormatOf(llm)?.schemaMode ?? 'text-based'
 }

@@ -1,9 +1,10 @@
 // Which mode an answer is asked for in, and which one comes next when the server refuses it. Only what was left open may change:
 // a mode that was named is kept.
 
+import type { ResolvedMode } from '../../config/models.ts'
 import type { Llm } from '../llm.ts'
 import type { AnswerJsonOptions } from './json-answer.ts'
-import { autoMode, objectsOnly, type ResolvedMode } from './modes.ts'
+import { autoMode, jsonFormatOf, objectsOnly } from './modes.ts'
 import type { CheckedSchema } from './response-format.ts'
 import { createRefusals, type Refusals } from './schema-refusal.ts'
 
@@ -51,7 +52,7 @@ function automatic({ llm, warnAuto = true, onWarning }: AnswerJsonOptions): Reso
 
 /** Whether the server can constrain a reply to this schema. */
 function fits(mode: ResolvedMode, llm: Llm, checked: CheckedSchema | undefined): boolean {
-  if (mode === 'native' && llm.provider === 'offline') return false
+  if (mode === 'native' && !jsonFormatOf(llm)) return false
   return !checked || checked.schema['type'] === 'object' || !objectsOnly(mode, llm)
 }
 

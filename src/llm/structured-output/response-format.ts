@@ -1,10 +1,8 @@
 // From a response schema to what is asked of a server: natively in `response_format`, else as a directive in the system
 // message; and back, from what the model wrote to a checked value. The check is the same on both ways.
-import { createHash } from 'node:crypto'
 import { GraphmillError } from '../../errors.ts'
-import { isObject } from '../../is-object.ts'
 import { compileSchema } from '../../items/validate.ts'
-import { flatJson, wireSchema } from '../cache/canonical.ts'
+import { wireSchema } from '../cache/canonical.ts'
 import type { FinishReason, JsonSchema } from '../llm.ts'
 import type { Message, ProviderUsage } from '../provider.ts'
 import { ProviderError } from '../provider-error.ts'
@@ -78,45 +76,6 @@ function invalidSchema(place: string, message: string, cause?: unknown): Provide
     cause,
     details: { place },
   })
-}
-
-/** The `response_format` for a schema: its name is stable, `strict` where `isStrict` allows it. */
-export function responseFormat(schema: JsonSchema): Readonly<Record<string, unknown>> {
-  return {
-    type: 'json_schema',
-    json_schema: { name: schemaName(schema), schema: wireSchema(schema), strict: isStrict(schema) },
-  }
-}
-
-/** The title as far as OpenAI's names allow it (A-Z, a-z, 0-9, _ and -, at most 64), else a hash of the schema. */
-export function schemaName(schema: JsonSchema): string {
-  const { title } = schema
-  const name = typeof title === 'string' ? title.trim().replace(/[^A-Za-z0-9_-]+/g, '_') : ''
-  if (/[A-Za-z0-9]/.test(name)) return name.slice(0, 64)
-  return `schema_${createHash('sha256').update(flatJson(schema)).digest('hex').slice(0, 16)}`
-}
-
-/** OpenArmature's rule for `strict`: no object is open to further properties, and every property is required. */
-export function isStrict(schema: unknown): boolean {
-  if (Array.isArray(schema)) return schema.every(isStrict)
-  if (!isObject(schema)) return true
-  return isClosed(schema) && Object.entries(schema).every(([key, child]) => isStrictBelow(key, child))
-}
-
-function isStrictBelow(key: string, child: unknown): boolean {
-  if (values.has(key)) return true
-  return named.has(key) && isObject(child) ? Object.values(child).every(isStrict) : isStrict(child)
-}
-
-/** Keywords that hold values, and those that hold schemas by name. */
-const values = new Set(['const', 'enum', 'default', 'example', 'examples', 'required', 'type'])
-const named = new Set(['properties', '$defs', 'definitions', 'patternProperties', 'dependentSchemas'])
-
-function isClosed(schema: Readonly<Record<string, unknown>>): boolean {
-  const { additionalProperties: open, properties, required } = schema
-  if (open !== undefined && open !== false) return false
-  const names = Object.keys(isObject(properties) ? properties : {})
-  return names.every((name) => Array.isArray(required) && required.includes(name))
 }
 
 /** A copy of the messages whose system message ends with, or is, the directive for the schema. */

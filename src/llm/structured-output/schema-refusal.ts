@@ -63,8 +63,7 @@ function refusalOf(thrown: unknown): string | undefined {
   // A router that has no server for such a request answers as if the path were wrong.
   const isRefusal =
     thrown.code === 'llm_request_invalid' || status === 404 || status === 500 || status === 501
-  const isOllama = thrown.circuit?.startsWith('llm:ollama ') === true
-  return isRefusal && (about.test(words) || (isOllama && /format/i.test(words))) ? words : undefined
+  return isRefusal && (about.test(words) || param === 'format') ? words : undefined
 }
 
 const about = /response[_ .-]?format|json[_ -]?(schema|mode|object)|structured[_ ]?output|guided|grammar/i

@@ -1,14 +1,8 @@
 // What the thread of the models and the one who started it say to each other; errors travel as data, and are errors again.
 import { type ErrorCode, GraphmillError, toGraphmillError } from '../../errors.ts'
 import type { CompletionEvent, CompletionRequest } from '../llm.ts'
-import type { OllamaOptions } from '../ollama/ollama.ts'
-import type { OpenAiOptions } from '../openai/openai.ts'
 import { type Category, ProviderError } from '../provider-error.ts'
-
-/** Which model it is. */
-export type ModelSpec =
-  | ({ readonly provider: 'openai' } & Omit<OpenAiOptions, 'fetch'>)
-  | ({ readonly provider: 'ollama' } & Omit<OllamaOptions, 'fetch' | 'onWarning'>)
+import type { ModelSpec } from '../providers.ts'
 
 /** What the thread is told of a call. */
 export type Order = { readonly id: number } & (

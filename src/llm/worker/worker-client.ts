@@ -5,7 +5,8 @@ import { secretText } from '../../config/secret.ts'
 import type { GraphmillError } from '../../errors.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
 import { providerError } from '../provider-error.ts'
-import { errorOf, type ModelSpec, mostOnTheWay, type Order, type Report } from './protocol.ts'
+import type { ModelSpec } from '../providers.ts'
+import { errorOf, mostOnTheWay, type Order, type Report } from './protocol.ts'
 
 /** The thread is told of what was taken in pieces of so many characters. */
 const tellingStep = mostOnTheWay / 4

@@ -2,9 +2,8 @@
 // be done where messages are handled.
 import { parentPort } from 'node:worker_threads'
 import type { Llm } from '../llm.ts'
-import { createOllama } from '../ollama/ollama.ts'
-import { createOpenAi } from '../openai/openai.ts'
-import { dataOf, type ModelSpec, mostOnTheWay, type Order, type Report } from './protocol.ts'
+import { createModel, type ModelSpec } from '../providers.ts'
+import { dataOf, mostOnTheWay, type Order, type Report } from './protocol.ts'
 
 interface Call {
   readonly stopping: AbortController
@@ -62,7 +61,7 @@ const say = (report: Report) => port.postMessage(report)
 /** The same one for the same words: it remembers which parameters its server does not take. */
 function modelOf(spec: ModelSpec): Llm {
   const words = JSON.stringify(spec)
-  const model = models.get(words) ?? (spec.provider === 'openai' ? createOpenAi(spec) : createOllama(spec))
+  const model = models.get(words) ?? createModel(spec)
   models.set(words, model)
   return model
 }

@@ -2,10 +2,10 @@
 // everything before it gives a catalogue, or gives none, so that a reload can swap one for the other.
 
 import { fileURLToPath } from 'node:url'
+import type { AnswerMode } from '../../config/models.ts'
 import { GraphmillError } from '../../errors.ts'
 import { compileSchema, type ItemSchema } from '../../items/validate.ts'
 import type { JsonSchema, Sampling } from '../../llm/llm.ts'
-import type { AnswerMode } from '../../llm/structured-output/modes.ts'
 import { compileTemplate, type Template } from '../template/template.ts'
 import { TemplateFault } from '../template/tree.ts'
 import type { PromptDefinition, PromptExample, ResponseType, SystemDefinition } from './definition.ts'

@@ -1,7 +1,7 @@
 // A prompt as it stands in a file, checked key by key. The keys are TrustGraph's (`prompt`, `response-type`, `schema`) and ours.
+import { type AnswerMode, answerModes } from '../../config/models.ts'
 import { isObject } from '../../is-object.ts'
 import type { JsonSchema, Sampling } from '../../llm/llm.ts'
-import { type AnswerMode, answerModes } from '../../llm/structured-output/modes.ts'
 import { forbiddenNames } from '../template/tree.ts'
 import { suggest } from './problem.ts'
 import type { Path, Report } from './source.ts'

@@ -1,11 +1,10 @@
 // The form in which a model writes items: one JSON object a line or, when the server constrains the reply to a schema, one
 // object whose only key holds them all. In both forms items leave one by one, and survive a cut.
+import type { ResolvedMode } from '../../config/models.ts'
 import type { ItemsOptions } from '../../items/item.ts'
 import type { ItemSchema } from '../../items/validate.ts'
-import { wireSchema } from '../../llm/cache/canonical.ts'
-import type { CompletionRequest, JsonSchema, Llm } from '../../llm/llm.ts'
-import type { AnswerMode, ResolvedMode } from '../../llm/structured-output/modes.ts'
-import { responseFormat } from '../../llm/structured-output/response-format.ts'
+import type { CompletionRequest, JsonFormat, JsonSchema, Llm } from '../../llm/llm.ts'
+import { formatNamed, jsonFormatOf } from '../../llm/structured-output/modes.ts'
 import { type StrictCopy, strictCopy } from '../../llm/structured-output/strict-schema.ts'
 import type { Prompt } from '../catalogue/catalogue.ts'
 
@@ -38,11 +37,11 @@ export interface ItemsForms {
 export async function chooseForm(prompt: Prompt, llm: Llm, signal: AbortSignal): Promise<ItemsForms> {
   const lines = linesForm(prompt)
   const { outputMode: mode = llm.outputMode ?? 'auto', jsonSchema } = prompt
+  const own = jsonFormatOf(llm)
   const inWords = mode === 'text-based' || mode === 'fallback'
-  if (prompt.responseType !== 'jsonl' || inWords || llm.provider === 'offline') return { form: lines }
-  if (mode === 'openai_oo')
-    return { form: wrappedForm(prompt, mode, { response_format: { type: 'json_object' } }) }
-  if (mode === 'ollama_oo') return { form: wrappedForm(prompt, mode, { format: 'json' }) }
+  if (prompt.responseType !== 'jsonl' || inWords || !own) return { form: lines }
+  const format = formatNamed(mode) ?? own
+  if (mode === format.objectMode) return { form: wrappedForm(prompt, format.objectMode, format.object) }
   const copy = jsonSchema ? copyOf(jsonSchema) : { problem: 'there is no schema' }
   if ('problem' in copy) {
     const note = `The server cannot be told the schema of ${prompt.id}: ${copy.problem}. Its model is asked for lines.`
@@ -52,26 +51,27 @@ export async function chooseForm(prompt: Prompt, llm: Llm, signal: AbortSignal):
   const native = wrappedForm(
     prompt,
     mode === 'auto' ? 'native' : mode,
-    constraint(copy.schema, mode, llm),
+    constraintIn(format)(copy.schema),
     copy,
   )
   if (mode !== 'auto') return { form: native }
   return (await llm.constrains?.(signal)) ? { form: native, otherwise: lines } : { form: lines }
 }
 
-/** The same function, called once for each schema: a prompt's schema goes to the server with every chunk. */
-function oncePerSchema<T extends object>(make: (schema: JsonSchema) => T): (schema: JsonSchema) => T {
-  const made = new WeakMap<JsonSchema, T>()
-  return (schema) => {
-    const known = made.get(schema) ?? make(schema)
-    made.set(schema, known)
+/** The same function, called once for each key: a prompt's schema goes to the server with every chunk. */
+function onceFor<K extends object, T>(make: (key: K) => T): (key: K) => T {
+  const made = new WeakMap<K, T>()
+  return (key) => {
+    const known = made.get(key) ?? make(key)
+    made.set(key, known)
     return known
   }
 }
 
-const copyOf = oncePerSchema(strictCopy)
-const ollamaFormat = oncePerSchema((item) => ({ format: wireSchema(listOf(item)) }))
-const openaiFormat = oncePerSchema((item) => ({ response_format: responseFormat(listOf(item)) }))
+const copyOf = onceFor(strictCopy)
+const constraintIn = onceFor((format: JsonFormat) =>
+  onceFor((item: JsonSchema) => format.schema(listOf(item))),
+)
 
 function listOf(item: JsonSchema): JsonSchema {
   return {
@@ -80,11 +80,6 @@ function listOf(item: JsonSchema): JsonSchema {
     required: ['items'],
     additionalProperties: false,
   }
-}
-
-function constraint(item: JsonSchema, mode: AnswerMode, llm: Llm): Readonly<Record<string, unknown>> {
-  const isOllama = mode === 'ollama' || (mode !== 'openai' && llm.provider === 'ollama')
-  return isOllama ? ollamaFormat(item) : openaiFormat(item)
 }
 
 function linesForm({ schema }: Prompt): ItemsForm {

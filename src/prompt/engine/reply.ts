@@ -1,7 +1,7 @@
 // What the ways to read a reply have in common: what they are given, the events that they report, and what is known at the end.
+import type { ResolvedMode } from '../../config/models.ts'
 import { GraphmillError } from '../../errors.ts'
 import type { CompletionRequest, FinishReason, Usage } from '../../llm/llm.ts'
-import type { ResolvedMode } from '../../llm/structured-output/modes.ts'
 import type { RejectionInit } from '../../messages/generated.ts'
 import type { Prompt } from '../catalogue/catalogue.ts'
 import type { Terms } from '../catalogue/terms.ts'

@@ -7,7 +7,7 @@ import { ProviderError } from '../../../src/llm/provider-error.ts'
 import { StructuredOutputInvalid } from '../../../src/llm/structured-output/invalid-error.ts'
 import { type AnswerJsonOptions, answerJson } from '../../../src/llm/structured-output/json-answer.ts'
 import { exampleOf } from '../../../src/llm/structured-output/json-example.ts'
-import { unwrapped } from '../../../src/llm/structured-output/modes.ts'
+import { unwrapped } from '../../../src/llm/structured-output/unwrapped.ts'
 import { chunk, frozen, usageChunk } from '../../complete/harness.ts'
 import { type RecordingServer, type Scripted, startRecordingServer } from '../../support/recording-server.ts'
 
@@ -146,7 +146,7 @@ describe('auto', () => {
     expect(await mode({ jsonType: 'openai_oo' })).toBe('openai_oo')
     expect(await mode({ jsonType: 'auto' })).toBe('openai')
     expect(await mode({ jsonType: 'ellmer' })).toBe('openai')
-    expect(await mode({ provider: 'offline' })).toBe('text-based')
+    expect(await mode({ jsonFormat: false })).toBe('text-based')
   })
 
   it('goes on with text where the server refuses, and where it can only give objects', async () => {

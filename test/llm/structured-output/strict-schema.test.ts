@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { compileSchema } from '../../../src/items/validate.ts'
 import type { JsonSchema } from '../../../src/llm/llm.ts'
-import { isStrict } from '../../../src/llm/structured-output/response-format.ts'
+import { isStrict } from '../../../src/llm/openai/response-format.ts'
 import { strictCopy } from '../../../src/llm/structured-output/strict-schema.ts'
 import { loadCatalogue } from '../../../src/prompt/catalogue/catalogue.ts'
 

@@ -1,9 +1,9 @@
 // A reply of 50 items, cut at every byte, in every mode: what was complete before the cut is there, nothing else is, and with a
 // server that goes on properly all of it. The model is in this process, and says the bytes that a server would.
 import { expect, it } from 'vitest'
+import { type AnswerMode, answerModes } from '../../../src/config/models.ts'
 import { toGraphmillError } from '../../../src/errors.ts'
 import type { CompletionRequest } from '../../../src/llm/llm.ts'
-import { type AnswerMode, answerModes } from '../../../src/llm/structured-output/modes.ts'
 import { askAll, itemSchema, testPrompt } from '../../support/asking.ts'
 import { type ScriptedReply, scriptedLlm } from '../../support/scripted-llm.ts'
 

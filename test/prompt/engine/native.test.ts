@@ -1,8 +1,9 @@
 // A jsonl prompt on a server that keeps replies to a schema.
 import { describe, expect, it } from 'vitest'
+import type { AnswerMode } from '../../../src/config/models.ts'
 import { GraphmillError } from '../../../src/errors.ts'
+import { ollamaJson } from '../../../src/llm/ollama/ollama.ts'
 import { createOpenAi } from '../../../src/llm/openai/openai.ts'
-import type { AnswerMode } from '../../../src/llm/structured-output/modes.ts'
 import { askAll, itemOf, itemSchema, testPrompt } from '../../support/asking.ts'
 import { type ScriptedReply, scriptedLlm } from '../../support/scripted-llm.ts'
 
@@ -36,7 +37,7 @@ describe('a constrained jsonl prompt', () => {
   })
 
   it('puts it into format on Ollama', async () => {
-    const llm = scriptedLlm([wrapped(1)], { constrains: true, provider: 'ollama' })
+    const llm = scriptedLlm([wrapped(1)], { constrains: true, jsonFormat: ollamaJson })
     await askAll(llm, { prompt })
     expect(llm.requests[0]!.extras).toMatchObject({ format: { type: 'object', required: ['items'] } })
   })

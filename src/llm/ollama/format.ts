@@ -1,0 +1,16 @@
+// How Ollama is asked for JSON: by `format`, which is the schema itself.
+import { wireSchema } from '../cache/canonical.ts'
+import type { JsonFormat } from '../llm.ts'
+import { unwrapped } from '../structured-output/unwrapped.ts'
+
+export const ollamaJson: JsonFormat = {
+  schemaMode: 'ollama',
+  objectMode: 'ollama_oo',
+  objectsOnly: false,
+  object: { format: 'json' },
+  schema: (schema) => ({ format: wireSchema(schema) }),
+  translate(given) {
+    if (given['type'] === 'json_object') return ollamaJson.object
+    return given['type'] === 'json_schema' ? { format: unwrapped(given).schema } : {}
+  },
+}
