@@ -14,11 +14,11 @@ const tableOf = (heading: string) => {
 }
 
 test('the page lists every key of a flow', () => {
-  const keys = tableOf('What a flow may say').flatMap(({ names }) => names)
+  const keys = tableOf('Keys of a flow').flatMap(({ names }) => names)
   expect(keys.sort()).toEqual([...flowOptions, 'topics'].sort())
 })
 
-test('the page lists every topic that a flow may say something of, with its partitions', () => {
+test('the page lists every topic that a flow can configure, with its partitions', () => {
   const rows = tableOf('Topics').flatMap(({ names, second }) => names.map((name) => [name, Number(second)]))
   const place = { space: 'gm', workspace: 'w', flow: 'f' }
   const made = inputPorts.map((port) => [port, topicSpec(inputTopic(port, place, 'x')).partitions])
