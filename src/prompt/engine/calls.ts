@@ -40,6 +40,22 @@ export interface Spent {
   readonly completionTokens: number | null
 }
 
+/** One call: pass each of `events` to `hear`, then call `close`, or `fail` when they throw. */
+export interface Call {
+  readonly events: AsyncIterable<CompletionEvent>
+  readonly reason: CallReason
+  readonly digest: string
+  /** What the model wrote, without its thoughts, as far as it is remembered. */
+  text: string
+  /** How many characters the model wrote, its thoughts included. */
+  characters: number
+  /** The model wrote nothing but white space. */
+  isBlank: boolean
+  reasoned: boolean
+  end?: CallEnd
+  failure?: Failure
+}
+
 /** A replay would have to ask the model. */
 export class Diverged extends Error {}
 
@@ -52,7 +68,8 @@ export class Calls {
   unaided: boolean | undefined
   readonly #options: CallsOptions
   readonly #opened: Call[] = []
-  #done: RecordedCall[] = []
+  /** The index of the first call that may be remembered. */
+  #start = 0
   #uncounted = 0
   #isReplaying: boolean
   #isWorthKeeping = false
@@ -72,77 +89,102 @@ export class Calls {
 
   /** The model that answered first. */
   get model(): string {
-    return this.#ended[0]?.model ?? this.llm.model
+    return this.#ends[0]?.model ?? this.llm.model
   }
 
   /** Begins the calls again without the server's own constraint. The calls so far are not remembered, but still counted and paid. */
   startOver(): void {
     this.unaided = true
-    this.#done = []
+    this.#start = this.#opened.length
     this.#isWorthKeeping = false
   }
 
   /** Throws Diverged when the model must not be asked. */
   open(request: CompletionRequest, reason: CallReason): Call {
-    const { remember, signal } = this.#options
+    const { recorded = [], remember, replayOnly, signal } = this.#options
     const digest = remember || this.#isReplaying ? requestDigest(request) : ''
-    const recorded = this.#recordedCall(digest)
-    const call = new Call(this.llm.model, {
-      reason: recorded ? 'cached' : reason,
-      events: recorded ? replay(recorded) : this.llm.stream(request, signal),
-      mayRemember: (length) => digest !== '' && this.#mayRemember(length),
-      onEnd: (text, end) => this.#done.push({ digest, text, ...end, failure: null }),
-      onFail: (text, thrown) => this.#fail(digest, text, thrown),
-    })
+    const next = recorded[this.#done.length]
+    this.#isReplaying &&= next?.digest === digest
+    if (!this.#isReplaying && replayOnly) throw new Diverged()
+    const [source, events] = this.#isReplaying
+      ? (['cached', replay(next!)] as const)
+      : [reason, this.llm.stream(request, signal)]
+    const call = { events, reason: source, digest, text: '', characters: 0, isBlank: true, reasoned: false }
     this.#opened.push(call)
     return call
   }
 
-  #mayRemember(length: number): boolean {
-    this.#remembered += length
-    return this.#remembered <= maxRemembered
+  /** Counts the event. Returns the text that the model wrote, without its thoughts. */
+  hear(call: Call, event: CompletionEvent): string {
+    if (event.type === 'end') {
+      const { finishReason, usage, model } = event
+      call.end = { finishReason, usage, model, reasoned: call.reasoned }
+      return ''
+    }
+    const { kind, text } = event
+    call.characters += text.length
+    if (kind === 'reasoning') {
+      call.reasoned = true
+      return ''
+    }
+    if (call.digest !== '') {
+      this.#remembered += text.length
+      if (this.#remembered <= maxRemembered) call.text += text
+    }
+    call.isBlank &&= text.trim() === ''
+    return text
   }
 
-  #recordedCall(digest: string): RecordedCall | undefined {
-    const { recorded = [], replayOnly } = this.#options
-    const next = recorded[this.#done.length]
-    this.#isReplaying &&= next?.digest === digest
-    if (!this.#isReplaying && replayOnly) throw new Diverged()
-    return this.#isReplaying ? next : undefined
+  /** How the call ended: as if at the token limit when its reader left early. */
+  close(call: Call): CallEnd {
+    const { reasoned } = call
+    call.end ??= { finishReason: 'length', usage: unknownUsage, model: this.llm.model, reasoned }
+    return call.end
   }
 
-  #fail(digest: string, text: string, thrown: unknown): void {
-    if (isOutputRefusal(thrown) || isOverflow(thrown)) this.#uncounted++
+  /** The call failed. When its prompt did not fit, or the server does not take its form, it is not counted. */
+  fail(call: Call, thrown: unknown): void {
+    const isRefusal = isOutputRefusal(thrown)
+    if (isRefusal || isOverflow(thrown)) this.#uncounted++
     // When the form of the first call is refused, the run begins in another.
-    if (isOutputRefusal(thrown) && this.#done.length === 0) return
+    if (isRefusal && this.#done.length === 0) return
     const failure = this.#options.signal.aborted ? undefined : finalFailure(thrown)
-    if (!failure || failure.code === 'cost_limit_reached') return
-    const end = { finishReason: 'error', usage: unknownUsage, reasoned: false } as const
-    this.#done.push({ digest, text, ...end, model: this.llm.model, failure })
+    if (failure && failure.code !== 'cost_limit_reached') call.failure = failure
   }
 
   /** Marks the calls so far as worth remembering: the latest held an item, or was honestly empty. */
   keep(): void {
     this.#isWorthKeeping = true
-    if (!this.#isReplaying && this.#remembered <= maxRemembered) this.#options.remember?.(this.#soFar())
+    const { whole } = this
+    if (whole && !this.#isReplaying) this.#options.remember?.(whole)
   }
 
   /** All calls, when they are worth remembering and not too long. */
   get whole(): RecordedRun | undefined {
-    return this.#isWorthKeeping && this.#remembered <= maxRemembered ? this.#soFar() : undefined
+    if (!this.#isWorthKeeping || this.#remembered > maxRemembered) return undefined
+    return { calls: this.#done, ...(this.unaided && { unaided: true }) }
   }
 
-  #soFar(): RecordedRun {
-    return { calls: [...this.#done], ...(this.unaided && { unaided: true }) }
+  /** The calls that ended, or failed for good, as they are remembered. */
+  get #done(): RecordedCall[] {
+    const unread = {
+      finishReason: 'error',
+      usage: unknownUsage,
+      model: this.llm.model,
+      reasoned: false,
+    } as const
+    return this.#opened.slice(this.#start).flatMap(({ digest, text, end, failure = null }) => {
+      return end || failure ? { digest, text, ...(end ?? unread), failure } : []
+    })
   }
 
-  get #ended(): CallEnd[] {
+  get #ends(): CallEnd[] {
     return this.#opened.flatMap(({ end = [] }) => end)
   }
 
   /** Of all calls that came to an end. */
   usage(): Usage {
-    return sumOfUsages(this.#ended.map(({ usage }) => usage))
+    return sumOfUsages(this.#ends.map(({ usage }) => usage))
   }
 
   /** By reason and model; calls whose tokens are not known, such as those that broke off, stand apart. */
@@ -166,80 +208,9 @@ export class Calls {
   }
 }
 
-interface CallOptions {
-  readonly reason: CallReason
-  readonly events: AsyncIterable<CompletionEvent>
-  /** Whether so many characters more may be remembered. */
-  readonly mayRemember: (length: number) => boolean
-  readonly onEnd: (text: string, end: CallEnd) => void
-  readonly onFail: (text: string, thrown: unknown) => void
-}
-
-/** One call: pass every one of `events` to `hear`, then call `close`, or `fail` when they throw. */
-export class Call {
-  readonly reason: CallReason
-  readonly events: AsyncIterable<CompletionEvent>
-  /** How many the model wrote, its thoughts included. */
-  characters = 0
-  /** The model wrote nothing but white space. */
-  isBlank = true
-  end: CallEnd | undefined
-  /** It ended or failed. */
-  isOver = false
-  readonly #options: CallOptions
-  readonly #asked: string
-  #reasoned = false
-  #text = ''
-
-  constructor(asked: string, options: CallOptions) {
-    this.#asked = asked
-    this.#options = options
-    this.reason = options.reason
-    this.events = options.events
-  }
-
-  /** Counts the event. Returns the text that the model wrote, without its thoughts: these are not remembered either. */
-  hear(event: CompletionEvent): string {
-    if (event.type === 'end') {
-      const { finishReason, usage, model } = event
-      this.#finish({ finishReason, usage, model, reasoned: this.#reasoned })
-      return ''
-    }
-    this.characters += event.text.length
-    if (event.kind === 'reasoning') {
-      this.#reasoned = true
-      return ''
-    }
-    if (this.#options.mayRemember(event.text.length)) this.#text += event.text
-    this.isBlank &&= event.text.trim() === ''
-    return event.text
-  }
-
-  /** How the call ended: as if at the token limit when its reader left early. */
-  close(): CallEnd {
-    const reasoned = this.#reasoned
-    return (
-      this.end ?? this.#finish({ finishReason: 'length', usage: unknownUsage, model: this.#asked, reasoned })
-    )
-  }
-
-  #finish(end: CallEnd): CallEnd {
-    this.end = end
-    this.isOver = true
-    this.#options.onEnd(this.#text, end)
-    return end
-  }
-
-  /** A call whose prompt did not fit, or whose form the server does not take, is not counted. */
-  fail(thrown: unknown): void {
-    this.isOver = true
-    this.#options.onFail(this.#text, thrown)
-  }
-
-  /** The model spent its whole output limit thinking. */
-  get onlyThought(): boolean {
-    return this.end?.finishReason === 'length' && this.isBlank && this.#reasoned
-  }
+/** The model spent its whole output limit thinking. */
+export function onlyThought({ end, isBlank }: Call): boolean {
+  return end?.finishReason === 'length' && isBlank && end.reasoned
 }
 
 /**

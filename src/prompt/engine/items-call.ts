@@ -68,7 +68,7 @@ export async function* callForItems(
   const reader = new ItemsReader(form, collector, asked)
   try {
     for await (const event of call.events) {
-      const text = call.hear(event)
+      const text = calls.hear(call, event)
       if (text === '') continue
       const items = reader.read(text)
       if (items.length > 0) yield items
@@ -76,7 +76,7 @@ export async function* callForItems(
       if (reader.stopped) break
     }
   } catch (thrown) {
-    call.fail(thrown)
+    calls.fail(call, thrown)
     // What was found may stand all the same.
     reader.rejectThoughts()
     throw thrown
@@ -84,7 +84,7 @@ export async function* callForItems(
   const last = reader.end()
   if (last.items.length > 0) yield last.items
   reader.rejectThoughts()
-  const end = call.close()
+  const end = calls.close(call)
   const { items, stopped, opening, thinking } = reader
   const empty = last.empty && end.finishReason === 'stop'
   const isComplete = end.finishReason === 'stop' || end.finishReason === 'length'

@@ -3,7 +3,7 @@ import { GraphmillError } from '../../errors.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../../llm/llm.ts'
 import { answerJson, type JsonAnswer } from '../../llm/structured-output/json-answer.ts'
 import { withoutServer } from '../../llm/structured-output/path.ts'
-import { type Calls, reasoningTooLong } from './calls.ts'
+import { type Calls, onlyThought, reasoningTooLong } from './calls.ts'
 import { brokenOff } from './incompleteness.ts'
 import { endAtCostLimit, endWithoutItems, maxPart, type ReplyStream, type RunContext } from './reply.ts'
 
@@ -49,17 +49,20 @@ export async function* readJson({ calls, prompt, request, terms, signal }: RunCo
 function calledThrough(calls: Calls): Llm {
   async function* stream(request: CompletionRequest): AsyncGenerator<CompletionEvent> {
     const call = calls.open(request, calls.spent().length === 0 ? 'first' : 'reask')
+    let failed = false
     try {
       for await (const event of call.events) {
-        call.hear(event)
-        if (call.onlyThought) throw reasoningTooLong()
+        calls.hear(call, event)
+        if (onlyThought(call)) throw reasoningTooLong()
         yield event
       }
     } catch (thrown) {
-      call.fail(thrown)
+      failed = true
+      calls.fail(call, thrown)
       throw thrown
     } finally {
-      if (!call.isOver) call.close()
+      // A reader that has enough leaves early.
+      if (!failed) calls.close(call)
     }
   }
   return { ...calls.llm, stream }

@@ -1,6 +1,6 @@
 // The reply to a text prompt: what the model writes, as it writes it.
 import { GraphmillError } from '../../errors.ts'
-import { reasoningTooLong } from './calls.ts'
+import { onlyThought, reasoningTooLong } from './calls.ts'
 import { brokenOff } from './incompleteness.ts'
 import {
   endAtCostLimit,
@@ -15,16 +15,16 @@ export async function* readText({ calls, request, terms }: RunContext): ReplyStr
   const call = calls.open(request(terms), 'first')
   try {
     for await (const event of call.events) {
-      const text = call.hear(event)
+      const text = calls.hear(call, event)
       if (text !== '') yield [...slices(text)]
     }
   } catch (thrown) {
-    call.fail(thrown)
+    calls.fail(call, thrown)
     yield [{ type: 'end', end: endAtCostLimit(thrown, calls) }]
     return
   }
   if (!call.end) throw new GraphmillError('llm_response_invalid', 'The reply had no end.')
-  if (call.onlyThought) throw reasoningTooLong()
+  if (onlyThought(call)) throw reasoningTooLong()
   const { finishReason, model } = call.end
   const cause = brokenOff(finishReason)
   const truncated = finishReason === 'length' || cause !== undefined
