@@ -190,9 +190,9 @@ export const errorTable: Readonly<Record<ErrorCode, ErrorEntry>> = table
 export interface GraphmillErrorOptions {
   readonly cause?: unknown
   /** For rate limits: how long the server asks the client to wait, in milliseconds. */
-  readonly retryAfterMs?: number
+  readonly retryAfterMs?: number | undefined
   /** The circuit that this error opens: `llm:<provider> <model>` or `topic:<name>`. */
-  readonly circuit?: string
+  readonly circuit?: string | undefined
   /** Further facts, such as a category, a place or the verbatim reply. */
   readonly details?: Readonly<Record<string, unknown>>
 }

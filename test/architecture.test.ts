@@ -23,6 +23,7 @@ const rooms = [
   'subprocess',
   'observe',
   'config',
+  'workers',
 ]
 
 test('every room imports only from rooms that it stands on', () => {

@@ -1,6 +1,7 @@
 // The text of HTML and PDF, taken out in a child process: no broken or hostile file can hold this one, or take its memory.
 import { GraphmillError } from '../errors.ts'
-import { extension, runInSubprocess, type SubprocessLimits } from '../subprocess/subprocess.ts'
+import { runInSubprocess, type SubprocessLimits } from '../subprocess/subprocess.ts'
+import { siblingModule } from '../workers/sibling-module.ts'
 
 export const extractedTypes = ['text/html', 'application/pdf'] as const
 
@@ -32,7 +33,7 @@ export async function extractText(
   task: Task,
   { name, limits, signal }: ExtractOptions,
 ): Promise<ExtractedText> {
-  const module = new URL(`./extract-task${extension}`, import.meta.url)
+  const module = siblingModule('extract-task', import.meta.url)
   const outcome = await runInSubprocess<string[]>(module, task, { limits, signal })
   switch (outcome.kind) {
     case 'value':

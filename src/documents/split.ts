@@ -1,7 +1,8 @@
 // A part of a document is split into chunks as TrustGraph splits them (LangChain's recursive splitter), each with the offset
 // at which it stands. Long texts are split in a worker thread: nothing may keep the loop busy.
-import { Worker } from 'node:worker_threads'
 import { RecursiveCharacterTextSplitter } from '@langchain/textsplitters'
+import { siblingModule } from '../workers/sibling-module.ts'
+import { startWorker } from '../workers/worker-calls.ts'
 
 export interface SplitOptions {
   /** Characters. */
@@ -34,25 +35,25 @@ export async function splitText(text: string, options: SplitOptions): Promise<Te
 /** Texts up to this many characters are split in well under 50 ms even without a single space. */
 const longText = 32 * 1024
 
-/** As `splitText`; long texts in a worker thread. */
+/** What the worker thread is asked. */
+export interface SplitTask {
+  readonly text: string
+  readonly options: SplitOptions
+}
+
+/** As `splitText`, but long texts are split in a worker thread. */
 export async function splitAside(
   text: string,
   options: SplitOptions,
   signal: AbortSignal,
 ): Promise<TextChunk[]> {
   if (text.length <= longText) return splitText(text, options)
-  const file = new URL(`./split-worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
-  const worker = new Worker(file, { workerData: { text, options } })
-  const stop = () => void worker.terminate()
-  signal.addEventListener('abort', stop)
+  const worker = startWorker(siblingModule('split-worker', import.meta.url), {
+    subject: 'The thread that splits texts',
+  })
   try {
-    return await new Promise<TextChunk[]>((resolve, reject) => {
-      worker.once('message', resolve)
-      worker.once('error', reject)
-      worker.once('exit', () => reject(signal.reason ?? new Error('the splitting worker ended early')))
-    })
+    return await worker.call({ text, options } satisfies SplitTask, signal)
   } finally {
-    signal.removeEventListener('abort', stop)
-    stop()
+    void worker.close()
   }
 }

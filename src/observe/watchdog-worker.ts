@@ -29,6 +29,7 @@ const line = {
 }
 writeSync(2, `${JSON.stringify(line)}\n`)
 process.kill(process.pid, 'SIGABRT')
+Atomics.wait(idle, 0, 0, 1000) // on a busy machine the signal takes a moment
 // The first process of a container takes no signal of its own that it has no handler for: V8 ends it, with 139.
 setFlagsFromString('--allow-natives-syntax')
 new Function('%Abort("blocked")')()

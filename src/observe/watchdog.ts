@@ -2,6 +2,7 @@
 // own looks at a counter that the main thread moves; it ends the process by SIGABRT (exit code 134), as running out of memory does.
 import { url as debuggerUrl } from 'node:inspector'
 import { Worker } from 'node:worker_threads'
+import { siblingModule } from '../workers/sibling-module.ts'
 import type { WatchdogData } from './watchdog-worker.ts'
 
 export interface WatchdogOptions {
@@ -14,9 +15,8 @@ const beatMs = 500
 /** Watches the calling thread, which must be the main one, until `stop`. While a debugger may be attached nothing is ended. */
 export function startWatchdog({ blockedMs }: WatchdogOptions): { stop(): Promise<number> } {
   const beats = new Int32Array(new SharedArrayBuffer(8))
-  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
   const workerData: WatchdogData = { beats, blockedMs }
-  const worker = new Worker(new URL(`./watchdog-worker.${extension}`, import.meta.url), {
+  const worker = new Worker(siblingModule('watchdog-worker', import.meta.url), {
     workerData,
     execArgv: ['--disable-warning=ExperimentalWarning'],
   })

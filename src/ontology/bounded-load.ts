@@ -2,11 +2,11 @@
 import type { Problem } from '../prompt/catalogue/problem.ts'
 import {
   defaultLimits,
-  extension,
   maxInputBytes,
   runInSubprocess,
   type SubprocessLimits,
 } from '../subprocess/subprocess.ts'
+import { siblingModule } from '../workers/sibling-module.ts'
 import { type OntologyFile, type ReadOntology, readFiles, readOntology } from './load.ts'
 import type { run } from './parse-task.ts'
 
@@ -20,7 +20,7 @@ export async function readOntologyBounded(
   const nothing = () => readOntology([])
   if (files.length === 0 || problems.some(({ code }) => code === 'ontology_too_large'))
     return { ...(await nothing()), problems }
-  const module = new URL(`./parse-task${extension}`, import.meta.url)
+  const module = siblingModule('parse-task', import.meta.url)
   const outcome = await runInSubprocess<Awaited<ReturnType<typeof run>>>(module, files, { limits })
   switch (outcome.kind) {
     case 'value': {

@@ -2,7 +2,8 @@
 // the parent does, and reports when the thread takes too long or the process too much memory, buffers outside the heap included.
 import { writeFileSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
-import { type Call, extension, type Report } from './subprocess.ts'
+import { siblingModule } from '../workers/sibling-module.ts'
+import type { Call, Report } from './subprocess.ts'
 
 /** How often memory is looked at, in milliseconds: what is taken in between is over the limit. */
 const lookEveryMs = 20
@@ -42,7 +43,7 @@ process.once('message', ({ module, task, limits }: Call) => {
   }, lookEveryMs)
   const deadline = setTimeout(() => exceeded('time'), limits.seconds * 1000)
 
-  const worker = new Worker(new URL(`./worker${extension}`, import.meta.url), {
+  const worker = new Worker(siblingModule('worker', import.meta.url), {
     workerData: { module, task, limits } satisfies Call,
     resourceLimits: { maxOldGenerationSizeMb: limits.memoryMb * heapShare, stackSizeMb: stackMb },
   })

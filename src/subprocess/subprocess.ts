@@ -4,6 +4,7 @@ import { fork } from 'node:child_process'
 import { deserialize } from 'node:v8'
 import { optionTable } from '../config/options.ts'
 import { type ErrorCode, GraphmillError } from '../errors.ts'
+import { siblingModule } from '../workers/sibling-module.ts'
 
 export interface SubprocessLimits {
   /** Resident memory of the whole child, in MiB (`--document-memory`). */
@@ -57,7 +58,7 @@ export async function runInSubprocess<T>(
   { limits, signal }: { readonly limits: SubprocessLimits; readonly signal?: AbortSignal | undefined },
 ): Promise<Outcome<T>> {
   signal?.throwIfAborted()
-  const child = fork(new URL(`./child${extension}`, import.meta.url), {
+  const child = fork(siblingModule('child', import.meta.url), {
     serialization: 'advanced',
     execArgv: [],
     // Keys and tokens are not for what reads foreign files; Windows starts nothing without this one.
@@ -107,9 +108,6 @@ export async function runInSubprocess<T>(
     child.kill('SIGKILL')
   }
 }
-
-/** Of our own modules: sources run as they are, builds as JavaScript. */
-export const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js'
 
 function sentenceOf(
   limit: Extract<Report, { kind: 'exceeded' }>['limit'],

@@ -185,7 +185,7 @@ describe('PDF', () => {
     expect(await failure('scan.pdf', await makePdf(['', '']))).toMatchObject({ code: 'document_scanned' })
     expect(await failure('none.pdf', await makePdf([]))).toMatchObject({ code: 'document_empty' })
     const half = await failure('half.pdf', pdf.slice(0, pdf.length / 2))
-    expect(half).toMatchObject({ code: 'document_broken', remedy: expect.stringMatching(/save it anew/) })
+    expect(half).toMatchObject({ code: 'document_broken', remedy: expect.stringMatching(/save it again/) })
     expect(await failure('empty.pdf', '')).toMatchObject({ code: 'document_empty' })
     const text = await failure('text.pdf', 'This is no PDF.')
     expect(text).toMatchObject({ code: 'document_broken' })

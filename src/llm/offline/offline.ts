@@ -1,9 +1,10 @@
 // The `offline` model: small rules over a real NLP library, in a worker thread, for a first impression without any server.
 // It answers three prompts, always in the same way, and refuses all others.
-import { Worker } from 'node:worker_threads'
 import { GraphmillError } from '../../errors.ts'
+import { siblingModule } from '../../workers/sibling-module.ts'
+import { type CallableWorker, startWorker } from '../../workers/worker-calls.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
-import type { OfflineResult, OfflineTask } from './worker.ts'
+import type { OfflineTask } from './worker.ts'
 
 /** The prompts that `offline` answers. */
 export const offlinePrompts: ReadonlySet<string> = new Set([
@@ -22,7 +23,16 @@ export interface OfflineLlm extends Llm {
  * `stream` throws `offline_unsupported` for every prompt but those of `offlinePrompts`.
  */
 export function createOffline(): OfflineLlm {
-  const reader = createReader()
+  let worker: CallableWorker | undefined
+
+  function read(task: OfflineTask, signal: AbortSignal): Promise<string> {
+    if (!worker || worker.ended)
+      worker = startWorker(siblingModule('worker', import.meta.url), {
+        subject: 'The offline model',
+        execArgv: [], // flags of the process, such as --input-type, are not for a thread that runs a file
+      })
+    return worker.call(task, signal)
+  }
 
   async function* stream(request: CompletionRequest, signal: AbortSignal): AsyncGenerator<CompletionEvent> {
     signal.throwIfAborted()
@@ -33,7 +43,7 @@ export function createOffline(): OfflineLlm {
         'offline_unsupported',
         `The offline model cannot answer ${promptId === '' ? 'a free prompt' : `the prompt ${promptId}`}.`,
       )
-    const reply = await reader.read(promptId, text, signal)
+    const reply = await read({ promptId, text }, signal)
     for (const line of reply.match(/.*\n/g) ?? []) {
       signal.throwIfAborted()
       yield { type: 'delta', kind: 'content', text: line }
@@ -51,64 +61,8 @@ export function createOffline(): OfflineLlm {
     jsonFormat: false,
     stream,
     ready: async () => {},
-    close: reader.close,
+    async close() {
+      await worker?.close()
+    },
   }
-}
-
-interface Pending {
-  readonly resolve: (reply: string) => void
-  readonly reject: (error: unknown) => void
-}
-
-/** The thread, and who waits for it. */
-function createReader() {
-  const pending = new Map<number, Pending>()
-  let worker: Worker | undefined
-  let last = 0
-
-  function start(): Worker {
-    const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js'
-    // Flags of the process, such as --input-type, are not for a thread that runs a file.
-    const started = new Worker(new URL(`./worker${extension}`, import.meta.url), { execArgv: [] })
-    started.unref()
-    started.on('message', (result: OfflineResult) => {
-      if ('reply' in result) pending.get(result.id)?.resolve(result.reply)
-      else pending.get(result.id)?.reject(new GraphmillError('unexpected', result.error))
-    })
-    started.on('error', (cause) =>
-      end(new GraphmillError('unexpected', 'The offline model broke down.', { cause })),
-    )
-    return started
-  }
-
-  function end(error: GraphmillError): Worker | undefined {
-    const ended = worker
-    worker = undefined
-    for (const { reject } of pending.values()) reject(error)
-    return ended
-  }
-
-  async function read(promptId: string, text: string, signal: AbortSignal): Promise<string> {
-    const { promise, resolve, reject } = Promise.withResolvers<string>()
-    const id = ++last
-    const stop = () => reject(signal.reason)
-    signal.addEventListener('abort', stop, { once: true })
-    pending.set(id, { resolve, reject })
-    worker ??= start()
-    worker.ref()
-    worker.postMessage({ id, promptId, text } satisfies OfflineTask)
-    try {
-      return await promise
-    } finally {
-      signal.removeEventListener('abort', stop)
-      pending.delete(id)
-      if (pending.size === 0) worker?.unref()
-    }
-  }
-
-  async function close(): Promise<void> {
-    await end(new GraphmillError('aborted', 'The offline model was closed.'))?.terminate()
-  }
-
-  return { read, close }
 }

@@ -156,10 +156,11 @@ describe('a call in the thread', () => {
   it('fails when the thread breaks down, and the next one has another', async () => {
     const program = `
       import { parentPort, threadId } from 'node:worker_threads'
-      parentPort.on('message', ({ id, request }) => {
-        if (request?.messages[0].content === 'break') process.exit(3)
-        if (request) parentPort.postMessage({ id, event: { type: 'delta', kind: 'content', text: String(threadId) } })
-        if (request?.messages[0].content === 'end') parentPort.postMessage({ id, over: true })
+      parentPort.on('message', ({ id, task }) => {
+        const content = task?.request.messages[0].content
+        if (content === 'break') process.exit(3)
+        if (task) parentPort.postMessage({ id, event: { type: 'delta', kind: 'content', text: String(threadId) } })
+        if (content === 'end') parentPort.postMessage({ id, value: undefined })
       })`
     const thread = createModelWorker(new URL(`data:text/javascript,${encodeURIComponent(program)}`))
     const options = optionsOf('http://127.0.0.1:1/v1')

@@ -1,0 +1,135 @@
+// Calls to a worker thread, from the side that asks; `answer-calls.ts` is the side that answers. A call is a task that goes to the
+// thread. The thread may report events before it answers with a value or an error; the caller may send further messages.
+// A thread is never restarted here: the caller starts another when `ended` says why this one is over.
+import { Worker, type WorkerOptions } from 'node:worker_threads'
+import { GraphmillError } from '../errors.ts'
+import { unlessAborted } from '../wait.ts'
+import { type ErrorData, errorOf } from './error-data.ts'
+
+/** What goes to the thread. */
+export type CallOrder = { readonly id: number } & (
+  | { readonly task: unknown }
+  | { readonly message: unknown }
+  | { readonly abort: true }
+)
+
+/** What comes back. An event with the id 0 belongs to no call. */
+export type CallReport = { readonly id: number } & (
+  | { readonly event: unknown }
+  | { readonly value: unknown }
+  | { readonly error: ErrorData }
+)
+
+export interface CallListener {
+  readonly onEvent?: (event: unknown) => void
+  readonly onValue: (value: unknown) => void
+  /** What the thread threw, or `ended`. */
+  readonly onError: (error: GraphmillError) => void
+}
+
+export interface OpenCall {
+  /** Sends a further message. */
+  send(message: unknown): void
+  /** Stops listening. When the thread has not answered yet, the call is aborted there. */
+  close(): void
+}
+
+export interface CallableWorker {
+  /** Why all calls fail from now on: `aborted` after `close`, `unexpected` with a cause when the thread broke down. */
+  readonly ended: GraphmillError | undefined
+  /** The caller must close the call, also after an answer: an open call keeps the process alive. */
+  open(task: unknown, listener: CallListener): OpenCall
+  /** Resolves to the value of a call. Throws what the thread threw, `ended`, or the signal's reason. */
+  call<T>(task: unknown, signal?: AbortSignal): Promise<T>
+  close(): Promise<void>
+}
+
+export interface CallableWorkerOptions extends Pick<WorkerOptions, 'execArgv' | 'resourceLimits'> {
+  /** The subject of messages about its end, such as `The offline model`. */
+  readonly subject: string
+  /** Called with events that belong to no call. */
+  readonly onNotice?: (event: unknown) => void
+}
+
+/** The thread keeps the process alive only while a call is open. */
+export function startWorker(
+  program: URL,
+  { subject, onNotice, ...options }: CallableWorkerOptions,
+): CallableWorker {
+  const worker = new Worker(program, options)
+  const calls = new Map<number, CallListener & { isSettled: boolean }>()
+  let last = 0
+  let ended: GraphmillError | undefined
+
+  function end(cause?: Error): void {
+    if (ended) return
+    ended = cause
+      ? new GraphmillError('unexpected', `${subject} broke down: ${cause.message}.`, { cause })
+      : new GraphmillError('aborted', `${subject} was closed.`)
+    for (const [id, call] of calls) if (!call.isSettled) settle({ id, error: ended })
+  }
+
+  function settle(report: {
+    readonly id: number
+    readonly value?: unknown
+    readonly error?: GraphmillError
+  }) {
+    const call = calls.get(report.id)
+    if (!call) return
+    call.isSettled = true
+    if (report.error) call.onError(report.error)
+    else call.onValue(report.value)
+  }
+
+  function open(task: unknown, listener: CallListener): OpenCall {
+    const id = ++last
+    const call = { ...listener, isSettled: false }
+    const tell = (order: CallOrder) => worker.postMessage(order)
+    if (!ended) tell({ id, task })
+    calls.set(id, call)
+    worker.ref()
+    if (ended) settle({ id, error: ended })
+    return {
+      send: (message) => tell({ id, message }),
+      close() {
+        if (!calls.delete(id)) return
+        if (!call.isSettled) tell({ id, abort: true })
+        if (calls.size === 0) worker.unref()
+      },
+    }
+  }
+
+  worker.on('message', (report: CallReport) => {
+    if ('error' in report) settle({ id: report.id, error: errorOf(report.error) })
+    else if ('value' in report) settle(report)
+    else if (report.id === 0) onNotice?.(report.event)
+    else calls.get(report.id)?.onEvent?.(report.event)
+  })
+  worker.on('error', end)
+  worker.on('exit', (code) => end(new Error(`it ended with ${code}`)))
+  worker.unref() // after the listeners: each of them would keep the process alive
+
+  return {
+    get ended() {
+      return ended
+    },
+    open,
+    async call<T>(task: unknown, signal?: AbortSignal) {
+      signal?.throwIfAborted()
+      const answer = Promise.withResolvers<T>()
+      const call = open(task, {
+        onValue: (value) => answer.resolve(value as T),
+        onError: answer.reject,
+      })
+      try {
+        return await (signal ? unlessAborted(answer.promise, signal) : answer.promise)
+      } finally {
+        call.close()
+      }
+    },
+    async close() {
+      end()
+      await worker.terminate()
+    },
+  }
+}

@@ -1,0 +1,37 @@
+// The program of the threads that worker-calls.test.ts asks.
+import { GraphmillError } from '../../src/errors.ts'
+import { answerCalls, notify } from '../../src/workers/answer-calls.ts'
+
+export type EchoTask =
+  | { readonly act: 'echo'; readonly value: unknown }
+  | { readonly act: 'count'; readonly to: number }
+  | { readonly act: 'throw' | 'throw-function' | 'wait' | 'message' | 'notify' | 'exit' }
+
+answerCalls(async (task: EchoTask, call) => {
+  switch (task.act) {
+    case 'echo':
+      return task.value
+    case 'count':
+      for (let number = 1; number <= task.to; number++) call.report(number)
+      return 'counted'
+    case 'throw':
+      throw new GraphmillError('llm_rate_limited', 'too fast', {
+        retryAfterMs: 5,
+        circuit: 'llm:x',
+        details: { category: 'x' },
+        cause: Object.assign(new Error('refused'), { code: 'ECONNREFUSED' }),
+      })
+    case 'throw-function':
+      throw new GraphmillError('llm_rate_limited', 'too fast', { details: { given() {} } })
+    case 'wait':
+      return new Promise((resolve) => call.signal.addEventListener('abort', () => resolve(notify('aborted'))))
+    case 'message':
+      return new Promise((resolve) => {
+        call.onMessage = resolve
+      })
+    case 'notify':
+      return notify('noticed')
+    case 'exit':
+      return process.exit(3)
+  }
+})
