@@ -17,8 +17,26 @@ import { type Catalogue, loadCatalogue } from '../prompt/catalogue/catalogue.ts'
 import type { RunLimits } from '../prompt/engine/reply.ts'
 import { loadRowSchemas } from '../rows/load.ts'
 import type { RowSchema } from '../rows/row-schema.ts'
-import { createOntologyOpener } from './ontologies.ts'
-import { createCacheOpener, limitsOf } from './reply-cache.ts'
+import { createOntologyOpener, ontologyOptions } from './ontologies.ts'
+import { createCacheOpener, limitsOf, replyOptions } from './reply-cache.ts'
+
+/** The options of commands that extract. */
+export const modelOptions = [
+  'llm',
+  'model',
+  'llm-timeout',
+  'llm-call-timeout',
+  'temperature',
+  'num-ctx',
+  'output-mode',
+  'concurrency',
+  'requests-per-minute',
+  'tokens-per-minute',
+  'prompts',
+  'extractors',
+  ...ontologyOptions,
+  ...replyOptions,
+] as const
 
 export interface Assembly {
   readonly llm: Llm

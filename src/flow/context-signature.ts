@@ -1,36 +1,37 @@
-// The signature of a context: a processor's request carries it, and its reply brings it back. With a key, a reply counts only
-// when a processor with that key has asked for it. HMAC-SHA-256 over what both have, so that equal requests have equal signatures.
+// The signature of a context: a processor's request carries it, and the reply brings it back. With a key, a reply counts only when a
+// processor with that key sent the request. HMAC-SHA-256 over what request and reply have in common, so that equal requests have equal
+// signatures.
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import { GraphmillError } from '../errors.ts'
 import type { Header, Message } from '../messages/envelope.ts'
 import type { PromptRequestInit } from '../messages/generated.ts'
 
-/** The entry of a context that holds the signature, of 66 characters. */
+/** The entry of a context that holds the signature: 66 characters. */
 export const signatureName = 'graphmill-signature'
 
-/** In place of a key: a context without a signature is taken, too. */
+/** In place of a key: contexts without a signature are accepted, too. */
 const unsigned = 'unsigned'
-/** Of a key, in characters. */
+/** The shortest key, in characters. */
 const leastLength = 16
 
 type Context = Readonly<Record<string, string>>
-/** What request and reply both say of themselves. */
-type Place = Pick<
+/** The header fields that a request and its reply have in common. */
+type SharedFields = Pick<
   Header,
   'workspace' | 'flow' | 'collection' | 'documentId' | 'chunkId' | 'correlationId'
 > & { readonly replyTo: string }
 
 export interface ContextSigner {
-  /** The context of a request with its signature; the same context where no key is configured. */
-  sign(request: PromptRequestInit, place: Place): Context
+  /** The context of a request with its signature; the same context when no key is configured. */
+  sign(request: PromptRequestInit, fields: SharedFields): Context
   /**
-   * Whether a processor with a key that counts has written the context, for this request or reply. True where no key is
-   * configured. `replyTo` is the topic of the reply.
+   * Whether a processor with a valid key wrote the context, for this request or reply. True when no key is configured. `replyTo` is
+   * the topic of the reply.
    */
   accepts(message: Message<'PromptRequest' | 'PromptResponse'>, replyTo: string): boolean
 }
 
-/** What `--context-key` holds: the first key signs, and all of them count. */
+/** The value of `--context-key`: the first key signs, and all of them are valid. */
 interface Keys {
   readonly text: string
   readonly keys: readonly string[]
@@ -49,7 +50,7 @@ export function readContextKeys(text: string): Keys {
   return { text, keys, takesUnsigned: keys.length < parts.length }
 }
 
-/** `read` gives the configured text at each use, since its file may change; one that is no list of keys changes nothing. */
+/** `read` returns the configured text at each use, since its file may change. A text that is no list of keys is ignored. Default: no key. */
 export function createContextSigner(read: () => string | undefined = () => undefined): ContextSigner {
   let last: Keys | undefined
 
@@ -65,12 +66,12 @@ export function createContextSigner(read: () => string | undefined = () => undef
   }
 
   return {
-    sign(request, place) {
+    sign(request, fields) {
       const { context = {} } = request
       const [key] = current()?.keys ?? []
       if (key === undefined) return context
       const asked = digestOf(request)
-      return { ...context, [signatureName]: `${asked}.${macOf(key, { asked, context, place })}` }
+      return { ...context, [signatureName]: `${asked}.${macOf(key, { asked, context, fields })}` }
     },
     accepts(message, replyTo) {
       const known = current()
@@ -79,19 +80,19 @@ export function createContextSigner(read: () => string | undefined = () => undef
       const signature = context[signatureName]
       if (signature === undefined) return known.takesUnsigned
       const [asked = '', mac = ''] = signature.split('.')
-      const place = { ...message, replyTo }
-      return known.keys.some((key) => equal(mac, macOf(key, { asked, context, place })))
+      const fields = { ...message, replyTo }
+      return known.keys.some((key) => equal(mac, macOf(key, { asked, context, fields })))
     },
   }
 }
 
-/** Whether the signature of a request, if there is one, is of what the request asks: a signed context can't be used twice. */
+/** Whether the signature of a request, if there is one, is for this request: a signed context can't be used for another. */
 export function isOfRequest({ payload }: Message<'PromptRequest'>): boolean {
   const signature = payload.context[signatureName]
   return signature === undefined || equal(signature.split('.')[0]!, digestOf(payload))
 }
 
-/** The reply does not repeat what was asked: the prompt processor compares this digest, which the signature covers. */
+/** The reply does not repeat the request: the signature covers this digest, and the prompt processor compares it with the request. */
 function digestOf({ promptId, terms, streaming = false }: PromptRequestInit): string {
   const asked = JSON.stringify([promptId, streaming, sorted(terms)])
   return createHash('sha256').update(asked).digest().subarray(0, 16).toString('base64url')
@@ -100,11 +101,11 @@ function digestOf({ promptId, terms, streaming = false }: PromptRequestInit): st
 interface Signed {
   readonly asked: string
   readonly context: Context
-  readonly place: Place
+  readonly fields: SharedFields
 }
 
-function macOf(key: string, { asked, context, place }: Signed): string {
-  const { workspace, flow, collection, documentId, chunkId, correlationId, replyTo } = place
+function macOf(key: string, { asked, context, fields }: Signed): string {
+  const { workspace, flow, collection, documentId, chunkId, correlationId, replyTo } = fields
   const entries = sorted(context).filter(([name]) => name !== signatureName)
   const covered = [asked, workspace, flow, collection, documentId, chunkId, correlationId, replyTo, entries]
   return createHmac('sha256', key).update(JSON.stringify(covered)).digest('base64url')

@@ -1,11 +1,12 @@
-// A source: where documents enter a flow. Each part is a message, and `progress` is told how many there are.
+// How documents enter a flow: each part is a message, and an entry on `progress` says how many there are.
 import type { Broker } from '../broker/broker.ts'
 import { pagesWithin } from '../documents/pages.ts'
 import { cutParts } from '../documents/parts.ts'
 import { documentId, documentPlaceId, type TextSource } from '../documents/read.ts'
 import { GraphmillError, toGraphmillError } from '../errors.ts'
 import type { Codec } from '../messages/codec.ts'
-import type { TypedPayload } from '../messages/envelope.ts'
+import { emptyHeader, type TypedPayload } from '../messages/envelope.ts'
+import type { ProgressInit } from '../messages/generated.ts'
 import { startSpan } from '../observe/trace.ts'
 import { outputRoute } from './ports.ts'
 import type { Clock, Ids, Scope } from './processor.ts'
@@ -21,7 +22,7 @@ export interface SourceOptions {
   readonly space: string
   readonly scope: Scope
   readonly collection: string
-  /** The program's name for the envelopes. */
+  /** The program's name in the envelopes. */
   readonly source: string
 }
 
@@ -30,86 +31,100 @@ export interface LoadedDocument {
   readonly parts: number
 }
 
-/** How long the word that a document was not loaded may take where the rest was stopped, in milliseconds. */
-const lastWordMs = 5000
+/** How long the report that a document was not loaded may take when the load was stopped, in milliseconds. */
+const failureReportMs = 5000
 
 /**
- * Publishes a document part by part, its title first. One that can't be read, or holds no text, is said on `progress` and thrown:
- * the `document_` errors. So is whatever else keeps it from being published whole, such as the reason of the signal.
+ * Publishes a document part by part, its title first. When it can't be read, or holds no text, that is reported on `progress` and
+ * thrown as a `document_` error. So is whatever else keeps it from being published whole, such as the reason of the signal.
  */
 export async function loadDocument(
   text: TextSource,
   options: SourceOptions,
   signal: AbortSignal,
 ): Promise<LoadedDocument> {
-  const { codec, scope, space, ids, clock } = options
-  let id = documentPlaceId(text)
-  let parts = 0
-  const span = startSpan(`${options.source} document`, {
+  const span = startLoadSpan(text, options)
+  const loading: Loading = { documentId: documentPlaceId(text), parts: 0, traceparent: span.traceparent }
+  try {
+    await publishDocument(text, { loading, options }, signal)
+    span.end()
+    return { documentId: loading.documentId, parts: loading.parts }
+  } catch (thrown) {
+    const error = toGraphmillError(thrown)
+    span.end(error)
+    await reportFailure(text.title, error, { loading, options }, signal)
+    throw error
+  }
+}
+
+/** A document while it is published. */
+interface Loading {
+  documentId: string
+  parts: number
+  readonly traceparent: string
+}
+
+interface LoadRun {
+  readonly loading: Loading
+  readonly options: SourceOptions
+}
+
+async function publishDocument(text: TextSource, load: LoadRun, signal: AbortSignal): Promise<void> {
+  const { loading } = load
+  const ready = (await text.prepare?.(signal)) ?? text
+  loading.documentId = await documentId(ready)
+  const report = (payload: ProgressInit) => publish({ type: 'Progress', payload }, load, signal)
+  await report({ kind: 'loading', title: text.title })
+  let blank = true
+  for await (const part of cutParts(ready.text())) {
+    if (part.text.trim() !== '') blank = false
+    const { title, uri, mediaType, pages = [] } = ready
+    const payload = { title, uri, mediaType, ...part, ...pagesWithin(pages, part) }
+    await publish({ type: 'TextDocument', payload }, load, signal)
+    loading.parts++
+  }
+  if (blank) throw new GraphmillError('document_empty', `${text.title}: it holds no text.`)
+  await report({ kind: 'document', parts: loading.parts, title: text.title })
+}
+
+async function reportFailure(
+  title: string,
+  { code: type, message }: GraphmillError,
+  load: LoadRun,
+  signal: AbortSignal,
+): Promise<void> {
+  const isOfDocument = type.startsWith('document_')
+  const said = isOfDocument ? message : `Loading it ended after ${load.loading.parts} parts: ${message}`
+  const payload = { kind: 'failed', title, error: { type, message: said } }
+  const until = isOfDocument && !signal.aborted ? signal : AbortSignal.timeout(failureReportMs)
+  const reported = publish({ type: 'Progress', payload }, load, until)
+  // The error that ended the load is thrown also when it can't be reported.
+  await (isOfDocument ? reported : reported.catch(() => undefined))
+}
+
+function publish(
+  typed: TypedPayload<'TextDocument' | 'Progress'>,
+  { loading: { documentId, traceparent }, options }: LoadRun,
+  signal: AbortSignal,
+): Promise<void> {
+  const { codec, clock, ids, space, scope, source, collection } = options
+  const { topic } = outputRoute(typed.type === 'Progress' ? 'progress' : 'document', { space, ...scope })
+  const id = ids.next()
+  const own = { source, time: clock.now(), collection, documentId, correlationId: id, traceparent }
+  const header = { ...emptyHeader, ...scope, ...own }
+  const message = codec.encode(header, typed, { topic, key: documentId, salt: '', id: () => id })
+  return publishUntilStored(message, options, signal)
+}
+
+function startLoadSpan({ title }: TextSource, { source, space, scope }: SourceOptions) {
+  return startSpan(`${source} document`, {
     kind: 'producer',
     attributes: () => ({
       'messaging.operation.type': 'send',
       'messaging.destination.name': outputRoute('document', { space, ...scope }).topic,
       'graphmill.workspace': scope.workspace,
       'graphmill.flow': scope.flow,
-      'graphmill.document.title': text.title,
+      'graphmill.document.title': title,
     }),
   })
-
-  function publish(port: 'document' | 'progress', typed: TypedPayload, until = signal): Promise<void> {
-    const route = outputRoute(port, { space, ...scope })
-    const messageId = ids.next()
-    const header = {
-      source: options.source,
-      time: clock.now(),
-      ...scope,
-      collection: options.collection,
-      documentId: id,
-      chunkId: '',
-      correlationId: messageId,
-      causationId: '',
-      replyTo: null,
-      deadline: null,
-      traceparent: span.traceparent,
-    }
-    const message = codec.encode(header, typed, {
-      topic: route.topic,
-      key: id,
-      salt: '',
-      id: () => messageId,
-    })
-    return publishUntilStored(message, options, until)
-  }
-
-  try {
-    const ready = (await text.prepare?.(signal)) ?? text
-    id = await documentId(ready)
-    await publish('progress', { type: 'Progress', payload: { kind: 'loading', title: text.title } })
-    let blank = true
-    for await (const part of cutParts(ready.text())) {
-      if (part.text.trim() !== '') blank = false
-      const { title, uri, mediaType, pages = [] } = ready
-      const payload = { title, uri, mediaType, ...part, ...pagesWithin(pages, part) }
-      await publish('document', { type: 'TextDocument', payload })
-      parts++
-    }
-    if (blank) throw new GraphmillError('document_empty', `${text.title}: it holds no text.`)
-    await publish('progress', { type: 'Progress', payload: { kind: 'document', parts, title: text.title } })
-    span.end()
-    return { documentId: id, parts }
-  } catch (thrown) {
-    const error = toGraphmillError(thrown)
-    span.end(error)
-    const isOfDocument = error.code.startsWith('document_')
-    const message = isOfDocument ? error.message : `Loading it ended after ${parts} parts: ${error.message}`
-    const payload = { kind: 'failed', title: text.title, error: { type: error.code, message } }
-    const saying = publish(
-      'progress',
-      { type: 'Progress', payload },
-      isOfDocument && !signal.aborted ? signal : AbortSignal.timeout(lastWordMs),
-    )
-    // What can't be said either is thrown all the same.
-    await (isOfDocument ? saying : saying.catch(() => undefined))
-    throw error
-  }
 }

@@ -1,56 +1,11 @@
-// Ports: the names by which processors speak of topics. A port has one payload type, one topic per flow and one kind of key.
+// Ports: the names that processors have for topics. A port has one payload type, one topic per flow and one kind of key.
 import { groupName, parseTopic, type TopicOverrides, topicName, topicRoles } from '../broker/topics.ts'
 import { GraphmillError } from '../errors.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { PayloadInits } from '../messages/generated.ts'
 
-/** What arrives at a port, by the name of its payload. `prompt-reply` is the processor's own response topic. */
-export interface InputPorts {
-  readonly document: 'TextDocument'
-  readonly chunk: 'Chunk'
-  readonly prompt: 'PromptRequest'
-  readonly 'prompt-live': 'PromptRequest'
-  readonly 'prompt-reply': 'PromptResponse'
-  readonly 'text-completion': 'TextCompletionRequest'
-  readonly definitions: 'Definitions'
-  readonly relationships: 'Relationships'
-  readonly topics: 'Topics'
-  readonly rows: 'Rows'
-  readonly 'ontology-entities': 'OntologyEntities'
-  readonly 'ontology-relationships': 'OntologyRelationships'
-  readonly 'ontology-attributes': 'OntologyAttributes'
-  readonly triples: 'Triples'
-  readonly 'entity-contexts': 'EntityContexts'
-  readonly rejected: 'Rejected'
-  readonly progress: 'Progress'
-  readonly status: 'Status'
-}
-
-/** What may be yielded, by the name of its payload. `reply` and `text-reply` go to the `replyTo` of the message in hand. */
-export interface OutputPorts extends Omit<InputPorts, 'prompt-reply'> {
-  readonly reply: 'PromptResponse'
-  readonly 'text-reply': 'TextCompletionResponse'
-}
-
-export type InputPort = keyof InputPorts
-export type OutputPort = keyof OutputPorts
-
-/** The ports whose messages go where the message in hand wants its answer. */
-export type ReplyPort = 'reply' | 'text-reply'
-
-export const isReply = (port: OutputPort): port is ReplyPort => port === 'reply' || port === 'text-reply'
-
-/** How the topics of a flow are made where that is not the usual, by port. */
-export type TopicSettings = Readonly<Partial<Record<InputPort, TopicOverrides>>>
-
-/** The messages of a port. */
-export type MessageOf<P extends InputPort> = Message<InputPorts[P]>
-
-/** The payload that a port takes. */
-export type PayloadOf<P extends OutputPort> = PayloadInits[OutputPorts[P]]
-
-/** The payload's name, for each output port. */
-export const payloadOf: { readonly [P in OutputPort]: OutputPorts[P] } = {
+/** The payload's name, for each port that a processor may yield to. */
+export const payloadOf = {
   document: 'TextDocument',
   chunk: 'Chunk',
   prompt: 'PromptRequest',
@@ -70,14 +25,37 @@ export const payloadOf: { readonly [P in OutputPort]: OutputPorts[P] } = {
   status: 'Status',
   reply: 'PromptResponse',
   'text-reply': 'TextCompletionResponse',
-}
+} as const
+
+/** The ports whose messages go to the `replyTo` of the message that is handled. */
+export type ReplyPort = 'reply' | 'text-reply'
+
+/** What may be yielded, by the name of its payload. */
+export type OutputPorts = typeof payloadOf
+
+/** What arrives at a port, by the name of its payload. `prompt-reply` is the processor's own response topic. */
+export type InputPorts = Omit<OutputPorts, ReplyPort> & { readonly 'prompt-reply': 'PromptResponse' }
+
+export type InputPort = keyof InputPorts
+export type OutputPort = keyof OutputPorts
+
+export const isReply = (port: OutputPort): port is ReplyPort => port === 'reply' || port === 'text-reply'
+
+/** How the topics of a flow are made when not as usual, by port. */
+export type TopicSettings = Readonly<Partial<Record<InputPort, TopicOverrides>>>
+
+/** The messages of a port. */
+export type MessageOf<P extends InputPort> = Message<InputPorts[P]>
+
+/** The payload that a port takes. */
+export type PayloadOf<P extends OutputPort> = PayloadInits[OutputPorts[P]]
 
 /** The payload that an input port takes. */
 export function payloadAt(port: InputPort): InputPorts[InputPort] {
   return port === 'prompt-reply' ? 'PromptResponse' : payloadOf[port]
 }
 
-/** Every port that has a topic of its own in a flow, or one for each of its readers: `prompt-reply`. */
+/** Every port that has a topic in a flow; `prompt-reply` has one for each processor that reads it. */
 export const inputPorts: readonly InputPort[] = [
   ...(Object.keys(payloadOf) as OutputPort[]).filter((port) => !isReply(port)),
   'prompt-reply',
@@ -89,45 +67,46 @@ export interface Route {
   readonly key: 'id' | 'correlationId' | 'documentId' | 'chunkId'
 }
 
-interface Place {
+/** What the topic names of a flow have in common. */
+export interface FlowTopics {
   readonly space: string
   readonly workspace: string
   readonly flow: string
 }
 
 /** The topic that a processor reads at a port. */
-export function inputTopic(port: InputPort, place: Place, processor: string): string {
+export function inputTopic(port: InputPort, topics: FlowTopics, processor: string): string {
   if (port === 'prompt-reply')
-    return topicName({ ...pick(place), class: 'response', role: 'prompt', receiver: processor })
-  return outputRoute(port, place).topic
+    return topicName({ ...pick(topics), class: 'response', role: 'prompt', receiver: processor })
+  return outputRoute(port, topics).topic
 }
 
 /** The group by which the replicas of a processor share a port. */
-export function inputGroup(port: InputPort, place: Place, processor: string): string {
-  return groupName({ ...pick(place), processor, role: port === 'prompt-reply' ? 'prompt' : port })
+export function inputGroup(port: InputPort, topics: FlowTopics, processor: string): string {
+  return groupName({ ...pick(topics), processor, role: port === 'prompt-reply' ? 'prompt' : port })
 }
 
-/** Where the outputs of a port go; replies go to their `replyTo` instead, see `replyRoute`. */
-export function outputRoute(port: Exclude<OutputPort, ReplyPort>, place: Place): Route {
+/** Where the outputs of a port go. Replies go to their `replyTo` instead, see `replyRoute`. */
+export function outputRoute(port: Exclude<OutputPort, ReplyPort>, topics: FlowTopics): Route {
   if (port === 'prompt' || port === 'prompt-live' || port === 'text-completion')
-    return { topic: topicName({ ...pick(place), class: 'request', role: port }), key: 'id' }
+    return { topic: topicName({ ...pick(topics), class: 'request', role: port }), key: 'id' }
   if (port === 'status')
-    return { topic: topicName({ ...pick(place), class: 'notify', role: port }), key: 'documentId' }
+    return { topic: topicName({ ...pick(topics), class: 'notify', role: port }), key: 'documentId' }
   return {
-    topic: topicName({ ...pick(place), class: 'flow', role: port }),
+    topic: topicName({ ...pick(topics), class: 'flow', role: port }),
     key: topicRoles.flow[port].key as Route['key'],
   }
 }
 
 /** The route of a reply. Throws `reply_topic_refused` unless `replyTo` is a response topic of the same workspace and flow. */
-export function replyRoute(replyTo: string | null, place: Place): Route {
+export function replyRoute(replyTo: string | null, topics: FlowTopics): Route {
   const parts = replyTo ? parseTopic(replyTo) : undefined
   const fits =
     parts?.class === 'response' &&
     !parts.dead &&
-    parts.space === place.space &&
-    parts.workspace === place.workspace &&
-    parts.flow === place.flow
+    parts.space === topics.space &&
+    parts.workspace === topics.workspace &&
+    parts.flow === topics.flow
   if (!fits)
     throw new GraphmillError(
       'reply_topic_refused',
@@ -136,4 +115,4 @@ export function replyRoute(replyTo: string | null, place: Place): Route {
   return { topic: replyTo!, key: 'correlationId' }
 }
 
-const pick = ({ space, workspace, flow }: Place) => ({ space, workspace, flow })
+const pick = ({ space, workspace, flow }: FlowTopics) => ({ space, workspace, flow })

@@ -6,10 +6,10 @@
 //   flow       one set of topics of a workspace         scope      workspace and flow together
 //   document   what a user loads                        chunk      a piece of it, small enough for one prompt
 //   prompt     a template with a response type          item       one JSON object that the model wrote
-//   run        one attempt at a prompt request          part       one PromptResponse of a run
+//   run        one attempt at a prompt request          replyPart  one PromptResponse of a run
 //   fact       an item that passed its schema           unit       an extractor, or one row schema of it
-//   delivery   a message in hand, not yet settled       settle     to ack, or to hand back for later
-//   dead       given up, and put on <topic>.dead        circuit    what remembers that something is away
+//   delivery   a message in flight, not yet settled     settle     to ack, or to hand back for later
+//   dead       given up, and put on <topic>.dead        circuit    remembers that a server is unavailable
 import type { Logger } from 'pino'
 import type { Subscription } from '../broker/broker.ts'
 import type { GraphmillError } from '../errors.ts'
@@ -41,58 +41,58 @@ export interface Ids {
 
 /** The parameters of a flow. */
 export interface FlowSettings {
-  /** The names of the extractors that every chunk is expected to pass; see `expectedUnits` for their units of work. */
+  /** The names of the extractors that read every chunk; see `expectedUnits` for their units of work. */
   readonly extractors: readonly string[]
   /** Characters. */
   readonly chunkSize: number
   readonly chunkOverlap: number
   /** The tables that `extract-rows` fills. Default none. */
   readonly rowSchemas?: readonly RowSchema[]
-  /** What `extract-ontology` reads chunks with. Default none. */
+  /** The ontologies that `extract-ontology` uses. Default none. */
   readonly ontologies?: Ontologies
-  /** Whether triples say where they come from: not at all, or a subgraph for each chunk and unit. Default `none`. */
+  /** Whether triples name their source: not at all, or in a subgraph for each chunk and unit. Default `none`. */
   readonly provenance?: 'none' | 'subgraph'
 }
 
-/** All that a handler may touch besides its message. */
+/** All that a handler may use besides its message. */
 export interface Context {
-  /** The same object in every context of a flow of a mill. */
+  /** The same object in every context of a flow of a runtime. */
   readonly scope: Scope
   /** What topic names begin with. */
   readonly space: string
   readonly settings: FlowSettings
   readonly log: Logger
-  /** Aborted when the work is no longer wanted here: ownership lost, or the grace period over. */
+  /** Aborted when the work is no longer wanted here: the delivery is no longer owned, or the grace period is over. */
   readonly signal: AbortSignal
   readonly clock: Clock
   readonly ids: Ids
-  /** The flow's model, behind its governor and circuit. Throws `llm_not_configured` where there is none. */
+  /** The flow's model, behind its rate limiter and circuit. Throws `llm_not_configured` when there is none. */
   readonly llm: Llm
   readonly prompts: Catalogue
-  /** How far a prompt's run may go, where that differs from the defaults. */
+  /** Limits of a prompt's run that differ from the defaults. */
   readonly limits?: Partial<RunLimits> | undefined
-  /** Where replies of the model are remembered. Default: nowhere. */
+  /** The cache of the model's replies. Default: none. */
   readonly replies?: ReplyCache | undefined
-  /** Where triples end. */
+  /** Where triples are stored. */
   readonly store: TripleStore
   /** The entries of the flow's topic `status` that are stored now, behind the given positions. */
   readonly read: StatusCacheContext['read']
 }
 
-/** A message to be published: where to, what, and what it does not inherit from the message in hand. */
+/** A message to be published: its port, its payload, and header fields that it does not inherit from the handled message. */
 export type Output<O extends OutputPort = OutputPort> = {
   [P in O]: { readonly to: P; readonly payload: PayloadOf<P> } & HeaderOverrides
 }[O]
 
-/** What a handler may return: its message is settled only when `after` resolves too, and fails as it rejects. */
+/** What a handler may return: its message is acked only after `after` resolves, and fails when it rejects. */
 export interface Deferral {
   readonly after: Promise<void>
 }
 
 /**
- * Yields what is to be published. `yield` returns soon, with a promise that resolves when the broker has stored the message:
- * await it where the next step must not come before (`await (yield output)`). A failed publish ends the generator. A handler
- * that only waits for others returns a `Deferral` instead: of tens of thousands that wait so, little more than bytes is held.
+ * Yields messages to be published. `yield` returns a promise that resolves when the broker has stored the message: await it when
+ * the next step depends on that (`await (yield output)`). A failed publish ends the generator. A handler that only waits for others
+ * returns a `Deferral`: tens of thousands may wait at the cost of little more than their bytes.
  */
 export type Outputs<O extends OutputPort> = AsyncGenerator<
   Output<O>,
@@ -106,23 +106,23 @@ export interface Processor<I extends InputPort = InputPort, O extends OutputPort
   readonly name: string
   readonly inputs: readonly I[]
   readonly outputs: readonly O[]
-  /** Deliveries in hand at once, per input and flow. Default 64. */
+  /** The most deliveries in flight per input and flow. Default 64. */
   readonly maxInFlight?: number
-  /** Whether messages of a key must come one after the other, or to one replica at a time; see `Subscription`. Default `none`. */
+  /** Whether messages of a key are delivered one after the other, or to one replica at a time; see `Subscription`. Default `none`. */
   readonly ordering?: Subscription['ordering']
   readonly handle: (message: MessageOf<I>, context: Context) => Outputs<O>
-  /** The last words on a message that is given up, such as an error reply. */
+  /** Yields what is published when a message is given up, such as an error reply. */
   readonly onDead?: (message: MessageOf<I>, error: GraphmillError, context: Context) => Outputs<O>
 }
 
-/** A processor of any ports, as the runner and the list of processors see it. */
+/** A processor with any ports, as the runner and the list of processors use it. */
 export type AnyProcessor = Omit<Processor, 'handle' | 'onDead'> & {
   readonly handle: (message: never, context: Context) => Outputs<OutputPort>
   readonly onDead?: (message: never, error: GraphmillError, context: Context) => Outputs<OutputPort>
 }
 
 /**
- * Declares a processor; the types of messages and outputs follow from the ports.
+ * Declares a processor. The types of messages and outputs follow from the ports.
  * @example
  * export const shout = defineProcessor({
  *   name: 'shout', inputs: ['chunk'], outputs: ['chunk'],

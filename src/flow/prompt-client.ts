@@ -1,11 +1,11 @@
-// A client of the prompt service for programs: publish a request, read the streamed reply. Its private reply topic is made
-// when it connects and removed when it closes; a client that goes away harms nobody.
+// A client of the prompt processor for programs: it publishes a request and reads the streamed reply. Its private reply topic is made
+// when it connects and removed when it closes. A client that disappears affects no other one.
 import { randomBytes } from 'node:crypto'
 import type { Broker, ReadMessage } from '../broker/broker.ts'
 import { topicName, topicSpec } from '../broker/topics.ts'
 import { type ErrorCode, errorTable, GraphmillError, toGraphmillError } from '../errors.ts'
 import { type Codec, createCodec } from '../messages/codec.ts'
-import type { Message } from '../messages/envelope.ts'
+import { emptyHeader, type Message } from '../messages/envelope.ts'
 import type { PromptResponse } from '../messages/generated.ts'
 import { loadSchemas } from '../messages/registry.ts'
 import type { SchemaRegistry } from '../messages/schema-registry.ts'
@@ -24,7 +24,7 @@ export interface PromptClientOptions {
   readonly ids?: Ids
   /** Default: the system's. */
   readonly clock?: Clock
-  /** Where the flow writes in the format of a schema registry. */
+  /** Needed when the flow writes in the format of a schema registry. */
   readonly registry?: SchemaRegistry
   /** Default `gm`. */
   readonly space?: string
@@ -32,24 +32,25 @@ export interface PromptClientOptions {
   readonly workspace?: string
   /** Default `default`. */
   readonly flow?: string
-  /** `prompt-live` (default) has slots of its own; `prompt` waits behind the chunks. */
+  /** `prompt-live` (default) has slots of its own; requests of `prompt` wait behind the chunks. */
   readonly lane?: 'prompt-live' | 'prompt'
 }
 
 export interface AskPromptOptions {
-  /** Parts while the model writes. Default false. */
+  /** Whether parts of the reply come while the model writes. Default false. */
   readonly streaming?: boolean
-  /** After this long the request is given up, here and in the flow. Default 120,000. */
+  /** After this time the request is given up, here and in the flow. In milliseconds; default 120,000. */
   readonly timeoutMs?: number
   readonly signal?: AbortSignal
   readonly context?: Readonly<Record<string, string>>
 }
 
-interface Waiting {
-  readonly parts: PromptResponse[]
+/** A request whose reply has not ended. */
+interface PendingReply {
+  readonly replyParts: PromptResponse[]
   readonly seen: Set<string>
   wake: () => void
-  /** Gives up, for the reason that it is aborted with. */
+  /** Gives the request up, with the error that it is aborted with. */
   readonly over: AbortController
 }
 
@@ -63,9 +64,9 @@ export class PromptClient {
   readonly #options: Required<Omit<PromptClientOptions, 'registry'>>
   readonly #codec: Codec
   readonly #replyTo: string
-  readonly #waiting = new Map<string, Waiting>()
+  readonly #pending = new Map<string, PendingReply>()
   readonly #closing = new AbortController()
-  /** With the reason why no reply can come any more. */
+  /** Aborted, with the reason, when no reply can come any more. */
   readonly #ended = new AbortController()
   readonly #schemas: SchemasTopic
   readonly #circuits
@@ -88,7 +89,7 @@ export class PromptClient {
     this.#replyTo = topicName({ space, class: 'response', role: 'prompt', receiver, workspace, flow })
   }
 
-  /** Makes the reply topic and begins to read it. The broker stays the caller's to close. */
+  /** Makes the reply topic and begins to read it. The caller closes the broker. */
   static async connect(options: PromptClientOptions): Promise<PromptClient> {
     const client = new PromptClient(options)
     const { broker } = client.#options
@@ -99,9 +100,9 @@ export class PromptClient {
   }
 
   /**
-   * Publishes a request and yields the parts of its reply, up to the last. Parts of one run have one `run.id`; when it changes,
-   * the model was asked anew, and what came before is of an attempt that was cut off.
-   * Throws the reply's error, `deadline_exceeded` after the timeout, also while the broker is away, and the signal's reason.
+   * Publishes a request and yields the parts of its reply, up to the last. The parts of one run have the same `run.id`. When it
+   * changes, the model was asked again, and the earlier parts are of an attempt that was cut off.
+   * Throws the reply's error, `deadline_exceeded` after the timeout (also while the broker is unavailable), and the signal's reason.
    */
   async *ask(
     promptId: string,
@@ -123,33 +124,35 @@ export class PromptClient {
     const { timeoutMs = 120_000, streaming = false, context = {} } = options
     const id = this.#options.ids.next()
     const over = new AbortController()
-    const waiting: Waiting = { parts: [], seen: new Set(), wake: () => {}, over }
-    this.#waiting.set(id, waiting)
-    over.signal.addEventListener('abort', () => waiting.wake())
+    const pending: PendingReply = { replyParts: [], seen: new Set(), wake: () => {}, over }
+    this.#pending.set(id, pending)
+    const signal = AbortSignal.any([
+      over.signal,
+      this.#ended.signal,
+      ...(options.signal ? [options.signal] : []),
+    ])
+    signal.addEventListener('abort', () => pending.wake())
     const timer = setTimeout(
-      () => over.abort(this.#timeout(timeoutMs, { begun: waiting.seen.size > 0 })),
+      () => over.abort(this.#timeout(timeoutMs, { begun: pending.seen.size > 0 })),
       timeoutMs,
     )
-    const cancel = () => over.abort(options.signal?.reason)
-    options.signal?.addEventListener('abort', cancel)
     const span = this.#startSpan(promptId, id)
     let failure: GraphmillError | undefined
     try {
-      options.signal?.throwIfAborted()
-      this.#ended.signal.throwIfAborted()
+      signal.throwIfAborted()
       const request = { promptId, terms, streaming, context }
-      const sent = this.#send(id, request, { timeoutMs, traceparent: span.traceparent, signal: over.signal })
-      await unlessAborted(sent, over.signal)
+      const sent = this.#send(id, request, { timeoutMs, traceparent: span.traceparent, signal })
+      await unlessAborted(sent, signal)
       for (;;) {
-        const part = waiting.parts.shift()
-        if (part) {
-          if (part.error) throw replyError(part.error)
-          yield part
-          if (part.endOfStream) return
+        const replyPart = pending.replyParts.shift()
+        if (replyPart) {
+          if (replyPart.error) throw replyError(replyPart.error)
+          yield replyPart
+          if (replyPart.endOfStream) return
           continue
         }
-        over.signal.throwIfAborted()
-        await new Promise<void>((resolve) => (waiting.wake = resolve))
+        signal.throwIfAborted()
+        await new Promise<void>((resolve) => (pending.wake = resolve))
       }
     } catch (thrown) {
       failure = toGraphmillError(thrown)
@@ -157,14 +160,13 @@ export class PromptClient {
     } finally {
       span.end(failure)
       clearTimeout(timer)
-      options.signal?.removeEventListener('abort', cancel)
-      this.#waiting.delete(id)
+      this.#pending.delete(id)
     }
   }
 
-  /** Gives up what is still waiting and removes the reply topic. */
+  /** Gives up pending requests and removes the reply topic. */
   async close(): Promise<void> {
-    this.#end(new GraphmillError('aborted', 'The prompt client was closed.'))
+    this.#ended.abort(new GraphmillError('aborted', 'The prompt client was closed.'))
     this.#closing.abort()
     await this.#reading
     await this.#options.broker.deleteTopics([this.#replyTo])
@@ -206,15 +208,13 @@ export class PromptClient {
     const { broker, clock, workspace, flow } = this.#options
     const now = clock.now()
     const header = {
+      ...emptyHeader,
       source: 'prompt-client',
       time: now,
       workspace,
       flow,
       collection: 'default',
-      documentId: '',
-      chunkId: '',
       correlationId: id,
-      causationId: '',
       replyTo: this.#replyTo,
       deadline: now + timeoutMs,
       traceparent,
@@ -230,7 +230,7 @@ export class PromptClient {
       for await (const entry of this.#options.broker.read(range, this.#closing.signal))
         await this.#take(entry)
     } catch (thrown) {
-      this.#end(toGraphmillError(thrown))
+      this.#ended.abort(toGraphmillError(thrown))
     }
   }
 
@@ -239,23 +239,17 @@ export class PromptClient {
     try {
       message = await this.#schemas.decode(entry, this.#closing.signal)
     } catch (error) {
-      // What can't be read is still known by its header, and must not leave its caller waiting.
-      this.#waiting.get(entry.headers['correlationId'] ?? '')?.over.abort(error)
+      // The header still names the request of a reply that can't be decoded, and its caller must not wait for ever.
+      this.#pending.get(entry.headers['correlationId'] ?? '')?.over.abort(error)
       return
     }
-    const waiting = this.#waiting.get(message.correlationId)
-    if (!waiting || message.type !== 'PromptResponse') return
-    const place = `${message.payload.run.id} ${message.payload.seq}`
-    if (waiting.seen.has(place)) return
-    waiting.seen.add(place)
-    waiting.parts.push(message.payload)
-    waiting.wake()
-  }
-
-  /** No reply comes any more: what waits is given up, and what is asked from now on. */
-  #end(reason: GraphmillError): void {
-    this.#ended.abort(reason)
-    for (const { over } of this.#waiting.values()) over.abort(reason)
+    const pending = this.#pending.get(message.correlationId)
+    if (!pending || message.type !== 'PromptResponse') return
+    const key = `${message.payload.run.id} ${message.payload.seq}`
+    if (pending.seen.has(key)) return
+    pending.seen.add(key)
+    pending.replyParts.push(message.payload)
+    pending.wake()
   }
 }
 

@@ -1,5 +1,5 @@
-// The compacted topic <space>.notify.schemas: each writer publishes there what it writes before its first message, so that
-// old readers survive a rolling upgrade.
+// The compacted topic <space>.notify.schemas: each writer publishes its schemas there before its first message, so that older readers
+// can read its messages during a rolling upgrade.
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Broker, ReadMessage } from '../broker/broker.ts'
 import { schemasTopic, topicSpec } from '../broker/topics.ts'
@@ -12,7 +12,7 @@ import type { WirePrefix } from '../messages/wire.ts'
 import { unlessAborted } from '../wait.ts'
 
 export interface SchemasTopic {
-  /** Publishes the schemas that this build writes and that the topic does not hold yet. */
+  /** Publishes the schemas that this build writes and the topic does not hold yet. */
   announce(signal: AbortSignal): Promise<void>
   /**
    * Decodes a message; when its schema is unknown, looks for it in the topic first, which may take a second.
@@ -23,7 +23,7 @@ export interface SchemasTopic {
 
 type Encoded = Pick<ReadMessage, 'value' | 'headers'>
 
-/** With a registry what is written is registered there, and written in Confluent's format; the topic holds it all the same. */
+/** With a registry, schemas are also registered there, and messages are written in Confluent's format. */
 export function createSchemasTopic(
   broker: Broker,
   codec: Codec,
@@ -31,18 +31,18 @@ export function createSchemasTopic(
   registry?: SchemaRegistry,
 ): SchemasTopic {
   const topic = schemasTopic(space)
-  /** Fingerprints of what the topic holds and this build can read. */
+  /** Fingerprints of the schemas in the topic that this build can read. */
   const learned = new Set<string>()
   let scanning: Promise<void> = Promise.resolve()
   let next: Promise<void> | undefined
-  /** When the last one came to its end, by `performance.now()`. */
+  /** When the last scan ended, by `performance.now()`. */
   let scanned = Number.NEGATIVE_INFINITY
-  /** Fingerprints that a scan did not find though a message of theirs had come: nobody announced them in time. */
+  /** Fingerprints of messages whose schema a scan did not find: it was not announced in time. */
   const missed = new Set<string>()
 
   /**
-   * Resolves after a scan that began after the call, since the writer of a message announced before that: one for all who
-   * ask meanwhile, and at most one in `rescanMs`, so that a stream of unknown messages does not scan once for each.
+   * Resolves after a scan that began after the call, since the writer of a message announced its schema before. Concurrent calls
+   * share a scan, and there is at most one in `rescanMs`: a stream of unknown messages must not scan once for each.
    */
   function scanAgain(): Promise<void> {
     next ??= scanning
@@ -56,22 +56,22 @@ export function createSchemasTopic(
     return next
   }
 
-  // Not under the signal of whoever asked first: a read that is aborted ends as one that came to the end does, for all.
+  // Not under a caller's signal: an aborted read ends like one that has reached the end, for all callers.
   async function scan(): Promise<void> {
     const { signal } = new AbortController()
     for await (const { key, value } of broker.read({ topic, from: 'earliest', until: 'end' }, signal)) {
       if (learned.has(key)) continue
       try {
-        // Not by the key, which may name another.
+        // By its content: the key may name another schema.
         learned.add(codec.learn(JSON.parse(Buffer.from(value).toString('utf8'))))
       } catch {
-        // A schema that this build can't read leaves its messages unknown: they are dead-lettered with that reason.
+        // The messages of a schema that this build can't read are dead-lettered with that reason.
       }
     }
     scanned = performance.now()
   }
 
-  /** Looks for the schema that `error` misses. */
+  /** Looks for the schema that is missing by `error`. */
   async function learn(error: GraphmillError, signal: AbortSignal): Promise<void> {
     const prefix = error.details['prefix'] as WirePrefix
     if (prefix.format === 'confluent') {
@@ -118,10 +118,10 @@ export function createSchemasTopic(
   }
 }
 
-/** Of a message that its port does not take, or that can't be read: told, and passed over. */
+/** Called for an entry that can't be decoded or has another type; it is skipped. */
 export type OnUnreadable = (entry: ReadMessage, error: GraphmillError) => void
 
-/** Decodes an entry of a topic that is only read, where one that is foreign or deleted must not end it: undefined for such. */
+/** Decodes an entry of a topic that is only read. Resolves to undefined for a foreign or deleted entry, which must not end the read. */
 export async function decodeEntry<N extends PayloadName>(
   entry: ReadMessage,
   type: N,
@@ -134,7 +134,7 @@ export async function decodeEntry<N extends PayloadName>(
   try {
     const message = await schemas.decode(entry, signal)
     if (message.type !== type)
-      throw new GraphmillError('message_invalid', `It is a ${message.type}, and no ${type}.`)
+      throw new GraphmillError('message_invalid', `It is a ${message.type}, not a ${type}.`)
     return message as Message<N>
   } catch (thrown) {
     const error = toGraphmillError(thrown)
@@ -144,8 +144,8 @@ export async function decodeEntry<N extends PayloadName>(
   }
 }
 
-/** Fingerprints of foreign messages that are remembered, at most. */
+/** The most fingerprints of foreign messages that are remembered. */
 const maxMissed = 1000
 
-/** So long after a scan the next one may begin, in milliseconds. */
+/** The shortest time between two scans, in milliseconds. */
 const rescanMs = 1000

@@ -1,21 +1,21 @@
-// Signals of the operating system: the first SIGTERM or SIGINT asks for an end, a second one ends the process. What is asked to end
-// has a deadline: a call that is stuck in the system does not hold the process for longer.
+// Signals of the operating system: the first SIGTERM or SIGINT asks the process to end, a second one ends it. The end has a deadline:
+// a call that is stuck in the system does not hold the process for longer.
 import { GraphmillError } from '../errors.ts'
 import { stuckCalls } from '../system-calls.ts'
 
-/** Milliseconds in which a signal is the same one heard twice: npm and bin/graphmill.js pass on what a terminal sends to all. */
-const echo = 500
+/** Within this time a second signal is an echo of the first: npm and bin/graphmill.js pass on what a terminal sends to all processes. */
+const echoMs = 500
 
 export interface ShutdownOptions {
-  /** Milliseconds, from anywhere on. Default: those of the process. */
+  /** A monotonic clock, in milliseconds. Default: `performance.now`. */
   readonly clock?: () => number
-  /** How long a second signal leaves for what `now` ends, in milliseconds. Default 0: the process ends at once. */
+  /** How long the process has after a second signal, in milliseconds. Default 0: it ends at once. */
   readonly lastMs?: number
-  /** How long after the first signal the process may take to end by itself, in milliseconds; asked for then. Default 10,000. */
+  /** How long the process has after the first signal, in milliseconds; called at that signal. Default 10,000. */
   readonly graceMs?: () => number
-  /** Told what still holds the process when its time is over, just before it is ended. Default: standard error says it. */
+  /** Called with the stuck calls when the time is over, just before the process ends. Default: writes them to standard error. */
   readonly onLate?: (stuck: readonly string[]) => void
-  /** Ends the process. Default: as the signal does that no one listens to. */
+  /** Ends the process. Default: as a signal without a listener does. */
   readonly end?: (signal: NodeJS.Signals) => void
 }
 
@@ -24,13 +24,13 @@ export interface Shutdown {
   readonly asked: AbortSignal
   /** Aborted by the second. */
   readonly now: AbortSignal
-  /** The process comes to its end anyway: from now on it has so many milliseconds. */
+  /** The process ends for another reason: from now on it has `ms` milliseconds. */
   endWithin(ms: number): void
-  /** Signals are again what they are without this, and nothing ends the process. */
+  /** Stops listening for signals, and lifts the deadline. */
   dispose(): void
 }
 
-/** Listens for signals. A third one leaves no time at all. */
+/** Listens for signals. A third one ends the process at once. */
 export function onShutdown({
   clock = () => performance.now(),
   lastMs = 0,
@@ -47,7 +47,7 @@ export function onShutdown({
     ending = setTimeout(endLate, ms, signal).unref()
   }
   const heard = (signal: NodeJS.Signals) => {
-    const isEcho = asked.signal.aborted && clock() - last < echo
+    const isEcho = asked.signal.aborted && clock() - last < echoMs
     if (isEcho) return
     last = clock()
     if (!asked.signal.aborted) {

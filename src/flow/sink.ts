@@ -1,5 +1,5 @@
-// A sink: the end of a flow. Messages that are in hand together are written as one batch, and each is settled only when its
-// batch is written.
+// A sink: the end of a flow. Messages that are in flight together are written as one batch, and each is acked only when its batch is
+// written.
 import { toGraphmillError } from '../errors.ts'
 import type { InputPort, MessageOf } from './ports.ts'
 import type { Context, Processor, Scope } from './processor.ts'
@@ -8,7 +8,7 @@ import { defineProcessor } from './processor.ts'
 export interface SinkOptions<I extends InputPort> {
   readonly name: string
   readonly input: I
-  /** Messages of a batch, at most. Default 256. */
+  /** The most messages of a batch. Default 256. */
   readonly maxBatch?: number
   /**
    * Resolves when the batch is durable. Called for one batch at a time per flow. `signal` and `context` are those of the
@@ -17,13 +17,13 @@ export interface SinkOptions<I extends InputPort> {
   readonly write: (batch: readonly MessageOf<I>[], signal: AbortSignal, context: Context) => Promise<void>
 }
 
-/** What waits to be written, of one flow of one mill. */
+/** The messages of one flow that wait to be written. */
 interface Queue<I extends InputPort> {
-  readonly waiting: Waiting<I>[]
+  readonly waiting: QueuedMessage<I>[]
   writing: boolean
 }
 
-interface Waiting<I extends InputPort> {
+interface QueuedMessage<I extends InputPort> {
   readonly message: MessageOf<I>
   readonly context: Context
   readonly resolve: () => void
@@ -31,19 +31,19 @@ interface Waiting<I extends InputPort> {
 }
 
 /**
- * Declares a sink. What arrives while a batch is being written forms the next one.
+ * Declares a sink. Messages that arrive while a batch is written form the next one.
  * @example
  * export const store = defineSink({ name: 'store', input: 'triples', write: async (batch, signal) => insert(batch, { signal }) })
  */
 export function defineSink<const I extends InputPort>(options: SinkOptions<I>): Processor<I, never> {
   const { maxBatch = 256 } = options
-  // By scope, which is one object for all contexts of a flow of a mill: other mills of this process have stores of their own.
+  // By scope, which is one object for all contexts of a flow of a runtime: other runtimes of the process have stores of their own.
   const queues = new WeakMap<Scope, Queue<I>>()
 
   async function writeAll(queue: Queue<I>): Promise<void> {
     if (queue.writing) return
     queue.writing = true
-    // Let the deliveries that are already here join the first batch.
+    // Deliveries that are already here join the first batch.
     await new Promise(setImmediate)
     while (queue.waiting.length > 0) {
       await writeBatch(queue.waiting.splice(0, maxBatch))
@@ -51,7 +51,7 @@ export function defineSink<const I extends InputPort>(options: SinkOptions<I>): 
     queue.writing = false
   }
 
-  async function writeBatch(batch: readonly Waiting<I>[]): Promise<void> {
+  async function writeBatch(batch: readonly QueuedMessage<I>[]): Promise<void> {
     const { context } = batch[0]!
     try {
       await options.write(
@@ -61,7 +61,7 @@ export function defineSink<const I extends InputPort>(options: SinkOptions<I>): 
       )
       for (const { resolve } of batch) resolve()
     } catch (error) {
-      // One message that can't be written must not take its neighbours with it.
+      // A message that can't be written must not fail the others of its batch.
       if (batch.length > 1 && toGraphmillError(error).retry === 'never')
         for (const alone of batch) await writeBatch([alone])
       else for (const { reject } of batch) reject(error)

@@ -1,14 +1,14 @@
-// Units of work: what is expected to be done with every chunk, by the names that `progress` calls it.
+// Units of work: what must be done with every chunk, by the names that `progress` has for it.
 import type { FlowSettings } from './processor.ts'
 
 const rows = 'extract-rows'
 
-/** The unit that fills one table. */
+/** The unit of one row schema. */
 export function rowUnit(schemaName: string): string {
   return `${rows}:${schemaName}`
 }
 
-/** The units that every chunk of a flow is expected to pass: its extractors, and for rows one for each row schema. */
+/** The units that every chunk of a flow must pass: one for each extractor, but for rows one for each row schema. */
 export function expectedUnits(settings: FlowSettings): string[] {
   return settings.extractors.flatMap((name) => unitsOf(name, settings))
 }

@@ -1,45 +1,37 @@
 // `graphmill extract`: the whole flow in one process on the memory broker. Triples go to standard output or a file, all else to
 // standard error. Exit: 0 every chunk done, 3 some partial, 4 some chunk dead or document failed, 2 wrong usage, 1 anything else.
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { chunkText } from '../../../processors/chunk-text.ts'
-import type { Broker } from '../../broker/broker.ts'
 import { createMemoryCluster } from '../../broker/memory/memory.ts'
 import { parseTopic } from '../../broker/topics.ts'
 import type { Config } from '../../config/config.ts'
 import { optionTable } from '../../config/options.ts'
-import { type FindOptions, findDocuments, type NamedSource } from '../../documents/read.ts'
+import { findDocuments, type NamedSource } from '../../documents/read.ts'
 import { type ErrorCode, errorTable, GraphmillError, toGraphmillError } from '../../errors.ts'
 import { loadDocument } from '../../flow/load-document.ts'
 import { inputGroup, inputTopic, type MessageOf, outputRoute } from '../../flow/ports.ts'
 import type { AnyProcessor } from '../../flow/processor.ts'
-import { type FlowRuntime, run } from '../../flow/run.ts'
+import { run } from '../../flow/run.ts'
 import { onShutdown } from '../../flow/shutdown.ts'
-import { type Price, priceOf, readPrices } from '../../llm/limits/prices.ts'
+import { priceOf, readPrices } from '../../llm/limits/prices.ts'
 import { offline } from '../../llm/providers.ts'
-import type { Message } from '../../messages/envelope.ts'
 import { createLogger } from '../../observe/log.ts'
-import {
-  createProgressAggregate,
-  type DocumentStatus,
-  type ProgressAggregate,
-} from '../../progress/progress-aggregate.ts'
+import { createProgressAggregate } from '../../progress/progress-aggregate.ts'
 import { createTokenUsage } from '../../progress/token-usage.ts'
 import type { TripleStore } from '../../rdf/store.ts'
+import { wait } from '../../wait.ts'
 import { coloured } from '../colour.ts'
 import { costLines, costOptions, limitCost } from '../cost.ts'
 import { findOptions } from '../documents.ts'
 import { type Estimate, estimateLines, estimateRow, estimator, newEstimate } from '../dry-run.ts'
 import { failureText } from '../failure.ts'
 import { type ChunkLimit, limitChunks } from '../limit.ts'
-import { ontologyOptions } from '../ontologies.ts'
 import { addOptions, configOf } from '../options.ts'
 import { say, showProgress } from '../progress.ts'
-import { replyOptions } from '../reply-cache.ts'
 import { showRejected } from '../show-rejected.ts'
 import { openOutput, storeOptions } from '../stores.ts'
 import { exitCodeOf, summaryLines } from '../summary.ts'
-import { type Assembly, announceModel, createWiring, findProcessors } from '../wiring.ts'
+import { type Assembly, announceModel, createWiring, findProcessors, modelOptions } from '../wiring.ts'
 
 /** Bytes that may wait on a topic before its publishers are held up. */
 const maxTopicBytes = 32 * 1024 * 1024
@@ -55,20 +47,7 @@ export function addExtract(program: Command): void {
       process.exitCode = await extract(files, configOf(command))
     })
   addOptions(command, [
-    'llm',
-    'model',
-    'llm-timeout',
-    'llm-call-timeout',
-    'temperature',
-    'num-ctx',
-    'output-mode',
-    'concurrency',
-    'requests-per-minute',
-    'tokens-per-minute',
-    'prompts',
-    'extractors',
-    ...ontologyOptions,
-    ...replyOptions,
+    ...modelOptions,
     ...costOptions,
     'dry-run',
     'json',
@@ -89,10 +68,33 @@ export function addExtract(program: Command): void {
 }
 
 async function extract(files: readonly string[], config: Config): Promise<number> {
-  const { options } = config
   const shutdown = onShutdown()
   const fault = new AbortController()
   const signal = AbortSignal.any([shutdown.asked, fault.signal])
+  const extraction = await openExtraction(config, fault, signal)
+  const started = performance.now()
+  try {
+    await loadAndFinish(files, extraction, signal)
+  } finally {
+    shutdown.dispose()
+  }
+  if (extraction.estimate) return reportEstimate(extraction.estimate, extraction)
+  reportSummary(extraction, (performance.now() - started) / 1000)
+  if (fault.signal.aborted) throw fault.signal.reason
+  if (shutdown.asked.aborted) {
+    const rest = ' with --resume: what the model has answered is remembered, only the rest is asked'
+    const resume = extraction.assembly.replies && !extraction.isForgetful() ? rest : ''
+    say(`stopped before the end; to go on, run the same command again${resume}`)
+    return 1
+  }
+  return exitCodeOf(extraction.aggregate.documents(), extraction, config.options['strict-exit'])
+}
+
+type Extraction = Awaited<ReturnType<typeof openExtraction>>
+
+/** Opens the model and the output, and starts the flow on a broker in memory. */
+async function openExtraction(config: Config, fault: AbortController, signal: AbortSignal) {
+  const { options } = config
   const log = createLogger(options['log-level'] ?? optionTable['log-level'].defaults.extract)
   let isForgetful = false
   const onCacheFailure = (cacheDir: string, error: unknown) => {
@@ -108,71 +110,96 @@ async function extract(files: readonly string[], config: Config): Promise<number
     throw new GraphmillError('usage', '--resume replays the cache: leave --no-cache out.')
   const prices = readPrices(options.prices)
   const llm = limitCost(assembly.llm, config)
+  announce(config, assembly)
   const estimate = options['dry-run'] ? newEstimate() : undefined
-  say(announceModel(assembly.llm))
-  if (mixesProvenance(config, assembly))
-    say('graphmill: Turtle holds no graphs: provenance stands among the facts; --format trig keeps it apart.')
-  if (assembly.flows[0]!.settings.extractors.includes('extract-rows'))
-    say(
-      'graphmill: rows are counted here and written nowhere: `graphmill run` publishes them on their topic.',
-    )
   if (!estimate) await assembly.llm.ready(signal)
 
   const store = estimate ? nowhere : await openOutput(config)
-  const needed = [
-    'chunk-text',
-    'prompt',
-    ...assembly.flows[0]!.settings.extractors,
-    'emit-triples',
-    'store-triples',
-  ]
   const limit = options.limit === undefined ? undefined : limitChunks(chunkText, options.limit)
-  const stand = { prompt: estimate && estimator(estimate), 'chunk-text': limit?.processor }
-  const processors = findProcessors(needed).map(
-    (processor) => stand[processor.name as keyof typeof stand] ?? processor,
-  )
-  const unread = new Set(['rejected', 'rows', 'entity-contexts', 'progress', 'schemas'])
-  const cluster = createMemoryCluster({
+  const processors = processorsOf(assembly, { estimate, limit })
+  const broker = createMemoryCluster({
     dropSettled: true,
     maxTopicBytes,
     discard: (topic) => unread.has(parseTopic(topic)?.role ?? ''),
-  })
-  const broker = cluster.connect()
-  const runtime = await run(
-    { ...assembly, llm, broker, processors, store, onOperatorFault: (error) => fault.abort(error) },
-    signal,
-  )
+  }).connect()
+  const onOperatorFault = (error: GraphmillError) => fault.abort(error)
+  const runtime = await run({ ...assembly, llm, broker, processors, store, onOperatorFault }, signal)
+  return {
+    config,
+    assembly,
+    log,
+    prices,
+    estimate,
+    limit,
+    store,
+    broker,
+    processors,
+    runtime,
+    aggregate: createProgressAggregate(),
+    tokenUsage: createTokenUsage(),
+    /** The names of the documents that were loaded, by id. */
+    loaded: new Map<string, Set<string>>(),
+    /** What is wrong with those that could not be loaded. */
+    unloaded: [] as string[],
+    /** Whether documents were left out for the limit. */
+    skipped: false,
+    /** Whether replies of the model could not be remembered. */
+    isForgetful: () => isForgetful,
+  }
+}
 
-  const started = performance.now()
-  const aggregate = createProgressAggregate()
-  const spending = createTokenUsage()
-  const followed = { broker, runtime, assembly }
+/** The roles of topics that no processor reads here. */
+const unread: ReadonlySet<string> = new Set(['rejected', 'rows', 'entity-contexts', 'progress', 'schemas'])
+
+/** Says where the text goes, and what of the configuration may surprise. */
+function announce({ options }: Config, { llm, flows: [{ settings }] }: Assembly): void {
+  say(announceModel(llm))
+  const isStream = options.store === undefined && !options['dry-run']
+  if (isStream && options.format === 'turtle' && settings.provenance === 'subgraph')
+    say('graphmill: Turtle holds no graphs: provenance stands among the facts; --format trig keeps it apart.')
+  if (settings.extractors.includes('extract-rows'))
+    say(
+      'graphmill: rows are counted here and written nowhere: `graphmill run` publishes them on their topic.',
+    )
+}
+
+/** The processors of the flow, with those of an estimate or a limit in place of the usual ones. */
+function processorsOf(
+  { flows }: Assembly,
+  { estimate, limit }: { readonly estimate: Estimate | undefined; readonly limit: ChunkLimit | undefined },
+): AnyProcessor[] {
+  const { extractors } = flows[0].settings
+  const replaced: Readonly<Record<string, AnyProcessor | undefined>> = {
+    prompt: estimate && estimator(estimate),
+    'chunk-text': limit?.processor,
+  }
+  return findProcessors(['chunk-text', 'prompt', ...extractors, 'emit-triples', 'store-triples']).map(
+    (processor) => replaced[processor.name] ?? processor,
+  )
+}
+
+/** Where the triples of a dry run go. */
+const nowhere: TripleStore = { write: async () => undefined, close: async () => undefined }
+
+/** Loads the documents, shows the progress, and closes all when every document has ended or `signal` aborts. */
+async function loadAndFinish(
+  files: readonly string[],
+  extraction: Extraction,
+  signal: AbortSignal,
+): Promise<void> {
+  const { assembly, aggregate, store, runtime, broker, log } = extraction
   const titleOf = (documentId: string) => aggregate.status(documentId)?.title || documentId
   const following = Promise.allSettled([
-    follow([aggregate, spending], followed, signal),
-    showRejected(messagesOn('rejected', followed, signal), { titleOf, log }),
+    followProgress(extraction, signal),
+    showRejected(messagesOn('rejected', extraction, signal), { titleOf, log }),
   ])
   const display = showProgress({ aggregate, circuits: runtime.circuits, ...assembly })
-  const loaded = new Map<string, Set<string>>()
-  const unloaded: string[] = []
-  let skipped = false
   try {
-    const find = (named: string) => findOptions(config, named, say)
-    const loading = {
-      broker,
-      runtime,
-      assembly,
-      collection: options.collection,
-      find,
-      loaded,
-      unloaded,
-      limit,
-    }
-    skipped = await loadAll(files, loading, signal)
-    await untilDone({ broker, aggregate, processors, assembly }, signal)
-    // A file that holds an older result must not keep it where nothing was found.
+    extraction.skipped = await loadAll(files, extraction, signal)
+    await untilDone(extraction, signal)
+    // A file that holds an older result must not keep it when nothing was found.
     if (aggregate.documents().some(({ state }) => state !== 'failed'))
-      await store.write([], assembly.flows[0]!)
+      await store.write([], assembly.flows[0])
   } catch (thrown) {
     if (!signal.aborted) throw thrown
   } finally {
@@ -181,84 +208,23 @@ async function extract(files: readonly string[], config: Config): Promise<number
     await store.close()
     await broker.close()
     await following
-    shutdown.dispose()
   }
-
-  const documents = aggregate.documents()
-  const limited = skipped || limit?.cut
-  const lines = limited ? [`limited    to the first ${options.limit} chunks; the rest was left out`] : []
-  if (estimate) {
-    for (const line of lines) say(line)
-    const price = priceOf(assembly.llm.model, prices)
-    return reportEstimate(estimate, documents, { price, json: options.json })
-  }
-  lines.push(...summaryLines(documents, { loaded, unloaded }, (performance.now() - started) / 1000))
-  for (const line of lines) say(painted(line))
-  for (const line of costLines(spending.rows(), prices)) say(line)
-  if (fault.signal.aborted) throw fault.signal.reason
-  if (shutdown.asked.aborted) {
-    const rest = ' with --resume: what the model has answered is remembered, only the rest is asked'
-    const resume = assembly.replies && !isForgetful ? rest : ''
-    say(`stopped before the end; to go on, run the same command again${resume}`)
-    return 1
-  }
-  return exitCodeOf(documents, { loaded, unloaded }, options['strict-exit'])
 }
 
-/** Whether provenance loses its graph on the way to a file or standard output. */
-function mixesProvenance({ options }: Config, { flows }: Assembly): boolean {
-  const toStream = options.store === undefined && !options['dry-run']
-  return toStream && options.format === 'turtle' && flows[0]!.settings.provenance === 'subgraph'
-}
-
-/** Where the triples of a dry run go. */
-const nowhere: TripleStore = { write: async () => undefined, close: async () => undefined }
-
-function reportEstimate(
-  estimate: Estimate,
-  documents: readonly DocumentStatus[],
-  { price, json }: { readonly price: Price | undefined; readonly json: boolean },
-): number {
-  const chunks = documents.reduce((sum, document) => sum + document.chunks, 0)
-  const lines = json
-    ? [JSON.stringify(estimateRow(estimate, chunks, price))]
-    : estimateLines(estimate, chunks, price)
-  for (const line of lines) process.stdout.write(`${line}\n`)
-  return documents.some(({ state }) => state === 'failed') ? 4 : 0
-}
-
-interface LoadOptions {
-  readonly broker: Broker
-  readonly runtime: FlowRuntime
-  readonly assembly: Assembly
-  readonly collection: string
-  /** How what is named is looked for. */
-  find(named: string): FindOptions
-  /** The names of the documents that were loaded are added here, by id. */
-  readonly loaded: Map<string, Set<string>>
-  /** What is wrong with those that could not be is added here. */
-  readonly unloaded: string[]
-  /** Where only so many chunks are wanted. */
-  readonly limit: ChunkLimit | undefined
-}
-
-/**
- * Every document that can be read; the others are reported at once, and gone past.
- * Resolves to whether documents were left out for the limit.
- */
+/** Loads every document that can be read, and reports the others at once. Resolves to whether the limit left documents out. */
 async function loadAll(
   files: readonly string[],
-  options: LoadOptions,
+  extraction: Extraction,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { broker, runtime, assembly, collection, loaded, unloaded, limit } = options
+  const { config, broker, runtime, assembly, loaded, unloaded, limit } = extraction
   const source = {
     ...assembly,
     broker,
     codec: runtime.codec,
     circuits: runtime.circuits,
-    scope: assembly.flows[0]!,
-    collection,
+    scope: assembly.flows[0],
+    collection: config.options.collection,
     source: 'extract',
   }
   const report = (thrown: unknown) => {
@@ -271,7 +237,7 @@ async function loadAll(
   for (const named of files) {
     let found: NamedSource[] = []
     try {
-      found = await findDocuments(named, signal, options.find(named))
+      found = await findDocuments(named, signal, findOptions(config, named, say))
     } catch (thrown) {
       report(thrown)
     }
@@ -283,76 +249,93 @@ async function loadAll(
       } catch (thrown) {
         report(thrown)
       }
-      if (limit) await untilChunked(options, signal)
+      if (limit) await untilIdle(extraction, [chunkText], signal)
     }
   }
   return false
 }
 
-/** Resolves when chunk-text has nothing to do. */
-async function untilChunked({ broker, assembly }: LoadOptions, signal: AbortSignal): Promise<void> {
-  const place = { space: assembly.space, ...assembly.flows[0]! }
-  const group = inputGroup('document', place, 'chunk-text')
-  const topic = inputTopic('document', place, 'chunk-text')
-  while ((await broker.lag(group, topic)).total > 0) await wait(20, undefined, { signal })
-}
-
-interface Followed {
-  readonly broker: Broker
-  readonly runtime: FlowRuntime
-  readonly assembly: Assembly
-}
-
-/** Counts what is said on progress; the first error of each kind that cost a message is shown. */
-async function follow(
-  readers: readonly { add(message: Message<'Progress'>): unknown }[],
-  followed: Followed,
-  signal: AbortSignal,
-): Promise<void> {
-  const said = new Set<string>()
-  for await (const message of messagesOn('progress', followed, signal)) {
-    for (const reader of readers) reader.add(message)
+/** Counts the entries on `progress`, and shows the first error of each kind that cost a message. */
+async function followProgress(extraction: Extraction, signal: AbortSignal): Promise<void> {
+  const shown = new Set<string>()
+  for await (const message of messagesOn('progress', extraction, signal)) {
+    extraction.aggregate.add(message)
+    extraction.tokenUsage.add(message)
     const { kind, error } = message.payload
-    if (kind !== 'dead' || !error || said.has(error.type)) continue
-    said.add(error.type)
+    if (kind !== 'dead' || !error || shown.has(error.type)) continue
+    shown.add(error.type)
     say(`graphmill: ${error.message} [${error.type}] ${errorTable[error.type as ErrorCode].remedy}`)
   }
 }
 
 async function* messagesOn<P extends 'progress' | 'rejected'>(
   port: P,
-  { broker, runtime, assembly }: Followed,
+  { broker, runtime, assembly }: Extraction,
   signal: AbortSignal,
 ): AsyncGenerator<MessageOf<P>> {
-  const { topic } = outputRoute(port, { space: assembly.space, ...assembly.flows[0]! })
+  const { topic } = outputRoute(port, { space: assembly.space, ...assembly.flows[0] })
   for await (const { value, headers } of broker.read({ topic, from: 'earliest', until: 'never' }, signal))
     yield runtime.codec.decode(value, headers) as MessageOf<P>
 }
 
-interface Watched {
-  readonly broker: Broker
-  readonly aggregate: ProgressAggregate
-  readonly processors: readonly AnyProcessor[]
-  readonly assembly: Assembly
+/** Resolves when every document has ended and no message is left. */
+async function untilDone(extraction: Extraction, signal: AbortSignal): Promise<void> {
+  const hasEnded = () =>
+    extraction.aggregate.documents().every(({ state }) => state !== 'queued' && state !== 'running')
+  // Asked before and after: what the last message led to is counted by then.
+  while (!(hasEnded() && (await isIdle(extraction, extraction.processors)) && hasEnded()))
+    await wait(20, signal)
 }
 
-/** Resolves when every document has ended and nothing is in anybody's hands. */
-async function untilDone(
-  { broker, aggregate, processors, assembly }: Watched,
+async function untilIdle(
+  extraction: Extraction,
+  processors: readonly AnyProcessor[],
   signal: AbortSignal,
 ): Promise<void> {
-  const place = { space: assembly.space, ...assembly.flows[0]! }
-  const ended = () => aggregate.documents().every(({ state }) => state !== 'queued' && state !== 'running')
-  const idle = async () => {
-    for (const { name, inputs } of processors)
-      for (const port of inputs)
-        if ((await broker.lag(inputGroup(port, place, name), inputTopic(port, place, name))).total > 0)
-          return false
-    return true
-  }
-  // Idle twice over, with the tally read in between: what the last message led to is counted by then.
-  while (!(ended() && (await idle()) && ended())) await wait(20, undefined, { signal })
+  while (!(await isIdle(extraction, processors))) await wait(20, signal)
 }
+
+/** Whether the processors have settled all that was published for them. */
+async function isIdle(
+  { broker, assembly }: Extraction,
+  processors: readonly AnyProcessor[],
+): Promise<boolean> {
+  const flowTopics = { space: assembly.space, ...assembly.flows[0] }
+  for (const { name, inputs } of processors)
+    for (const port of inputs) {
+      const { total } = await broker.lag(
+        inputGroup(port, flowTopics, name),
+        inputTopic(port, flowTopics, name),
+      )
+      if (total > 0) return false
+    }
+  return true
+}
+
+function reportEstimate(estimate: Estimate, extraction: Extraction): number {
+  const { config, assembly, aggregate, prices } = extraction
+  const documents = aggregate.documents()
+  const chunks = documents.reduce((sum, document) => sum + document.chunks, 0)
+  const price = priceOf(assembly.llm.model, prices)
+  for (const line of limitLines(extraction)) say(line)
+  const lines = config.options.json
+    ? [JSON.stringify(estimateRow(estimate, chunks, price))]
+    : estimateLines(estimate, chunks, price)
+  for (const line of lines) process.stdout.write(`${line}\n`)
+  return documents.some(({ state }) => state === 'failed') ? 4 : 0
+}
+
+function reportSummary(extraction: Extraction, seconds: number): void {
+  const { aggregate, tokenUsage, prices } = extraction
+  const lines = [...limitLines(extraction), ...summaryLines(aggregate.documents(), extraction, seconds)]
+  for (const line of lines) say(painted(line))
+  for (const line of costLines(tokenUsage.rows(), prices)) say(line)
+}
+
+const limitLines = ({ skipped, limit, config }: Extraction): string[] =>
+  skipped || limit?.cut
+    ? [`limited    to the first ${config.options.limit} chunks; the rest was left out`]
+    : []
 
 /** What went wrong stands out in the summary. */
 function painted(line: string): string {

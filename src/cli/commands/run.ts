@@ -1,18 +1,16 @@
-// `graphmill run`: processors on a real broker, until told to stop. SIGTERM finishes what is in hand and exits 0.
+// `graphmill run`: processors on a real broker, until the process is stopped. SIGTERM finishes what is in flight and exits 0.
 import { type Command, Option } from 'commander'
 import { processors as allProcessors } from '../../../processors/index.ts'
 import type { Broker } from '../../broker/broker.ts'
 import { parseTopic } from '../../broker/topics.ts'
-import { type Config, secretFiles } from '../../config/config.ts'
+import type { Config } from '../../config/config.ts'
 import type { FlowConfig } from '../../config/flows.ts'
 import { optionTable } from '../../config/options.ts'
-import { checkSecret } from '../../config/secret.ts'
 import { changes, contentOf } from '../../config/watch.ts'
 import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import { systemClock } from '../../flow/clock.ts'
 import { createFlowSet, type PreparedFlow } from '../../flow/flow-set.ts'
 import type { AnyProcessor } from '../../flow/processor.ts'
-import { run } from '../../flow/run.ts'
 import { createCircuits } from '../../flow/runner/circuits.ts'
 import { untilAvailable } from '../../flow/runner/retry.ts'
 import { createSolitude } from '../../flow/runner/solitude.ts'
@@ -25,15 +23,10 @@ import { startWatchdog } from '../../observe/watchdog.ts'
 import type { TripleStore } from '../../rdf/store.ts'
 import { version } from '../../version.ts'
 import { awaitBroker, brokerOptions, openRegistry } from '../broker.ts'
-import { flowError, flowsOf, nameOf, serving } from '../flows.ts'
-import { ontologyOptions } from '../ontologies.ts'
 import { addOptions, configOf } from '../options.ts'
-import { replyOptions } from '../reply-cache.ts'
+import { prepareFlows, watchedPaths } from '../prepare-flows.ts'
 import { openStore, storeOptions } from '../stores.ts'
-import { announceModel, createWiring, findProcessors } from '../wiring.ts'
-
-/** Added to the model's timeout: the longest drain, in milliseconds. */
-const drainExtraMs = 15_000
+import { announceModel, createWiring, findProcessors, modelOptions } from '../wiring.ts'
 
 export function addRun(program: Command): void {
   const command = program
@@ -47,8 +40,7 @@ export function addRun(program: Command): void {
           'usage',
           all ? 'Name processors or --all, not both.' : 'Name the processors to run, or --all.',
         )
-      const chosen = all ? allProcessors : findProcessors(names)
-      await runUntilStopped(configOf(command), chosen, all)
+      await runUntilStopped(configOf(command), all ? allProcessors : findProcessors(names), all)
     })
   addOptions(command, [
     ...brokerOptions,
@@ -56,20 +48,7 @@ export function addRun(program: Command): void {
     'workspace',
     'flow',
     'flows',
-    'llm',
-    'model',
-    'llm-timeout',
-    'llm-call-timeout',
-    'temperature',
-    'num-ctx',
-    'output-mode',
-    'concurrency',
-    'requests-per-minute',
-    'tokens-per-minute',
-    'prompts',
-    'extractors',
-    ...ontologyOptions,
-    ...replyOptions,
+    ...modelOptions,
     'prices',
     'chunk-size',
     'chunk-overlap',
@@ -84,13 +63,16 @@ export function addRun(program: Command): void {
   ])
 }
 
+/** Added to the model's timeout: the longest drain, in milliseconds. */
+const drainExtraMs = 15_000
+
 /** How long the end takes when nothing is finished any more, also after a second signal, in milliseconds. */
 const lastStopMs = 10_000
 
 /** How long the end takes at most when a fault is its reason, in milliseconds: nobody is there to send a signal. */
 const faultStopMs = 30_000
 
-/** Open while the broker is away. Nobody enters it: whoever needs the broker finds out by itself when it is back. */
+/** Open while the broker is unavailable. Nothing enters it: every user of the broker finds out by itself when it is back. */
 const brokerCircuit = 'broker'
 
 /** How often the flows file, prompts and the like are looked at, in milliseconds. */
@@ -101,240 +83,155 @@ async function runUntilStopped(
   processors: readonly AnyProcessor[],
   all: boolean,
 ): Promise<void> {
-  const { options } = config
-  const shutdown = onShutdown({
-    lastMs: lastStopMs,
-    graceMs: () => (ready ? graceMs : 0) + lastStopMs,
-    onLate: (stuck) =>
-      log.fatal({ stuck, resources: resources() }, 'the process ends before everything was finished'),
-  })
-  const watchdog = options.watchdog > 0 ? startWatchdog({ blockedMs: options.watchdog * 1000 }) : undefined
-  const over = new AbortController()
-  /** Ends all that waits or watches: at a signal, and whenever the process ends. */
-  const signal = AbortSignal.any([shutdown.asked, over.signal])
-  const needsModel = processors.some(({ name }) => name === 'prompt' || name === 'text-completion')
-  const log = createLogger(options['log-level'] ?? optionTable['log-level'].defaults.run)
-  const prices = readPrices(options.prices)
-  const metrics = createMetrics({ priceOf: (model) => priceOf(model, prices) })
-  const circuits = createCircuits()
-  const solitude = createSolitude()
-  const wiring = createWiring(
-    { fallback: undefined, needsModel, provenance: optionTable.provenance.defaults.run, log, metrics },
-    signal,
-  )
-  const graceMs = options.drain === 'now' ? 0 : options['llm-timeout'] * 1000 + drainExtraMs
-  const flows = createFlowSet({ log, clock: systemClock, signal, graceMs })
-  metrics.configuration({
-    isCurrent: () => problem() === undefined,
-    flows: () => [
-      ...flows.names.map((name) => ({ name, runs: true })),
-      ...flows.faults.map(({ flow: name }) => ({ name, runs: false })),
-    ],
-  })
-  const registry = openRegistry(config)
-  const startedAt = new Date(systemClock.now())
-  let ready = false
-  /** Why the latest change is not taken up. */
-  let refused: GraphmillError | undefined
-  let broker: Broker
-  let store: TripleStore
-  /** What was opened, to be closed in reverse. */
-  const opened: { close(): Promise<void> }[] = []
-
+  const runProcess = createRunProcess(config, processors, all)
+  const { log, flows, shutdown, graceMs } = runProcess
   try {
-    const since = await contentOf(paths())
-    const http = await openHttp()
-    if (http) opened.push(http)
-    const prepared = await untilAvailable(prepare, { signal, onFailure: waitingFor('the model') })
-    broker = await awaitBroker(config, { log, onAvailability: noteBroker }, signal)
-    opened.push(broker)
-    store = openStore(config)
-    opened.push(store)
-    if (processors.some(({ name }) => name === 'store-triples'))
-      await untilAvailable(async () => store.ready?.(), { signal, onFailure: waitingFor('the output') })
-    await Promise.race([flows.failed, flows.apply(prepared)])
-    signal.throwIfAborted()
-    ready = true
-    log.info(
-      { processors: processors.map(({ name }) => name), flows: flows.names, http: http?.url },
-      'running',
-    )
-    const stopped = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
-    await Promise.race([stopped, flows.failed, follow(since)])
-    log.info({ drain: options.drain }, 'stopping')
+    const content = await start(runProcess)
+    await Promise.race([untilAborted(runProcess.signal), flows.failed, followChanges(runProcess, content)])
+    log.info({ drain: config.options.drain }, 'stopping')
     shutdown.now.addEventListener('abort', () => void flows.stop(0))
     await flows.stop(graceMs)
   } catch (thrown) {
-    // Told to stop while it was starting: there is nothing to finish.
+    // A process that is stopped while it starts has nothing to finish.
     if (!shutdown.asked.aborted || toGraphmillError(thrown).code !== 'aborted') {
       log.fatal({ err: toGraphmillError(thrown) }, 'the process ends')
       throw thrown
     }
   } finally {
-    over.abort(new GraphmillError('aborted', 'The process ends.'))
-    if (!shutdown.asked.aborted) shutdown.endWithin(faultStopMs)
-    // What is in hand still publishes, and would wait for a broker that was closed.
-    await flows.stop(0)
-    for (const each of opened.reverse())
-      await each.close().catch((error) => log.error({ err: toGraphmillError(error) }, 'could not be closed'))
-    shutdown.dispose()
-    await watchdog?.stop()
+    await end(runProcess)
   }
   log.info('stopped')
+}
 
-  function waitingFor(what: string) {
-    return (error: GraphmillError) => log.warn({ err: error }, `waiting for ${what}`)
+type RunProcess = ReturnType<typeof createRunProcess>
+
+/** What lives as long as the process. */
+function createRunProcess(config: Config, processors: readonly AnyProcessor[], all: boolean) {
+  const { options } = config
+  const over = new AbortController()
+  const log = createLogger(options['log-level'] ?? optionTable['log-level'].defaults.run)
+  const graceMs = options.drain === 'now' ? 0 : options['llm-timeout'] * 1000 + drainExtraMs
+  const shutdown = onShutdown({
+    lastMs: lastStopMs,
+    graceMs: () => (runProcess.ready ? graceMs : 0) + lastStopMs,
+    onLate: (stuck) =>
+      log.fatal({ stuck, resources: resources() }, 'the process ends before everything was finished'),
+  })
+  /** Ends all that waits or watches: at a signal, and whenever the process ends. */
+  const signal = AbortSignal.any([shutdown.asked, over.signal])
+  const prices = readPrices(options.prices)
+  const metrics = createMetrics({ priceOf: (model) => priceOf(model, prices) })
+  const needsModel = processors.some(({ name }) => name === 'prompt' || name === 'text-completion')
+  const provenance = optionTable.provenance.defaults.run
+  const runProcess = {
+    config,
+    processors,
+    all,
+    needsModel,
+    log,
+    metrics,
+    graceMs,
+    shutdown,
+    over,
+    signal,
+    watchdog: options.watchdog > 0 ? startWatchdog({ blockedMs: options.watchdog * 1000 }) : undefined,
+    wiring: createWiring({ fallback: undefined, needsModel, provenance, log, metrics }, signal),
+    flows: createFlowSet({ log, clock: systemClock, signal, graceMs }),
+    shared: {
+      circuits: createCircuits(),
+      solitude: createSolitude(),
+      metrics,
+      registry: openRegistry(config),
+    },
+    startedAt: new Date(systemClock.now()),
+    ready: false,
+    /** Why the latest change of the configuration is not in force. */
+    refused: undefined as GraphmillError | undefined,
+    broker: undefined as Broker | undefined,
+    store: undefined as TripleStore | undefined,
+    /** What was opened, to be closed in reverse. */
+    opened: [] as { close(): Promise<void> }[],
   }
+  reportConfiguration(runProcess)
+  return runProcess
+}
 
-  /** Every flow with its model and prompts, before anything is started. */
-  async function prepare(): Promise<PreparedFlow[]> {
-    for (const secret of secretFiles(config)) checkSecret(secret)
-    return Promise.all(
-      flowsOf(config).map((flow) => {
-        const fail = (thrown: unknown): never => {
-          throw flowError(flow, thrown)
-        }
-        return prepareFlow(flow).then((prepared) => {
-          const start: PreparedFlow['start'] = async (until) => {
-            const running = await prepared.start(until).catch(fail)
-            return { ...running, done: running.done.catch(fail) }
-          }
-          return { ...prepared, start }
-        }, fail)
-      }),
-    )
-  }
+/** Opens everything and starts the flows. Resolves with what the watched files held before they were read. */
+async function start(runProcess: RunProcess): Promise<string> {
+  const { config, processors, log, flows, signal, opened } = runProcess
+  const waitingFor = (what: string) => ({
+    signal,
+    onFailure: (error: GraphmillError) => log.warn({ err: error }, `waiting for ${what}`),
+  })
+  const content = await contentOf(watchedPaths(config))
+  const http = await openHttp(runProcess)
+  if (http) opened.push(http)
+  const prepared = await untilAvailable(() => prepare(runProcess), waitingFor('the model'))
+  const onAvailability = (error: GraphmillError | undefined) => noteBroker(runProcess, error)
+  runProcess.broker = await awaitBroker(config, { log, onAvailability }, signal)
+  opened.push(runProcess.broker)
+  const store = openStore(config)
+  runProcess.store = store
+  opened.push(store)
+  if (processors.some(({ name }) => name === 'store-triples'))
+    await untilAvailable(async () => store.ready?.(), waitingFor('the output'))
+  await Promise.race([flows.failed, flows.apply(prepared)])
+  signal.throwIfAborted()
+  runProcess.ready = true
+  const names = processors.map(({ name }) => name)
+  log.info({ processors: names, flows: flows.names, http: http?.url }, 'running')
+  return content
+}
 
-  async function prepareFlow(flow: FlowConfig): Promise<PreparedFlow> {
-    // What is read after this is no older.
-    const content = await contentOf(watched(flow))
-    // Of all extractors, a flow runs those that it wants.
-    const chosen = all || options.flows ? serving(processors, flow) : processors
-    const assembly = await wiring.assemble(flow)
-    if (needsModel) say(announceModel(assembly.llm))
-    const flows = assembly.flows.map((each) => ({ ...each, topics: flow.topics }))
-    return {
-      name: nameOf(flow),
-      fingerprint: JSON.stringify([flow.options, flow.topics, content]),
-      start: (until) =>
-        run(
-          {
-            ...assembly,
-            flows,
-            broker,
-            processors: chosen,
-            store,
-            ...(registry && { registry }),
-            metrics,
-            circuits,
-            solitude,
-          },
-          until,
-        ),
-      gone: () => forget(flow),
-    }
-  }
-
-  /** What is known of the topics of a flow that is gone; nobody asks any more whether one that was away is back. */
-  async function forget(flow: FlowConfig): Promise<void> {
-    for (const key of circuits.open())
-      if (isOf(flow, key.slice(key.indexOf(':') + 1))) circuits.succeeded(key)
-    await metrics.forget((topic) => isOf(flow, topic))
-  }
-
-  /** Takes up every change of the files until told to stop. */
-  async function follow(since: string): Promise<void> {
-    for await (const _ of changes({ paths, since, everyMs: watchMs }, signal)) {
-      try {
-        const prepared = await untilAvailable(prepare, { signal, onFailure: refuse })
-        refused = undefined
-        // Not awaited: while one flow drains another change may come.
-        void flows.apply(prepared)
-      } catch (thrown) {
-        if (!signal.aborted) refuse(toGraphmillError(thrown))
-      }
-    }
-  }
-
-  function refuse(error: GraphmillError): void {
-    refused = error
+/** Puts every change of the watched files in force, until the process is stopped. */
+async function followChanges(runProcess: RunProcess, since: string): Promise<void> {
+  const { config, log, flows, signal } = runProcess
+  const refuse = (error: GraphmillError) => {
+    runProcess.refused = error
     log.error({ err: error }, 'the change is refused; what ran before goes on')
   }
-
-  /** Why what runs is not what is configured, if it is not. */
-  function problem(): GraphmillError | undefined {
-    return refused ?? flows.faults[0]?.error
-  }
-
-  function noteBroker(error: GraphmillError | undefined): void {
-    if (error) circuits.failed(brokerCircuit, error, 1)
-    else circuits.succeeded(brokerCircuit)
-  }
-
-  function state(): Readiness {
-    if (signal.aborted) return 'stopping'
-    if (!ready) return 'starting'
-    return circuits.reason(brokerCircuit) ? 'unavailable' : 'ready'
-  }
-
-  function failedFlows() {
-    return flows.faults.map(({ flow, error: { code, message, remedy }, since }) => ({
-      flow,
-      code,
-      message,
-      remedy,
-      since: new Date(since).toISOString(),
-    }))
-  }
-
-  /** What is watched; a file that is broken is so itself. */
-  function paths(): string[] {
-    return [...secretFiles(config).map(({ file }) => file), ...flowPaths()]
-  }
-
-  function flowPaths(): string[] {
-    const { flows: file } = options
-    if (file === undefined) return watched(config)
+  const watching = { paths: () => watchedPaths(config), since, everyMs: watchMs }
+  for await (const _ of changes(watching, signal)) {
     try {
-      return [file, ...flowsOf(config).flatMap(watched)]
-    } catch {
-      return [file]
+      const prepared = await untilAvailable(() => prepare(runProcess), { signal, onFailure: refuse })
+      runProcess.refused = undefined
+      // Not awaited: while one flow drains another change may come.
+      void flows.apply(prepared)
+    } catch (thrown) {
+      if (!signal.aborted) refuse(toGraphmillError(thrown))
     }
-  }
-
-  function openHttp() {
-    if (options.http === 'off') return undefined
-    return serveHttp({
-      address: options.http,
-      names: options['http-names'],
-      insist: config.origins.http !== 'default',
-      registry: metrics.registry,
-      state,
-      details: () => ({ flows: flows.names, failedFlows: failedFlows(), unavailable: circuits.open() }),
-      status: async () => ({
-        versions: { graphmill: version, node: process.versions.node },
-        startedAt: startedAt.toISOString(),
-        ready: state() === 'ready',
-        configurationCurrent: problem() === undefined,
-        configurationProblem: problem()?.message ?? null,
-        flows: flows.names,
-        failedFlows: failedFlows(),
-        unavailable: circuits.open(),
-        consumers: await metrics.consumers(),
-      }),
-    })
   }
 }
 
-/** What the event loop still waits for, by Node's names. */
-const resources = () => [...new Set(process.getActiveResourcesInfo())].filter((name) => name !== 'Timeout')
+/** Stops what still runs and closes what was opened. */
+async function end({ over, shutdown, flows, opened, log, watchdog }: RunProcess): Promise<void> {
+  over.abort(new GraphmillError('aborted', 'The process ends.'))
+  if (!shutdown.asked.aborted) shutdown.endWithin(faultStopMs)
+  // What is in flight still publishes, and would wait for a broker that was closed.
+  await flows.stop(0)
+  for (const each of opened.reverse())
+    await each.close().catch((error) => log.error({ err: toGraphmillError(error) }, 'could not be closed'))
+  shutdown.dispose()
+  await watchdog?.stop()
+}
 
-/** The files and folders from which a flow is made. */
-const watched = ({ options }: Config): string[] => [
-  ...options.prompts,
-  ...options.ontologies,
-  ...options.schemas,
-]
+function prepare(runProcess: RunProcess): Promise<PreparedFlow[]> {
+  const { config, processors, all, wiring, needsModel, shared } = runProcess
+  return prepareFlows(config, {
+    processors,
+    byFlow: all || config.options.flows !== undefined,
+    wiring,
+    shared: () => ({ ...shared, broker: runProcess.broker!, store: runProcess.store! }),
+    onAssembled: ({ llm }) => needsModel && sayOnce(announceModel(llm)),
+    gone: (flow) => forget(flow, runProcess),
+  })
+}
+
+/** Forgets the topics of a flow that is gone: nothing would find out any more that one of them is back. */
+async function forget(flow: FlowConfig, { shared: { circuits }, metrics }: RunProcess): Promise<void> {
+  for (const key of circuits.open()) if (isOf(flow, key.slice(key.indexOf(':') + 1))) circuits.succeeded(key)
+  await metrics.forget((topic) => isOf(flow, topic))
+}
 
 function isOf({ options }: Config, topic: string): boolean {
   const parts = parseTopic(topic)
@@ -346,10 +243,74 @@ function isOf({ options }: Config, topic: string): boolean {
   )
 }
 
-const lines = new Set<string>()
+function noteBroker({ shared: { circuits } }: RunProcess, error: GraphmillError | undefined): void {
+  if (error) circuits.failed(brokerCircuit, error, 1)
+  else circuits.succeeded(brokerCircuit)
+}
 
-/** Says a line once. */
-function say(line: string): void {
-  if (!lines.has(line)) process.stderr.write(`${line}\n`)
-  lines.add(line)
+function readinessOf({ signal, ready, shared: { circuits } }: RunProcess): Readiness {
+  if (signal.aborted) return 'stopping'
+  if (!ready) return 'starting'
+  return circuits.reason(brokerCircuit) ? 'unavailable' : 'ready'
+}
+
+/** Why what runs is not what is configured, if it is not. */
+const problemOf = ({ refused, flows }: RunProcess) => refused ?? flows.faults[0]?.error
+
+function reportConfiguration(runProcess: RunProcess): void {
+  const { metrics, flows } = runProcess
+  metrics.configuration({
+    isCurrent: () => problemOf(runProcess) === undefined,
+    flows: () => [
+      ...flows.names.map((name) => ({ name, runs: true })),
+      ...flows.faults.map(({ flow: name }) => ({ name, runs: false })),
+    ],
+  })
+}
+
+function openHttp(runProcess: RunProcess) {
+  const { config, metrics, startedAt } = runProcess
+  const { http, 'http-names': names } = config.options
+  if (http === 'off') return undefined
+  return serveHttp({
+    address: http,
+    names,
+    insist: config.origins.http !== 'default',
+    registry: metrics.registry,
+    state: () => readinessOf(runProcess),
+    details: () => detailsOf(runProcess),
+    status: async () => ({
+      versions: { graphmill: version, node: process.versions.node },
+      startedAt: startedAt.toISOString(),
+      ready: readinessOf(runProcess) === 'ready',
+      configurationCurrent: problemOf(runProcess) === undefined,
+      configurationProblem: problemOf(runProcess)?.message ?? null,
+      ...detailsOf(runProcess),
+      consumers: await metrics.consumers(),
+    }),
+  })
+}
+
+function detailsOf({ flows, shared: { circuits } }: RunProcess) {
+  const failedFlows = flows.faults.map(({ flow, error: { code, message, remedy }, since }) => ({
+    flow,
+    code,
+    message,
+    remedy,
+    since: new Date(since).toISOString(),
+  }))
+  return { flows: flows.names, failedFlows, unavailable: circuits.open() }
+}
+
+/** What the event loop still waits for, by Node's names. */
+const resources = () => [...new Set(process.getActiveResourcesInfo())].filter((name) => name !== 'Timeout')
+
+const untilAborted = (signal: AbortSignal) =>
+  new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
+
+const said = new Set<string>()
+
+function sayOnce(line: string): void {
+  if (!said.has(line)) process.stderr.write(`${line}\n`)
+  said.add(line)
 }

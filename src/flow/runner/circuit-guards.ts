@@ -1,5 +1,5 @@
-// A flow's way to what is elsewhere: to its model through the model's circuit, then the governor's queue; to its store through
-// the store's circuit.
+// How a flow reaches its model and its store: each call waits for the circuit of the model or store, and calls of the model then wait
+// for the rate limiter.
 import { type ErrorCode, toGraphmillError } from '../../errors.ts'
 import { governedStream } from '../../llm/limits/limited-stream.ts'
 import type { Caller, RateLimiter } from '../../llm/limits/rate-limiter.ts'
@@ -14,16 +14,20 @@ export interface CircuitGuardOptions {
   readonly rateLimiter: RateLimiter
   readonly circuits: Circuits
   readonly caller: Caller
-  /** Aborted when the flow drains: what waits for a model that is away is handed back to its topic. */
+  /** Aborted when the flow drains: calls that wait for an unavailable model fail, so that their messages go back to their topic. */
   readonly drains: AbortSignal
-  /** Told of each call of the model that comes to its end, timed from asking it. */
+  /** Called for each call of the model that ends well, with its duration. */
   readonly called: (call: CompletedCall) => void
 }
 
-/** What opens the circuit of a model, beside what needs its operator. A limit of the rate is the governor's. */
-const awayCodes: ReadonlySet<ErrorCode> = new Set(['llm_unavailable', 'llm_model_loading', 'proxy_failed'])
+/** What opens the circuit of a model, besides faults for the operator. Limits of the rate are the rate limiter's. */
+const unavailableCodes: ReadonlySet<ErrorCode> = new Set([
+  'llm_unavailable',
+  'llm_model_loading',
+  'proxy_failed',
+])
 
-/** The same model, with every call waiting for its turn, and for the model to be back where it is away. */
+/** The same model; every call waits for its turn, and while the model is unavailable. */
 export function guardLlm(llm: Llm, options: CircuitGuardOptions): Llm {
   const { rateLimiter, circuits, caller, drains, called } = options
   const asked = timed(llm, called)
@@ -40,8 +44,8 @@ export function guardLlm(llm: Llm, options: CircuitGuardOptions): Llm {
     } catch (thrown) {
       const error = toGraphmillError(thrown)
       if (error.retry === 'operator') circuits.failed(llm.circuit, error, operatorPauseMs)
-      else if (awayCodes.has(error.code)) circuits.failed(llm.circuit, error)
-      // It is there, and takes the key.
+      else if (unavailableCodes.has(error.code)) circuits.failed(llm.circuit, error)
+      // The server answers and accepts the key.
       else if (error.code === 'llm_rate_limited') circuits.succeeded(llm.circuit)
       throw thrown
     } finally {
@@ -51,7 +55,7 @@ export function guardLlm(llm: Llm, options: CircuitGuardOptions): Llm {
   return { ...llm, stream, ready: (signal) => llm.ready(signal) }
 }
 
-/** The same store, with every batch waiting for it to be back where it is away, until the flow `drains`. */
+/** The same store; every batch waits while the store is unavailable, until the flow `drains`. */
 export function guardStore(store: TripleStore, circuits: Circuits, drains: AbortSignal): TripleStore {
   const circuit = `store:${store.destination ?? 'the store'}`
   return {
@@ -74,10 +78,10 @@ export function guardStore(store: TripleStore, circuits: Circuits, drains: Abort
   }
 }
 
-/** A store gets one batch at a time: its first failure says enough. In milliseconds. */
+/** How long a store's circuit opens at its first failure, in milliseconds: it gets one batch at a time, so no further one tells more. */
 const storePauseMs = 1000
 
-/** The same store, with every batch that a processor sends it counted, and timed by a clock that never goes back. */
+/** The same store; the batches of the processor are counted and timed, by a monotonic clock. */
 export function meterStore(store: TripleStore, processor: string, metrics: StoreMetrics): TripleStore {
   return {
     ...store,
@@ -94,7 +98,7 @@ export function meterStore(store: TripleStore, processor: string, metrics: Store
   }
 }
 
-/** The same model, with every call that comes to its end timed by a clock that never goes back. */
+/** The same model; calls that end well are timed by a monotonic clock. */
 function timed(llm: Llm, called: CircuitGuardOptions['called']): Llm {
   async function* stream(request: CompletionRequest, signal: AbortSignal): AsyncGenerator<CompletionEvent> {
     const start = performance.now()

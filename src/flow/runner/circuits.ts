@@ -1,23 +1,23 @@
-// Circuits remember what is away. While one is open, whoever needs it waits, and one at a time probes whether it is back.
+// Circuits remember which servers and topics are unavailable. While a circuit is open, callers wait, and one at a time probes it.
 import { setTimeout as wait } from 'node:timers/promises'
 import type { GraphmillError } from '../../errors.ts'
 import { backoff } from './retry.ts'
 
 export interface Circuits {
   /**
-   * Resolves when `key` may be tried: at once when closed, else as the probe or after the probe has succeeded. Who `leaves`
-   * does not wait: rejects with what opened the circuit.
+   * Resolves when `key` may be tried: at once when the circuit is closed, else as the probe or after a probe has succeeded. When
+   * `leaves` is aborted, rejects with the error that opened the circuit instead of waiting.
    */
   enter(key: string, signal: AbortSignal, leaves?: AbortSignal): Promise<void>
   /** `key` worked: the circuit closes. */
   succeeded(key: string): void
   /** `key` failed. The circuit opens after five failures without a success between them, or at once for at least `forMs`. */
   failed(key: string, error: GraphmillError, forMs?: number): void
-  /** Who entered is over without knowing whether `key` works: another may probe at once. */
+  /** The call ended without a result for `key`: another may probe at once. */
   left(key: string): void
   /** The keys of the open circuits. */
   open(): string[]
-  /** The last failure of what is away. */
+  /** The last failure of `key`, until it works again. */
   reason(key: string): GraphmillError | undefined
 }
 
@@ -30,7 +30,7 @@ interface Circuit {
 }
 
 export interface CircuitsOptions {
-  /** Milliseconds from anywhere on, by a clock that nobody sets. Default `performance.now`. */
+  /** A monotonic clock, in milliseconds. Default `performance.now`. */
   readonly now?: () => number
   /** From 0 up to 1. Default `Math.random`. */
   readonly random?: () => number
@@ -53,7 +53,7 @@ export function createCircuits({
           return
         }
         if (leaves?.aborted) throw circuit.error
-        // A probe that never reports (its handler was aborted) must not block the others for ever.
+        // A probe that never reports, since its handler was aborted, must not block the others for ever.
         if (left <= -probeMs) circuit.probing = false
         const ends = [signal, circuit.closed.signal, ...(leaves ? [leaves] : [])]
         await wait(Math.max(1, Math.min(left > 0 ? left : 100, 1000)), undefined, {
@@ -79,7 +79,7 @@ export function createCircuits({
       }
       circuits.set(key, circuit)
       circuit.error = error
-      // Failures of calls that were under way when the circuit opened say nothing new.
+      // Calls that were in flight when the circuit opened fail for the same reason.
       if (circuit.openUntil > now() && forMs === 0) return
       circuit.failures++
       circuit.probing = false
@@ -98,5 +98,5 @@ export function createCircuits({
 
 const failuresToOpen = 5
 
-/** A probe that has not reported after this long is taken for lost, in milliseconds. */
+/** How long a probe may take before it counts as lost, in milliseconds. */
 const probeMs = 150_000

@@ -4,7 +4,7 @@ import type { ConsumerMeter } from '../../observe/metrics.ts'
 import type { InputPort } from '../ports.ts'
 import type { AnyProcessor, Context, Scope } from '../processor.ts'
 
-/** What every handler of a flow shares; the runner adds the rest. */
+/** The part of a context that the handlers of an input share; the runner adds the rest. */
 export type Services = Omit<Context, 'scope' | 'space' | 'signal' | 'log' | 'clock' | 'ids' | 'read'>
 
 export interface ConsumerBinding {

@@ -1,21 +1,21 @@
-// Dead letters: the original key, bytes and headers, with `dead-*` headers added. Whatever could be delivered can be
-// dead-lettered, and replayed, but for what the dead-letter topic does not take: of that the beginning is kept.
+// Dead letters: the original key, bytes and headers, with `dead-*` headers added. Every delivery can be dead-lettered and replayed.
+// When the dead-letter topic does not take a letter, only the beginning of its message is kept.
 import { type Delivery, maxDeadLetterExtraBytes, type OutgoingBytes } from '../../broker/broker.ts'
 import { deadTopic } from '../../broker/topics.ts'
 import type { GraphmillError } from '../../errors.ts'
 
 // Headers are bounded so that a letter is never larger than its topic allows.
 const longest = maxDeadLetterExtraBytes / 16
-/** Of the bytes and of the headers of a message whose letter would be too large, so much each. */
+/** How many bytes are kept of the value, and of the headers, of a message whose letter would be too large. */
 const keptBytes = 16 * 1024
 const cut = (text: string) => (text.length > longest ? `${text.slice(0, longest)}…` : text)
 
-/** On a message that was brought back: the id of the replay's entry on `progress`. */
+/** On a replayed message: the id of the replay's entry on `progress`. */
 export const replayedHeader = 'replayed'
-/** On a letter that holds the beginning of its message only: how many bytes the message had. */
+/** On a letter that holds only the beginning of its message: the message's length in bytes. */
 export const cutHeader = 'dead-cut'
 
-/** The letter for a delivery that `processor` has given up at `time` (milliseconds since 1970). */
+/** The letter for a delivery that `processor` gave up at `time` (milliseconds since 1970). */
 export function deadLetter(
   delivery: Delivery,
   error: GraphmillError,
@@ -28,7 +28,7 @@ export function deadLetter(
     key: delivery.key,
     value: delivery.value,
     headers: {
-      // A sender's own `dead-*` headers would be read as ours.
+      // Without the sender's own `dead-*` headers, which would be read as ours.
       ...originalHeaders(delivery.headers),
       'dead-code': error.code,
       'dead-message': cut(error.message),
@@ -42,7 +42,7 @@ export function deadLetter(
   }
 }
 
-/** What is kept of a letter that its topic does not take: the `dead-*` headers, what fits of the others, the first bytes. */
+/** A letter for a topic that does not take the whole one: the `dead-*` headers, the other headers that fit, the first bytes. */
 export function beginningOf(letter: OutgoingBytes): OutgoingBytes {
   const { topic, key, value, headers } = letter
   let room = keptBytes
@@ -61,14 +61,14 @@ export function beginningOf(letter: OutgoingBytes): OutgoingBytes {
 }
 
 /**
- * What a death names as its cause on `progress`, by the headers of the message or its letter: the message, or the replay
- * that brought it back, so that taking back one death leaves a later one.
+ * The cause of a death on `progress`, from the headers of the message or its letter: the message's id, or the id of the replay that
+ * brought it back, so that a replay cancels one death and no later one.
  */
 export function deathOf(headers: Readonly<Record<string, string>>): string {
   return headers[replayedHeader] ?? headers['id'] ?? originOf(headers)
 }
 
-/** Where the message of a letter lies, for those that have no id. */
+/** The position of a letter's message, for messages without an id. */
 export function originOf(headers: Readonly<Record<string, string>>): string {
   return `${headers['dead-topic']}:${headers['dead-position']}`
 }

@@ -1,7 +1,7 @@
-// Equal lines of a log, one in a while: what is away is away for every message in hand, and one line says it.
+// Throttles equal log lines: a fault often concerns every message in flight, and one line is enough.
 import type { Clock } from '../processor.ts'
 
-/** How many lines of this kind were held back since the last one; undefined where this one is to be held back too. */
+/** The number of lines of this kind that were held back since the last one; undefined when this one is held back too. */
 export type LogThrottle = (kind: string) => number | undefined
 
 /** Lets a line of each kind through every `everyMs`, by default every ten seconds. */
@@ -10,7 +10,7 @@ export function createLogThrottle(clock: Clock, everyMs = 10_000): LogThrottle {
   return (kind) => {
     const now = clock.now()
     const known = kinds.get(kind)
-    // A clock that was set back has no say for how long.
+    // After the clock was set back, `now` may be before `since`.
     if (known && now >= known.since && now < known.since + everyMs) {
       known.held++
       return undefined

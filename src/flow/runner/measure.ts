@@ -1,4 +1,4 @@
-// What a message that was published says of documents, models and facts, for the metrics. Processors themselves count nothing.
+// Metrics of documents, models and facts, from the messages that are published. Processors themselves count nothing.
 import type { Header, Message } from '../../messages/envelope.ts'
 import type { ProgressInit, PromptResponseInit, SpentInit, UsageInit } from '../../messages/generated.ts'
 import type { ExtractionMetrics } from '../../observe/extraction-metrics.ts'
@@ -6,10 +6,10 @@ import type { Output } from '../processor.ts'
 
 export interface Published {
   readonly processor: string
-  /** What was in hand: a message, or of one that could not be read its header. */
+  /** The handled message, or the header of one that could not be decoded. */
   readonly cause: Header | Message
   readonly output: Output
-  /** When the cause was taken in hand, and when the output was stored; milliseconds since 1970. */
+  /** When the cause was taken and when the output was stored, in milliseconds since 1970. */
   readonly takenAt: number
   readonly storedAt: number
 }
@@ -57,27 +57,27 @@ export function measure(metrics: ExtractionMetrics, published: Published): void 
 /** An extractor, or a unit of it, as `--extractors` names it: `definitions`, `rows:mill`. */
 const extractorOf = (unit: string) => unit.replace(/^extract-/, '')
 
-/** Other triples say what documents, chunks and ontologies are. */
+/** Other triples describe documents, chunks and ontologies. */
 const isOfFacts = (cause: Header | Message) =>
   'type' in cause && cause.type !== 'TextDocument' && cause.type !== 'Chunk'
 
 function measureReply(
   metrics: ExtractionMetrics,
-  part: PromptResponseInit,
+  replyPart: PromptResponseInit,
   { takenAt, storedAt }: Published,
 ): void {
-  const labels = { prompt: part.promptId ?? '', model: part.model ?? '' }
-  // A remembered run has started in another life.
-  const live = part.run.startedAt >= takenAt
-  if (live && (part.seq ?? 0) === 0 && (part.accepted ?? 0) > 0)
-    metrics.firstItem.observe(labels, Math.max(0, storedAt - part.run.startedAt) / 1000)
-  if (part.endOfStream === false) return
-  measureUsage(metrics, labels, part.usage)
-  if (part.repaired) metrics.repaired.inc(labels, part.repaired)
-  if (part.duplicates) metrics.repeated.inc(labels, part.duplicates)
-  if (part.outputMode) metrics.outputModes.inc({ ...labels, mode: part.outputMode })
-  if (part.truncated) metrics.truncated.inc(labels)
-  if (part.incomplete) metrics.incomplete.inc({ ...labels, reason: part.incomplete })
+  const { promptId = '', model, run, seq = 0, accepted = 0, outputMode } = replyPart
+  const labels = { prompt: promptId, model: model ?? '' }
+  // A run from the cache started before its message was taken.
+  if (run.startedAt >= takenAt && seq === 0 && accepted > 0)
+    metrics.firstItem.observe(labels, Math.max(0, storedAt - run.startedAt) / 1000)
+  if (replyPart.endOfStream === false) return
+  measureUsage(metrics, labels, replyPart.usage)
+  if (replyPart.repaired) metrics.repaired.inc(labels, replyPart.repaired)
+  if (replyPart.duplicates) metrics.repeated.inc(labels, replyPart.duplicates)
+  if (outputMode) metrics.outputModes.inc({ ...labels, mode: outputMode })
+  if (replyPart.truncated) metrics.truncated.inc(labels)
+  if (replyPart.incomplete) metrics.incomplete.inc({ ...labels, reason: replyPart.incomplete })
 }
 
 function measureUsage(

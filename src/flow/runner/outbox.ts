@@ -1,11 +1,11 @@
 // The outputs of one handler: each gets its id, is published and counted; a message is published again for as long as its broker is
 // unavailable. The number and bytes of outputs that are not stored yet are bounded.
 import { hash } from 'node:crypto'
-import { setTimeout as wait } from 'node:timers/promises'
 import type { OutgoingBytes } from '../../broker/broker.ts'
 import { toGraphmillError } from '../../errors.ts'
 import { type Header, inherit, type TypedPayload } from '../../messages/envelope.ts'
 import { redactAll } from '../../redact.ts'
+import { wait } from '../../wait.ts'
 import { inputTopic, isReply, outputRoute, payloadOf, replyRoute } from '../ports.ts'
 import type { Output } from '../processor.ts'
 import type { RunnerResources } from './resources.ts'
@@ -145,7 +145,7 @@ export async function publishUntilStored(
       const error = toGraphmillError(thrown)
       if (error.retry !== 'later' || error.code === 'aborted') throw error
       circuits.failed(circuit, error)
-      await wait(backoff(failures), undefined, { signal })
+      await wait(backoff(failures), signal)
     }
   }
 }

@@ -1,12 +1,12 @@
-// The one policy of retries: the table of errors says whether, this file says when. Nothing else in graphmill retries a message.
+// The retry policy: the table of errors says whether, this file says when. Nothing else in graphmill retries a message.
 import { jitteredBackoffMs } from '../../backoff.ts'
 import { type GraphmillError, toGraphmillError } from '../../errors.ts'
 import { wait } from '../../wait.ts'
 
-/** Attempts at a message whose handler throws what it should not. */
+/** Attempts at a message whose handler throws an error that is not in the table. */
 export const unexpectedAttempts = 3
 
-/** How long an operator's fault pauses before it is tried again, in milliseconds. */
+/** How long a fault that needs the operator pauses before the next attempt, in milliseconds. */
 export const operatorPauseMs = 30_000
 
 /** Full jitter: a random time up to 1 s, 2 s, 4 s, … at most 30 s. In milliseconds; `failures` counts from 0. */
@@ -41,7 +41,7 @@ export type NextStep =
   | { readonly step: 'operator' }
   | { readonly step: 'dead' }
 
-/** What becomes of a message after `error`. `attempt` counts from 1; `unexpected` how often it failed unexpectedly, this time included. */
+/** What becomes of a message after `error`. `attempt` counts from 1; `unexpected` is how often it failed unexpectedly, this time included. */
 export function nextStep(error: GraphmillError, attempt: number, unexpected: number): NextStep {
   if (error.code === 'unexpected')
     return unexpected < unexpectedAttempts

@@ -1,21 +1,21 @@
-// Handlers of a process work side by side, but for one that may kill it: that one works alone, so that a death is its own.
+// Handlers of a process run side by side, except one that may kill the process: it runs alone, so that a death is attributed to it.
 // First come, first served.
 
 export interface Solitude {
-  /** Resolves when one may begin: beside others, or `alone`. Returns nothing where that is at once. */
+  /** Resolves when a handler may begin, beside others or `alone`. Returns undefined when it may begin at once. */
   enter(alone: boolean): Promise<void> | undefined
-  /** What was entered is over. */
+  /** The handler has ended. */
   leave(): void
 }
 
-interface Waiting {
+interface Turn {
   readonly alone: boolean
   readonly begin: () => void
 }
 
 /** One for all runners of a process. */
 export function createSolitude(): Solitude {
-  const waiting: Waiting[] = []
+  const waiting: Turn[] = []
   let working = 0
   let isAlone = false
 

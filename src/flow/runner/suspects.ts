@@ -1,9 +1,9 @@
 // A message with which processes may have died is a suspect: it is handled alone, and before each step the broker stores the number of
 // deaths that counts if the process dies in that step. After three deaths alone the message is dead-lettered.
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Delivery, Suspect } from '../../broker/broker.ts'
 import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import type { DeliveryOutcome } from '../../observe/metrics.ts'
+import { wait } from '../../wait.ts'
 import type { ConsumerBinding } from './consumer-binding.ts'
 import type { InFlight } from './in-flight.ts'
 import type { Recovery } from './recovery.ts'
@@ -87,9 +87,7 @@ export function createSuspects(options: SuspectsOptions): SettleSuspect {
       'a message with which processes died waits alone',
     )
     await suspect.record(0)
-    await inFlight.run(delivery, ({ signal }) =>
-      wait(ms, undefined, { signal: AbortSignal.any([signal, stopping]) }),
-    )
+    await inFlight.run(delivery, ({ signal }) => wait(ms, AbortSignal.any([signal, stopping])))
   }
 
   return async (binding, delivery, suspect) => {
