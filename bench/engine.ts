@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { compileSchema } from '../src/items/validate.ts'
 import { openCache } from '../src/llm/cache/reply-cache.ts'
 import type { CompletionEvent, Llm } from '../src/llm/llm.ts'
-import { joined } from '../src/llm/openai/openai.ts'
+import { joinDeltas } from '../src/llm/openai/reply.ts'
 import type { Prompt } from '../src/prompt/catalogue/catalogue.ts'
 import { type AskOptions, ask } from '../src/prompt/engine/engine.ts'
 import { median, type Row } from './row.ts'
@@ -60,7 +60,7 @@ function modelOf(events: readonly CompletionEvent[], size: number): Llm {
     destination: 'nowhere',
     circuit: 'llm:bench',
     async *stream() {
-      for (const read of reads) for (const event of joined(read)) yield event
+      for (const read of reads) for (const event of joinDeltas(read)) yield event
     },
     async ready() {},
   }

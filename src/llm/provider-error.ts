@@ -1,4 +1,4 @@
-// What a model server's refusal means: one table from HTTP answers to our error codes, with OpenArmature's category in `details`.
+// What a model server's refusal means: from HTTP answers to graphmill's error codes, with OpenArmature's category in `details`.
 // Messages quote the server.
 import { type ErrorCode, GraphmillError, type GraphmillErrorOptions } from '../errors.ts'
 import { isObject } from '../is-object.ts'
@@ -37,7 +37,7 @@ const categories = {
 
 export type ProviderErrorCode = keyof typeof categories
 
-/** An error of a model call; its category is in `details.category` too. */
+/** An error of a model call. `details.category` holds its category too. */
 export class ProviderError extends GraphmillError {
   readonly category: Category
 
@@ -46,13 +46,13 @@ export class ProviderError extends GraphmillError {
     this.category = category
   }
 
-  /** OpenArmature's `retry_after`: how long the server asks us to wait, in seconds. */
+  /** OpenArmature's `retry_after`: how long the server asks to wait, in seconds. */
   get retryAfter(): number | undefined {
     return this.retryAfterMs === undefined ? undefined : this.retryAfterMs / 1000
   }
 }
 
-/** An error of a model server, of its code's category. */
+/** An error of a model call, with the category of its code. */
 export function providerError(
   code: ProviderErrorCode,
   message: string,
@@ -61,29 +61,55 @@ export function providerError(
   return new ProviderError(code, categories[code], message, options)
 }
 
-/** What a connection failed for, as an error of a model server; anything else as it is. */
+/** A server as errors name it. */
+export interface NamedServer {
+  /** Its address, without credentials. */
+  readonly destination: string
+  readonly circuit: string
+}
+
+/** An error of a server. The message begins with the server's address. */
+export function serverError(
+  code: ProviderErrorCode,
+  { destination, circuit }: NamedServer,
+  message: string,
+  options: GraphmillErrorOptions = {},
+): ProviderError {
+  return providerError(code, `${destination} ${message}`, { circuit, ...options })
+}
+
+/** The error for an answer of an unexpected form, with the first 200 characters of it. */
+export function unexpectedAnswer(
+  server: NamedServer,
+  problem: string,
+  answer: string,
+  cause?: unknown,
+): ProviderError {
+  const text = redactCut(answer, 200)
+  const message = `gave an answer that ${problem}: ${text.replace(/\s+/g, ' ').trim()}`
+  return serverError('llm_response_invalid', server, message, { cause, details: { text } })
+}
+
+/** Why a connection failed, as an error of a model call. Everything else is returned as it is. */
 export function asProviderError(thrown: unknown, circuit: string): unknown {
   if (!(thrown instanceof GraphmillError) || !Object.hasOwn(categories, thrown.code)) return thrown
   return providerError(thrown.code as ProviderErrorCode, thrown.message, { cause: thrown.cause, circuit })
 }
 
-/** An error that keeps a request from being sent. */
+/** The error for a request that can't be sent. */
 export function invalid(message: string, cause?: unknown): ProviderError {
   return providerError('llm_request_invalid', message, { cause })
 }
 
 /** An HTTP answer that is not 2xx. */
-export interface Refusal {
+export interface Refusal extends NamedServer {
   readonly status: number
   readonly headers: Headers
   /** The body, as far as it was read. */
   readonly text: string
-  /** Whom the message names: an address without credentials. */
-  readonly destination: string
-  readonly circuit: string
 }
 
-/** What a server says in the body of a refusal, whatever its shape. */
+/** What a server says in the body of a refusal. */
 export interface ServerWords {
   readonly message: string
   readonly code: string
@@ -91,27 +117,23 @@ export interface ServerWords {
   readonly param: string
 }
 
-/** The error that a refusal stands for. `details` holds category, status, and the server's param and message. */
+/** The error for a refusal. `details` holds the category, the status, and the server's param and message. */
 export function refusalError(refusal: Refusal): GraphmillError {
-  const { status, headers, destination, circuit } = refusal
+  const { status, headers } = refusal
   const words = wordsOf(refusal.text)
   const code = codeOf(status, words)
   const wait = retryAfter(headers, Date.now())
-  return providerError(code, `${destination} ${verbs[code]} (${status})${quoted(words.message)}`, {
-    circuit,
+  return serverError(code, refusal, `${verbs[code]} (${status})${quoted(words.message)}`, {
     ...(wait === undefined ? {} : { retryAfterMs: wait }),
     details: { status, param: words.param, server: words.message },
   })
 }
 
-/** The error that came inside an answer that began well, such as an event stream. */
-export function embeddedError(body: unknown, destination: string, circuit: string): GraphmillError {
+/** The error for an error object inside an answer that began well, such as an event stream. */
+export function embeddedError(body: unknown, server: NamedServer): GraphmillError {
   const words = wordsOf(JSON.stringify({ error: body }))
-  const code = embeddedCode(words)
-  return providerError(code, `${destination} broke off its reply${quoted(words.message)}`, {
-    circuit,
-    details: { server: words.message },
-  })
+  const message = `broke off its reply${quoted(words.message)}`
+  return serverError(embeddedCode(words), server, message, { details: { server: words.message } })
 }
 
 const verbs = {
@@ -127,7 +149,6 @@ const verbs = {
   context_overflow: 'refused a prompt longer than its context',
 } as const satisfies Partial<Record<ProviderErrorCode, string>>
 
-/** What a server that answers may mean. */
 type RefusalCode = keyof typeof verbs
 
 function codeOf(status: number, words: ServerWords): RefusalCode {
@@ -139,12 +160,12 @@ function codeOf(status: number, words: ServerWords): RefusalCode {
   if (status >= 500 || status === 408) return 'llm_unavailable'
   if (isUnknownModel(status, words)) return 'llm_model_unknown'
   if (isOverflow(words)) return 'context_overflow'
-  // No request is any better off there.
+  // This path takes no request at all.
   if (status === 404 || status === 405) return 'llm_address_wrong'
   return 'llm_request_invalid'
 }
 
-/** A number alone says little here: what is not plainly something else is a server that is away. */
+/** A status number alone says little here: what is not clearly something else counts as an unavailable server. */
 function embeddedCode(words: ServerWords): RefusalCode {
   if (isQuota(words)) return 'llm_quota_exhausted'
   if (words.code === '429' || words.code === 'rate_limit_exceeded') return 'llm_rate_limited'
@@ -152,7 +173,7 @@ function embeddedCode(words: ServerWords): RefusalCode {
   return 'llm_unavailable'
 }
 
-// A 429 that only speaks of a quota may be a limit per minute (Gemini); the code is what counts.
+// A message that only mentions a quota may mean a limit per minute (Gemini), so only code and type count.
 function isQuota({ code, type }: ServerWords): boolean {
   return [code, type].some((word) => /insufficient_(quota|balance)|billing_/.test(word))
 }
@@ -177,7 +198,7 @@ function isOverflow({ message, code, type }: ServerWords): boolean {
   )
 }
 
-/** The words of an error body: OpenAI's object, a plain string, FastAPI's `detail`, a bare message, or text. */
+/** The words of an error body: OpenAI's error object, a plain string, FastAPI's `detail`, a bare message, or any text. */
 export function wordsOf(text: string): ServerWords {
   const body = objectOf(text)
   const nested = body?.['error'] ?? body?.['detail'] ?? body
@@ -192,7 +213,7 @@ export function wordsOf(text: string): ServerWords {
   }
 }
 
-/** How long a server asks us to wait, in milliseconds: `retry-after-ms`, or Retry-After as seconds or as a date. */
+/** How long a server asks to wait, in milliseconds: `retry-after-ms`, or Retry-After as seconds or as a date. */
 export function retryAfter(headers: Headers, now: number): number | undefined {
   const exact = headers.get('retry-after-ms')
   const value = exact ?? headers.get('retry-after')

@@ -1,24 +1,29 @@
-// What stands between a client of a model server and the network: refusals become our errors here, and a server that is silent,
-// or goes on for too long or too much, is noticed.
+// Between the client of a model server and the network: refusals become graphmill's errors, and a server that is silent, takes
+// too long or sends too much is noticed.
 import { GraphmillError } from '../errors.ts'
 import { readOpening } from '../http/body.ts'
 import { type Fetch, movedTo, request } from '../http/request.ts'
+import { redactCut } from '../redact.ts'
 import { longestTimerMs } from '../wait.ts'
-import { asProviderError, providerError, refusalError } from './provider-error.ts'
+import {
+  asProviderError,
+  type NamedServer,
+  providerError,
+  refusalError,
+  serverError,
+} from './provider-error.ts'
 
 export type { Fetch } from '../http/request.ts'
 
-/** Whom errors name. */
-export interface Peer {
-  readonly destination: string
-  readonly circuit: string
+/** A server and its limits. */
+export interface Peer extends NamedServer {
   /** The longest silence of the server, in milliseconds. */
   readonly timeoutMs: number
   /** The longest call, in milliseconds: a server that says a little every second is never silent. */
   readonly callTimeoutMs: number
 }
 
-/** The limits of a peer. What no timer takes, such as Infinity, is its longest time, 24.8 days. */
+/** The limits of a peer. Values beyond a timer's range, such as Infinity, become its longest time, 24.8 days. */
 export function limitsOf({
   timeoutMs = 120_000,
   callTimeoutMs = 600_000,
@@ -32,14 +37,14 @@ export function limitsOf({
   }
 }
 
-/** Largest body of a refusal that is read, in bytes. */
+/** How much of a refusal's body is read, in bytes. */
 const refusalLimit = 64 * 1024
-/** Largest body that is read at once, in bytes: a whole reply, or what a server says of itself. */
+/** Largest body that is read as a whole, in bytes: a reply that is not streamed, or a list of models. */
 const bodyLimit = 4 * 1024 * 1024
-/** Most bytes of a stream: some 300,000 tokens, each with the hundreds of bytes that servers put around it. */
+/** Largest stream, in bytes: about 300,000 tokens, each with the hundreds of bytes that servers put around it. */
 const streamLimit = 128 * 1024 * 1024
 
-/** A fetch that throws a GraphmillError for every answer that is not 2xx, and for what no retry of a connection fixes. */
+/** A fetch that throws a ProviderError for every answer that is not 2xx, and for a connection that a retry can't fix. */
 export function refusing(fetch: Fetch, peer: Peer): Fetch {
   const { destination, circuit } = peer
   return async (input, init) => {
@@ -57,11 +62,11 @@ export function refusing(fetch: Fetch, peer: Peer): Fetch {
 export interface ServerCall {
   /** For `fetch`: aborted with the caller's signal, when the call has taken too long, and by `end`. */
   readonly upstream: AbortController
-  /** The call has come to its proper end. */
+  /** The call has ended properly. */
   over: boolean
-  /** What ended the call, if that was not `thrown`: the caller, whose reason is thrown, or its time. */
+  /** The error that ended the call: that of its time limit, else `thrown`. Throws the caller's reason after an abort. */
   explain(thrown: unknown): unknown
-  /** Nothing more is wanted of it. */
+  /** Releases the timer and the signal. Aborts the request unless the call is over. */
   end(): void
 }
 
@@ -70,7 +75,8 @@ export function beginCall(peer: Peer, signal: AbortSignal): ServerCall {
   const forward = () => upstream.abort()
   let late: GraphmillError | undefined
   const timer = setTimeout(() => {
-    late = callTooLong(peer)
+    const message = `did not end its reply within ${peer.callTimeoutMs / 1000} s.`
+    late = serverError('llm_call_too_long', peer, message)
     upstream.abort(late)
   }, peer.callTimeoutMs)
   signal.addEventListener('abort', forward, { once: true })
@@ -89,13 +95,13 @@ export function beginCall(peer: Peer, signal: AbortSignal): ServerCall {
   }
 }
 
-/** What is known of a body while it is read. */
+/** The state of a body that is being read. */
 export interface Watch {
-  /** The body came to its proper end. */
+  /** The body has ended properly. */
   ended: boolean
-  /** The first bytes as text, some 500 characters: enough for a message of 200. */
+  /** The first bytes as text, about 500 characters: enough for a message of 200. */
   head: string
-  /** The longest silence allowed from now on, in milliseconds; Infinity: that of the peer. */
+  /** The longest silence allowed from now on, in milliseconds. Infinity means the peer's own limit. */
   patienceMs: number
 }
 
@@ -104,8 +110,8 @@ export function newWatch(): Watch {
 }
 
 /**
- * The bytes of a body as they are asked for. Throws `llm_unavailable` when the connection breaks or the server is silent
- * for too long (time in which nobody asks does not count), and `reply_too_large` for one that does not end.
+ * The bytes of a body, read on demand. Throws `llm_unavailable` when the connection breaks or the server is silent for too
+ * long (time in which nobody reads does not count), and `reply_too_large` for more than `mostBytes`.
  */
 export async function* watched(
   response: Response,
@@ -125,7 +131,8 @@ export async function* watched(
         return
       }
       left -= value.byteLength
-      if (left < 0) throw tooLarge(mostBytes, peer)
+      if (left < 0)
+        throw serverError('reply_too_large', peer, `sent more than ${mostBytes} bytes in one reply.`)
       if (watch.head.length < 500) watch.head += decoder.decode(value.subarray(0, 800), { stream: true })
       yield value
     }
@@ -134,7 +141,7 @@ export async function* watched(
   }
 }
 
-/** A body as text, held to `bodyLimit`; else as `watched`. */
+/** A body as text, at most `bodyLimit` bytes. Throws as `watched` does. */
 export async function readWatched(response: Response, peer: Peer): Promise<string> {
   const decoder = new TextDecoder()
   let text = ''
@@ -144,8 +151,8 @@ export async function readWatched(response: Response, peer: Peer): Promise<strin
 }
 
 /**
- * Reads on for a second and a few kilobytes at most, and forgets what comes: behind [DONE] only the end of the body is due, and
- * once it was read the connection can serve again. The request's own signal ends this at once.
+ * Reads on for at most a second and a few kilobytes, and drops the bytes: only the end of the body is due after [DONE], and the
+ * connection can be reused once that is read. The signal of the request ends this at once.
  */
 async function leave(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<void> {
   const cancel = () => void reader.cancel().catch(() => {})
@@ -159,7 +166,7 @@ async function leave(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<v
     }
     cancel()
   } catch {
-    // Broken or cancelled: nobody waits for it any more.
+    // The body broke or was cancelled, and nobody needs it any more.
   } finally {
     clearTimeout(timer)
   }
@@ -181,26 +188,28 @@ async function within<T>(reading: Promise<T>, timeoutMs: number, peer: Peer): Pr
   }
 }
 
-/** The error for a server that says nothing. */
-export function silence(timeoutMs: number, peer: Peer, cause?: unknown): GraphmillError {
-  return providerError('llm_unavailable', `${peer.destination} said nothing for ${timeoutMs / 1000} s.`, {
-    cause,
-    circuit: peer.circuit,
-  })
+/** The error for a server that sent nothing for so long. */
+export function silence(timeoutMs: number, peer: NamedServer, cause?: unknown): GraphmillError {
+  return serverError('llm_unavailable', peer, `said nothing for ${timeoutMs / 1000} s.`, { cause })
 }
 
-function callTooLong({ destination, circuit, callTimeoutMs }: Peer): GraphmillError {
-  return providerError(
-    'llm_call_too_long',
-    `${destination} did not end its reply within ${callTimeoutMs / 1000} s.`,
-    { circuit },
-  )
+/** The error for a server without a connection. The message has the innermost code of the causes, such as ECONNREFUSED. */
+export function unreachable(peer: NamedServer, thrown: Error): GraphmillError {
+  const code = innermostCode(thrown.cause)
+  const message = `cannot be reached${code ? `: ${code}` : ''}.`
+  return serverError('llm_unavailable', peer, message, { cause: thrown })
 }
 
-function tooLarge(mostBytes: number, { destination, circuit }: Peer): GraphmillError {
-  return providerError('reply_too_large', `${destination} sent more than ${mostBytes} bytes in one reply.`, {
-    circuit,
-  })
+function innermostCode(cause: unknown): string {
+  if (!(cause instanceof Error)) return ''
+  const { code } = cause as { code?: unknown }
+  return innermostCode(cause.cause) || (typeof code === 'string' ? code : '')
+}
+
+/** The error for a reply that ended early. `text` is the end of what came. */
+export function brokenOff(peer: NamedServer, text?: string): GraphmillError {
+  const details = text === undefined ? {} : { details: { text: redactCut(text, 200) } }
+  return serverError('llm_unavailable', peer, 'broke off its reply.', details)
 }
 
 function isAbort(thrown: unknown): boolean {

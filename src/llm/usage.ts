@@ -1,4 +1,4 @@
-// Token counts of several calls together.
+// Token counts: of one call as servers report them, and of several calls together.
 import type { Usage } from './llm.ts'
 
 /** No count is known. */
@@ -15,4 +15,19 @@ export function sumOfUsages(usages: readonly Usage[]): Usage {
     completionTokens: sum('completionTokens'),
     totalTokens: sum('totalTokens'),
   }
+}
+
+/** A count as a server reports it; null when it is absent or malformed. */
+export function tokenCount(value: unknown): number | null {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null
+}
+
+/** The counts of one call. A total that is not reported is the sum, if both counts are known. */
+export function usageOf(
+  promptTokens: number | null,
+  completionTokens: number | null,
+  total?: unknown,
+): Usage {
+  const sum = promptTokens === null || completionTokens === null ? null : promptTokens + completionTokens
+  return { promptTokens, completionTokens, totalTokens: total == null ? sum : tokenCount(total) }
 }

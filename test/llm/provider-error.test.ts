@@ -126,8 +126,9 @@ describe('a refusal', () => {
     expect(isOutputRefusal(refusal(404, '404 page not found'))).toBe(false)
   })
 
-  it('inside a reply is that of a server that is away, unless it says what it is', () => {
-    const code = (error: unknown) => embeddedError(error, 'http://server/v1', 'c').code
+  it('inside a reply is that of an unavailable server, unless it says what it is', () => {
+    const code = (error: unknown) =>
+      embeddedError(error, { destination: 'http://server/v1', circuit: 'c' }).code
     expect(code({ message: 'boom', code: 500 })).toBe('llm_unavailable')
     expect(code('boom')).toBe('llm_unavailable')
     expect(code({ code: 'context_length_exceeded' })).toBe('context_overflow')

@@ -1,7 +1,7 @@
 // From the body of a chat completion to OpenArmature's message: content as the model wrote it, tool calls checked against the
 // tools, counts as reported. A streamed reply is first put together into the same body, so that both ways give the same.
 import { isObject } from '../../is-object.ts'
-import { finishReason, usageOf } from '../../llm/openai/openai.ts'
+import { finishReason, reportedUsage } from '../../llm/openai/openai.ts'
 import type { Fields } from '../../llm/openai/reply.ts'
 import type { ContentBlock, ProviderUsage, ToolCall } from '../../llm/provider.ts'
 import type { CheckedSchema } from '../../llm/structured-output/response-format.ts'
@@ -33,7 +33,7 @@ export function readBody(
   return {
     message: { role: 'assistant', content, ...(calls.list.length > 0 ? { toolCalls: calls.list } : {}) },
     finishReason: finish,
-    usage: { ...usageOf(body['usage']), ...cacheCounts(body['usage']) },
+    usage: { ...reportedUsage(body['usage']), ...cacheCounts(body['usage']) },
     model: typeof body['model'] === 'string' && body['model'] !== '' ? body['model'] : asked,
   }
 }

@@ -44,7 +44,7 @@ export function createOpenAiProvider(options: OpenAiProviderOptions): Provider {
     const body = completionBody(request, { model, stream, responseFormat: schema && responseFormat(schema) })
     const raw = await send(body, how, signal)
     const reading = readBody(raw, checked.tools, model)
-    if ('problem' in reading) throw notACompletion({ peer }, `${reading.problem}: ${JSON.stringify(raw)}`)
+    if ('problem' in reading) throw notACompletion(peer, `${reading.problem}: ${JSON.stringify(raw)}`)
     return { ...reading, raw }
   }
 

@@ -48,11 +48,11 @@ export async function jsonBody(reply: OpenAiReply): Promise<Fields> {
   for await (const part of watched(response, peer, newWatch())) {
     text += decoder.decode(part, { stream: true })
     if (text.length > lineLimit)
-      throw notACompletion(reply, text.trimStart() || 'only white space, without end')
+      throw notACompletion(peer, text.trimStart() || 'only white space, without end')
   }
   const body = objectOf(text + decoder.decode())
-  if (!body) throw notACompletion(reply, text)
-  if (body['error'] && !body['choices']) throw embeddedError(body['error'], peer.destination, peer.circuit)
+  if (!body) throw notACompletion(peer, text)
+  if (body['error'] && !body['choices']) throw embeddedError(body['error'], peer)
   return body
 }
 

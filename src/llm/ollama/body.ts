@@ -1,10 +1,11 @@
-// The body of a request to /api/chat or /api/generate. The context length is always said, since Ollama's own default is
-// small and a longer prompt loses its middle in silence; servers that know how are asked to refuse such a prompt instead.
-import { isDeepStrictEqual } from 'node:util'
+// The body of a request to /api/chat or /api/generate. It always has the context length: Ollama's own default is small, and a
+// longer prompt silently loses its middle. `truncate` and `shift` ask servers that know them to refuse such a prompt instead.
+import { isObject } from '../../is-object.ts'
 import type { CompletionRequest, JsonSchema, TextMessage } from '../llm.ts'
 import { providerError } from '../provider-error.ts'
+import { type Body, present, refuseConflict, stopField } from '../request-body.ts'
 
-/** What a model says in every request, unless the request's extras say otherwise. */
+/** What every request of a model has, unless the extras of a request say otherwise. */
 export interface OllamaDefaults {
   /** The context length in tokens, prompt and reply together. Default 8192. */
   readonly numCtx?: number
@@ -17,37 +18,22 @@ export interface OllamaDefaults {
 /** `generate` takes one user message, with or without a system message before it. */
 export type OllamaApi = 'chat' | 'generate'
 
-type Body = Readonly<Record<string, unknown>>
-
-/** Throws `llm_request_invalid` when an extra contradicts what the request itself says; `stop` lists are merged. */
+/** `stop` lists are merged. Throws `llm_request_invalid` when an extra contradicts a field that is set here. */
 export function ollamaBody(
   request: CompletionRequest,
   model: string,
   { api, numCtx, ...defaults }: OllamaDefaults & { readonly api: OllamaApi; readonly numCtx: number },
 ): Body & { readonly options: Body } {
-  const extras = request.extras ?? {}
-  const managed = {
-    model,
-    ...(api === 'chat' ? { messages: request.messages } : asPrompt(request.messages)),
-    stream: true,
-  }
-  refuseConflict(managed, extras, '')
-  const options = optionsOf(request, extras['options'] ?? {})
-  return {
-    truncate: false,
-    shift: false,
-    ...present(defaults),
-    ...present(extras),
-    ...managed,
-    options: { num_ctx: numCtx, ...options },
-  }
+  const { extras = {}, messages } = request
+  const set = { model, ...(api === 'chat' ? { messages } : asPrompt(messages)), stream: true }
+  refuseConflict(set, extras)
+  const options = { num_ctx: numCtx, ...optionsOf(request, extras['options'] ?? {}) }
+  return { truncate: false, shift: false, ...present(defaults), ...present(extras), ...set, options }
 }
 
 function optionsOf({ sampling = {} }: CompletionRequest, extra: unknown): Body {
-  if (typeof extra !== 'object' || extra === null || Array.isArray(extra))
-    throw providerError('llm_request_invalid', 'The extra field options is no object.')
-  const { stop = [] } = sampling
-  const declared = present({
+  if (!isObject(extra)) throw providerError('llm_request_invalid', 'The extra field options is no object.')
+  const set = present({
     temperature: sampling.temperature,
     num_predict: sampling.maxTokens,
     top_p: sampling.topP,
@@ -55,27 +41,9 @@ function optionsOf({ sampling = {} }: CompletionRequest, extra: unknown): Body {
     frequency_penalty: sampling.frequencyPenalty,
     presence_penalty: sampling.presencePenalty,
   })
-  refuseConflict(declared, extra as Body, 'options.')
-  const { stop: more, ...others } = present(extra as Body)
-  const stops = [...new Set([...stop, ...stopList(more)])]
-  return { ...others, ...declared, ...(stops.length > 0 ? { stop: stops } : {}) }
-}
-
-/** Anything but a string or a list of strings is no list of stops and counts as absent. */
-function stopList(extra: unknown): readonly string[] {
-  const list = typeof extra === 'string' ? [extra] : extra
-  return Array.isArray(list) && list.every((stop) => typeof stop === 'string') ? (list as string[]) : []
-}
-
-function refuseConflict(managed: Body, extras: Body, place: string): void {
-  const conflict = Object.keys(managed).find(
-    (name) => extras[name] !== undefined && !isDeepStrictEqual(extras[name], managed[name]),
-  )
-  if (conflict)
-    throw providerError(
-      'llm_request_invalid',
-      `The extra field ${place}${conflict} contradicts the request's own.`,
-    )
+  refuseConflict(set, extra, 'options.')
+  const { stop, ...others } = present(extra)
+  return { ...others, ...set, ...stopField(sampling.stop, stop) }
 }
 
 function asPrompt(messages: readonly TextMessage[]): Body {
@@ -86,9 +54,5 @@ function asPrompt(messages: readonly TextMessage[]): Body {
       'llm_request_invalid',
       '/api/generate takes one user message and a system message at most.',
     )
-  return { prompt: user.content, ...(first?.role === 'system' ? { system: first.content } : {}) }
-}
-
-function present(fields: object): Body {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
+  return { prompt: user.content, ...(first?.role === 'system' && { system: first.content }) }
 }

@@ -1,4 +1,4 @@
-// What Ollama's words mean where its status does not tell: an over-long prompt and a bad `format` come as 500, too.
+// Ollama's refusals by their words, since the status is not enough: an overlong prompt and a bad `format` may come as 500.
 import { GraphmillError } from '../../errors.ts'
 import { type ProviderErrorCode, providerError } from '../provider-error.ts'
 

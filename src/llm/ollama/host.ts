@@ -1,11 +1,11 @@
-// OLLAMA_HOST as Ollama itself reads it: the same value must lead to the same server.
+// OLLAMA_HOST, read as Ollama itself reads it.
 import { isIPv6 } from 'node:net'
 import { GraphmillError } from '../../errors.ts'
 
 /**
  * The base URL of an Ollama server, without a slash at its end, from `host`, `host:port`, `:port`, or a URL.
- * The port is 11434 where no scheme is given either, else that of the scheme; an address that means every interface
- * of a machine means loopback to a client. Throws `configuration_invalid`.
+ * The default port is that of the scheme, or 11434 without a scheme. An address that means every interface of a machine
+ * becomes loopback. Throws `configuration_invalid`.
  */
 export function ollamaBaseUrl(host: string): string {
   const given = host
@@ -23,7 +23,7 @@ export function ollamaBaseUrl(host: string): string {
   return `${url.origin}${url.pathname.replace(/\/+$/, '')}`
 }
 
-/** An address without a scheme, made complete: `::1` becomes `[::1]:11434`. */
+/** Completes an address without a scheme: `::1` becomes `[::1]:11434`. */
 function authority(given: string): string {
   const [address = '', ...path] = given.split('/')
   const host = isIPv6(address)

@@ -1,4 +1,4 @@
-// A model behind Ollama's own API. Nothing is retried here, and every failure is one of our coded errors.
+// A model behind Ollama's own API. Nothing is retried here.
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
 import { beginCall } from '../transport.ts'
 import { type OllamaApi, type OllamaDefaults, ollamaBody } from './body.ts'
@@ -17,13 +17,13 @@ export interface OllamaOptions extends OllamaServerOptions, OllamaDefaults {
   readonly api?: OllamaApi
   /** Largest line of a reply in bytes. Default 16 MiB. */
   readonly maxLine?: number
-  /** Told of oddities in a reply that cost nothing, such as bytes that are no UTF-8. Default: nobody is. */
+  /** Called for faults of a reply that do no harm, such as bytes that are no UTF-8. Default: they are ignored. */
   readonly onWarning?: (message: string) => void
 }
 
 /**
- * A model of an Ollama server. Throws `configuration_invalid` for an address that is none.
- * A reply whose prompt did not fit throws `context_overflow`, at the end where the server said nothing before.
+ * A model of an Ollama server. Throws `configuration_invalid` for an invalid address.
+ * Its stream throws `context_overflow` when the prompt did not fit, at the latest at the end of the reply.
  */
 export function createOllama(options: OllamaOptions): Llm {
   const { model, api = 'chat', numCtx = 8192, think, format } = options
@@ -37,12 +37,12 @@ export function createOllama(options: OllamaOptions): Llm {
     const body = ollamaBody(request, model, defaults)
     const call = beginCall(peer, signal)
     try {
-      const response = await server.ask(`/api/${api}`, body, call.upstream)
+      const response = await server.fetch(`/api/${api}`, body, call.upstream)
       const asked = { model, numCtx: Number(body.options['num_ctx']) }
       for await (const event of readReply({ response, ...asked, peer, maxLine, warn })) {
         call.over = event.type === 'end'
         yield event
-        // One packet may hold many records; none of them is given after an abort.
+        // One packet may hold many records: none of them may follow an abort.
         if (!call.over) signal.throwIfAborted()
       }
     } catch (thrown) {
@@ -52,7 +52,6 @@ export function createOllama(options: OllamaOptions): Llm {
     }
   }
 
-  const ready = (signal: AbortSignal) => checkModel(server, model, signal)
   return {
     provider: 'ollama',
     model,
@@ -61,7 +60,7 @@ export function createOllama(options: OllamaOptions): Llm {
     defaults,
     jsonFormat: ollamaJson,
     stream,
-    ready,
+    ready: (signal) => checkModel(server, model, signal),
     constrains: async () => true,
   }
 }

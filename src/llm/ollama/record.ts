@@ -1,10 +1,10 @@
-// One record of Ollama's stream, as events. The metrics of the last record are absent where they are zero.
+// The records of Ollama's stream, as events. A metric of zero is absent from the last record.
 import { isObject } from '../../is-object.ts'
-import { redactCut } from '../../redact.ts'
 import type { CompletionEvent, FinishReason, Usage } from '../llm.ts'
-import { embeddedError, providerError } from '../provider-error.ts'
+import { embeddedError, type ProviderError, serverError, unexpectedAnswer } from '../provider-error.ts'
 import { createPairing } from '../surrogate-pairs.ts'
 import type { Peer } from '../transport.ts'
+import { tokenCount, usageOf } from '../usage.ts'
 import { recoded } from './error.ts'
 
 export interface RecordContext {
@@ -13,15 +13,15 @@ export interface RecordContext {
   /** The context length that was asked for, in tokens. */
   readonly numCtx: number
   readonly peer: Peer
-  /** Told of oddities that cost nothing. */
+  /** Called for faults that do no harm. */
   readonly warn: (message: string) => void
 }
 
 type Fields = Readonly<Record<string, unknown>>
 
 /**
- * Turns records into events, in order; one that says `done` gives the end. Throws what a record with an `error` stands for,
- * `context_overflow` when the prompt did not fit and lost a part, `llm_response_invalid` for what is no record of Ollama's.
+ * Turns records into events, in order. The record with `done` gives the end. Throws the error of a record with `error`,
+ * `context_overflow` when the prompt did not fit and was cut, and `llm_response_invalid` for what is no record of Ollama's.
  */
 export function recordReader(context: RecordContext): (record: unknown) => CompletionEvent[] {
   const { peer, warn } = context
@@ -31,7 +31,7 @@ export function recordReader(context: RecordContext): (record: unknown) => Compl
 
   return (record) => {
     if (!isObject(record)) throw notOllama(peer, JSON.stringify(record))
-    if (record['error']) throw recoded(embeddedError(record['error'], peer.destination, peer.circuit))
+    if (record['error']) throw recoded(embeddedError(record['error'], peer))
     // /api/chat has a message, /api/generate its fields beside the others.
     const message = isObject(record['message']) ? record['message'] : undefined
     const content = message ? message['content'] : record['response']
@@ -41,9 +41,9 @@ export function recordReader(context: RecordContext): (record: unknown) => Compl
     const done = record['done'] === true
     const texts = { reasoning: (message ?? record)['thinking'], content }
     const events = (['reasoning', 'content'] as const).flatMap((kind): CompletionEvent[] => {
-      const said = texts[kind]
+      const part = texts[kind]
       const text =
-        pairings[kind].join(typeof said === 'string' ? said : '') + (done ? pairings[kind].end() : '')
+        pairings[kind].join(typeof part === 'string' ? part : '') + (done ? pairings[kind].end() : '')
       return text === '' ? [] : [{ type: 'delta', kind, text }]
     })
     return done ? [...events, endOf(record, calledTools, context)] : events
@@ -55,56 +55,44 @@ function endOf(
   calledTools: boolean,
   { model, numCtx, peer }: RecordContext,
 ): CompletionEvent {
-  const usage = usageOf(record)
-  // A prompt that fits leaves room for a reply; one that fills the context was cut to do so.
-  if (usage.promptTokens !== null && usage.promptTokens >= numCtx)
-    throw providerError(
-      'context_overflow',
-      `${peer.destination} cut the prompt to its context of ${numCtx} tokens.`,
-      { circuit: peer.circuit, details: { promptTokens: usage.promptTokens, numCtx } },
-    )
-  const said = record['model']
+  const usage = reportedUsage(record)
+  const { promptTokens } = usage
+  // A prompt that fits leaves room for a reply: one that fills the context was cut.
+  if (promptTokens !== null && promptTokens >= numCtx)
+    throw serverError('context_overflow', peer, `cut the prompt to its context of ${numCtx} tokens.`, {
+      details: { promptTokens, numCtx },
+    })
+  const named = record['model']
   return {
     type: 'end',
     finishReason: finishReason(record['done_reason'], calledTools),
     usage,
-    model: typeof said === 'string' && said !== '' ? said : model,
+    model: typeof named === 'string' && named !== '' ? named : model,
     raw: record,
   }
 }
 
-/** `load` and `unload` say that nothing was generated, no reason that the connection to the model closed: all are errors. */
-function finishReason(said: unknown, calledTools: boolean): FinishReason {
-  if (said === 'length') return 'length'
-  if (said === 'stop') return calledTools ? 'tool_calls' : 'stop'
+/** `load` and `unload` mean that nothing was generated, and no reason that the model's connection closed: all are errors. */
+function finishReason(reported: unknown, calledTools: boolean): FinishReason {
+  if (reported === 'length') return 'length'
+  if (reported === 'stop') return calledTools ? 'tool_calls' : 'stop'
   return 'error'
 }
 
 const metrics = ['total_duration', 'load_duration', 'prompt_eval_duration', 'eval_duration']
 
 /**
- * A reply without tokens has no `eval_count`, which is 0 where any metric was reported. A prompt is never of 0 tokens:
- * without `prompt_eval_count` it came from the server's cache uncounted, and its size is unknown.
+ * The `eval_count` of an empty reply is absent, so it counts as 0 when any metric was reported. A prompt never has 0 tokens:
+ * without `prompt_eval_count` it came from the server's cache, and its size is unknown.
  */
-function usageOf(record: Fields): Usage {
-  const promptTokens = counter(record['prompt_eval_count'])
-  const isMeasured = promptTokens !== null || metrics.some((name) => counter(record[name]) !== null)
+function reportedUsage(record: Fields): Usage {
+  const promptTokens = tokenCount(record['prompt_eval_count'])
+  const isMeasured = promptTokens !== null || metrics.some((name) => tokenCount(record[name]) !== null)
   const count = record['eval_count']
-  const completionTokens = count === undefined && isMeasured ? 0 : counter(count)
-  const isWhole = promptTokens !== null && completionTokens !== null
-  return { promptTokens, completionTokens, totalTokens: isWhole ? promptTokens + completionTokens : null }
+  return usageOf(promptTokens, count === undefined && isMeasured ? 0 : tokenCount(count))
 }
 
-function counter(value: unknown): number | null {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null
-}
-
-/** The error for an answer that is not Ollama's, with its text. */
-export function notOllama({ destination, circuit }: Peer, text: string, cause?: unknown) {
-  const said = redactCut(text, 200)
-  return providerError(
-    'llm_response_invalid',
-    `${destination} gave an answer that is not Ollama's: ${said.replace(/\s+/g, ' ').trim()}`,
-    { cause, circuit, details: { text: said } },
-  )
+/** The error for an answer that is not Ollama's. */
+export function notOllama(peer: Peer, answer: string, cause?: unknown): ProviderError {
+  return unexpectedAnswer(peer, "is not Ollama's", answer, cause)
 }

@@ -1,14 +1,11 @@
-// Reads Ollama's NDJSON stream: deltas as they come, then the end. Only a record with `done` ends a reply; a stream that stops
-// without one broke off, whatever came before.
-
+// Reads Ollama's NDJSON stream: deltas as they come, then the end. Only a record with `done` ends a reply: a stream without one
+// broke off.
 import { isBlank } from '../../formats/json-lines.ts'
 import { createSplitter, lineFeed, type Segment } from '../../formats/split.ts'
 import { decode } from '../../formats/value.ts'
 import { parseJson } from '../../http/json.ts'
-import { redactCut } from '../../redact.ts'
 import type { CompletionEvent } from '../llm.ts'
-import { providerError } from '../provider-error.ts'
-import { newWatch, type Peer, watched } from '../transport.ts'
+import { brokenOff, newWatch, watched } from '../transport.ts'
 import { notOllama, type RecordContext, recordReader } from './record.ts'
 
 export interface OllamaReply extends RecordContext {
@@ -17,7 +14,7 @@ export interface OllamaReply extends RecordContext {
   readonly maxLine: number
 }
 
-/** Behind the last record only the end of the body is due, and it is not awaited for longer. */
+/** After the last record only the end of the body is due, and it is not awaited for longer. */
 const patienceForEndMs = 1_000
 
 /** The events of a reply. Memory is bounded by its largest line. */
@@ -50,7 +47,7 @@ export async function* readReply(reply: OllamaReply): AsyncGenerator<CompletionE
     const last = splitter.end()
     if (last) yield* events(last)
   } catch (thrown) {
-    // The answer is complete and paid for: what broke afterwards cost nothing.
+    // The answer is complete: a later fault does no harm.
     if (!end) throw thrown
   }
   if (!end) throw brokenOff(peer)
@@ -67,11 +64,4 @@ function recordOf(line: Segment, { peer, maxLine, warn }: OllamaReply): unknown 
   } catch (cause) {
     throw line.terminated ? notOllama(peer, text, cause) : brokenOff(peer, text)
   }
-}
-
-function brokenOff({ destination, circuit }: Peer, text = '') {
-  return providerError('llm_unavailable', `${destination} broke off its reply.`, {
-    circuit,
-    details: { text: redactCut(text, 200) },
-  })
 }

@@ -1,13 +1,12 @@
 // Reads the reply of an OpenAI-compatible server: deltas as they come, then the end.
-// An event stream is over when it said why (finish_reason) or said [DONE]; anything less is a stream that broke off.
+// An event stream is complete after a finish_reason or [DONE]. Without either it broke off.
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
-import type { GraphmillError } from '../../errors.ts'
 import { parseJson } from '../../http/json.ts'
 import { isObject } from '../../is-object.ts'
-import { redactCut } from '../../redact.ts'
 import type { CompletionEvent, FinishReason, Usage } from '../llm.ts'
-import { embeddedError, providerError } from '../provider-error.ts'
-import { newWatch, type Peer, readWatched, type Watch, watched } from '../transport.ts'
+import { embeddedError, type NamedServer, type ProviderError, unexpectedAnswer } from '../provider-error.ts'
+import { brokenOff, newWatch, type Peer, readWatched, type Watch, watched } from '../transport.ts'
+import { tokenCount, usageOf } from '../usage.ts'
 import { type ContentPattern, matchPattern, patternOf } from './pattern.ts'
 
 export interface OpenAiReply {
@@ -15,39 +14,36 @@ export interface OpenAiReply {
   /** The model that was asked for. */
   readonly model: string
   readonly peer: Peer
-  /** The caller's: aborting it ends the events without an end. */
+  /** The caller's signal. After an abort the events stop without an end. */
   readonly signal: AbortSignal
-  /** Sees every chunk before the events that it makes. */
+  /** Called with every chunk, before the events that it leads to. */
   readonly onChunk?: (chunk: Fields) => void
 }
 
-/** A server whose every event is another one in more than its content is not asked for a pattern for ever. */
+/** How many events are tried as a pattern: the events of some servers differ in more than their content. */
 const patternAttempts = 3
 
-/** After the finish reason only usage is awaited, and not for long. */
+/** After the finish reason only the usage is due, and it is not awaited for longer. */
 const patienceForUsageMs = 5_000
 
 const lineFeed = 10
-/** Largest piece of a reply without a line end, in bytes, and largest event, in characters. */
+/** Largest stretch of a reply without a line end, in bytes, and largest event, in characters. */
 export const lineLimit = 16 * 1024 * 1024
 
 export type Fields = Readonly<Record<string, unknown>>
 
-/**
- * The events of an SSE reply, those that came with one read of the network together; the last holds the end. Memory is
- * bounded by the largest event.
- */
+/** The events of an SSE reply, in batches of one read of the network each. The last one ends it. Memory is bounded by the largest event. */
 export async function* readBatches(reply: OpenAiReply): AsyncGenerator<CompletionEvent[]> {
   const { response, peer } = reply
   const watch = newWatch()
   const end = newEnd(reply.model)
   const read = eventReader(reply, watch, end)
-  const said: EventSourceMessage[] = []
+  const received: EventSourceMessage[] = []
   const parser = createParser({
     maxBufferSize: lineLimit,
-    onEvent: (event) => said.push(event),
+    onEvent: (event) => received.push(event),
     onError(error) {
-      if (error.type === 'max-buffer-size-exceeded') throw notACompletion(reply, watch.head)
+      if (error.type === 'max-buffer-size-exceeded') throw notACompletion(peer, watch.head)
     },
   })
   const decoder = new TextDecoder()
@@ -56,39 +52,39 @@ export async function* readBatches(reply: OpenAiReply): AsyncGenerator<Completio
   try {
     for await (const part of watched(response, peer, watch)) {
       openLine = part.lastIndexOf(lineFeed) < 0 ? openLine + part.length : 0
-      if (openLine > lineLimit) throw notACompletion(reply, watch.head)
+      if (openLine > lineLimit) throw notACompletion(peer, watch.head)
       parser.feed(decoder.decode(part, { stream: true }))
       const batch: CompletionEvent[] = []
       try {
-        for (const event of said.splice(0)) {
+        for (const event of received.splice(0)) {
           over = event.data === '[DONE]'
           if (over) break
           read(event, batch)
         }
       } finally {
-        // What came before nonsense is not lost with it.
+        // What came before an invalid event is kept.
         if (batch.length > 0) yield batch
       }
       if (over) break
       if (end.finish) watch.patienceMs = patienceForUsageMs
     }
   } catch (thrown) {
-    // The answer is complete and paid for: what broke afterwards cost at most the usage.
+    // The answer is complete and paid for. Only the usage may be missing.
     if (!end.finish && !reply.signal.aborted) throw thrown
   }
   if (reply.signal.aborted) return
-  // Without an end of the body it was [DONE] that ended the stream.
+  // If the body has not ended, [DONE] ended the stream.
   if (!end.finish && watch.ended && end.begun) throw brokenOff(peer)
-  if (!end.begun) throw watch.head.trim() === '' ? brokenOff(peer) : notACompletion(reply, watch.head)
+  if (!end.begun) throw watch.head.trim() === '' ? brokenOff(peer) : notACompletion(peer, watch.head)
   yield [endOf(end)]
 }
 
-/** Appends what an event says to a batch, and writes what it says about the end into `end`. */
+/** Appends the deltas of an event to a batch, and writes what it says about the end into `end`. */
 function eventReader(reply: OpenAiReply, watch: Watch, end: End) {
   let pattern: ContentPattern | undefined
   let attempts = 0
   return (event: EventSourceMessage, batch: CompletionEvent[]): void => {
-    // Whoever wants every chunk, and an error, gets it parsed.
+    // Errors, and every chunk when `onChunk` asks for them, are parsed.
     const known = reply.onChunk || event.event === 'error' ? undefined : pattern
     const text = known && matchPattern(known, event.data)
     if (known && text) {
@@ -107,15 +103,12 @@ function eventReader(reply: OpenAiReply, watch: Watch, end: End) {
   }
 }
 
-/** The body of an event. Throws the error that it holds. */
+/** The chunk of an event. Throws the error that it holds. */
 function chunkOf({ event, data }: EventSourceMessage, reply: OpenAiReply, watch: Watch): Fields {
   const chunk = parsed(data)
-  if (chunk === undefined) throw notACompletion(reply, watch.head)
+  if (chunk === undefined) throw notACompletion(reply.peer, watch.head)
   const error = isObject(chunk) ? (chunk['error'] ?? (event === 'error' ? chunk : undefined)) : undefined
-  if (error) {
-    const { destination, circuit } = reply.peer
-    throw embeddedError(error, destination, circuit)
-  }
+  if (error) throw embeddedError(error, reply.peer)
   const fields = isObject(chunk) ? chunk : {}
   reply.onChunk?.(fields)
   return fields
@@ -125,22 +118,22 @@ function chunkOf({ event, data }: EventSourceMessage, reply: OpenAiReply, watch:
 export async function* readWhole(reply: OpenAiReply): AsyncGenerator<CompletionEvent[]> {
   const { response, peer } = reply
   const text = await readWatched(response, peer)
-  const body = objectOf(text)
-  if (body?.['error']) throw embeddedError(body['error'], peer.destination, peer.circuit)
-  if (!body || !Array.isArray(body['choices']) || !isObject(body['choices'][0]))
-    throw notACompletion(reply, text)
+  const body = parsed(text)
+  if (!isObject(body)) throw notACompletion(peer, text)
+  if (body['error']) throw embeddedError(body['error'], peer)
+  if (!choiceOf(body)) throw notACompletion(peer, text)
   const end = newEnd(reply.model)
   note(body, end)
   yield [...deltasOf(body), endOf(end)]
 }
 
 interface End {
-  /** A choice was seen. */
+  /** A choice has come. */
   begun: boolean
   finish: FinishReason | undefined
   usage: unknown
   model: string
-  /** The last chunk; as text where it was not parsed. */
+  /** The last chunk; as text if it was not parsed. */
   raw: unknown
 }
 
@@ -164,7 +157,7 @@ function deltasOf(chunk: Fields): CompletionEvent[] {
   const delta = choice?.['delta'] ?? choice?.['message']
   if (!isObject(delta)) return []
   const reasoning = textOf(delta['reasoning_content'] ?? delta['reasoning'])
-  // A refusal is what the model said instead.
+  // A refusal is what the model wrote instead.
   const content = textOf(delta['content']) || textOf(delta['refusal'])
   const deltas: CompletionEvent[] = []
   if (reasoning) deltas.push({ type: 'delta', kind: 'reasoning', text: reasoning })
@@ -177,7 +170,7 @@ function choiceOf({ choices }: Fields): Fields | undefined {
   return isObject(choice) ? choice : undefined
 }
 
-/** Content is text, or a list of parts of which only text is for us. */
+/** Content is text, or a list of parts of which only the texts count. */
 function textOf(content: unknown): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''
@@ -186,9 +179,9 @@ function textOf(content: unknown): string {
     .join('')
 }
 
-/** A reason as one of ours, with the names that text-generation-inference and Mistral have for them; an unknown one is `error`. */
-export function finishReason(said: unknown): FinishReason {
-  switch (said) {
+/** A finish reason, also by the names of text-generation-inference and Mistral. An unknown one is `error`. */
+export function finishReason(reported: unknown): FinishReason {
+  switch (reported) {
     case 'eos_token':
     case 'stop_sequence':
       return 'stop'
@@ -198,7 +191,7 @@ export function finishReason(said: unknown): FinishReason {
     case 'length':
     case 'tool_calls':
     case 'content_filter':
-      return said
+      return reported
     case 'function_call':
       return 'tool_calls'
     default:
@@ -209,55 +202,41 @@ export function finishReason(said: unknown): FinishReason {
 function endOf(end: End): CompletionEvent {
   const { finish = 'stop', usage, model, raw } = end
   const body = typeof raw === 'string' ? JSON.parse(raw) : raw
-  return { type: 'end', finishReason: finish, usage: usageOf(usage), model, raw: body }
+  return { type: 'end', finishReason: finish, usage: reportedUsage(usage), model, raw: body }
 }
 
-/** Counters as reported. A malformed one is null; a total that was not reported is the sum, where both addends are known. */
-export function usageOf(usage: unknown): Usage {
+/** Counts as reported. A total that was not reported is the sum, if both addends are known. */
+export function reportedUsage(usage: unknown): Usage {
   const fields = isObject(usage) ? usage : {}
-  const promptTokens = counter(fields['prompt_tokens'])
-  const completionTokens = counter(fields['completion_tokens'])
-  const sum = promptTokens === null || completionTokens === null ? null : promptTokens + completionTokens
-  const total = fields['total_tokens']
-  return { promptTokens, completionTokens, totalTokens: total == null ? sum : counter(total) }
-}
-
-function counter(value: unknown): number | null {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null
-}
-
-function brokenOff(peer: Peer): GraphmillError {
-  return providerError('llm_unavailable', `${peer.destination} broke off its reply.`, {
-    circuit: peer.circuit,
-  })
-}
-
-/** The error for an answer of another shape. */
-export function notACompletion(
-  reply: Pick<OpenAiReply, 'peer'>,
-  text: string,
-  cause?: unknown,
-): GraphmillError {
-  const { destination, circuit } = reply.peer
-  const said = redactCut(text, 200)
-  const answer = said.replace(/\s+/g, ' ').trim()
-  return providerError(
-    'llm_response_invalid',
-    `${destination} gave an answer that is no completion: ${answer}`,
-    {
-      cause,
-      circuit,
-      details: { text: said },
-    },
+  return usageOf(
+    tokenCount(fields['prompt_tokens']),
+    tokenCount(fields['completion_tokens']),
+    fields['total_tokens'],
   )
 }
 
-function objectOf(text: string): Fields | undefined {
-  const value = parsed(text)
-  return isObject(value) ? value : undefined
+/** Joins neighbouring deltas of the same kind, so that what was read together is passed on together. */
+export function* joinDeltas(batch: readonly CompletionEvent[]): Generator<CompletionEvent> {
+  for (let at = 0; at < batch.length; ) {
+    const event = batch[at++]!
+    let text = event.type === 'delta' ? event.text : ''
+    for (let next = batch[at]; next && isSameKind(event, next); next = batch[++at]) text += next.text
+    yield event.type === 'delta' ? { ...event, text } : event
+  }
 }
 
-/** JSON, or undefined where it is none. */
+type Delta = Extract<CompletionEvent, { type: 'delta' }>
+
+function isSameKind(event: CompletionEvent, next: CompletionEvent): next is Delta {
+  return event.type === 'delta' && next.type === 'delta' && event.kind === next.kind
+}
+
+/** The error for an answer of another form. */
+export function notACompletion(server: NamedServer, answer: string): ProviderError {
+  return unexpectedAnswer(server, 'is no completion', answer)
+}
+
+/** JSON; undefined for anything else. */
 function parsed(text: string): unknown {
   try {
     return parseJson(text)

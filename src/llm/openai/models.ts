@@ -1,0 +1,133 @@
+// The models of an OpenAI-compatible server: GET /models, where the server has it.
+import { GraphmillError } from '../../errors.ts'
+import { parseJson } from '../../http/json.ts'
+import { isObject } from '../../is-object.ts'
+import { unlessAborted } from '../../wait.ts'
+import { onlyOne, unknownModel } from '../model-list.ts'
+import { serverError } from '../provider-error.ts'
+import { beginCall, readWatched } from '../transport.ts'
+import { type Connection, connect, explain, type OpenAiServer } from './client.ts'
+
+interface ListedModel {
+  readonly id: string
+  /** llama.cpp and vLLM name themselves as the owner. */
+  readonly owner: unknown
+  readonly isLoading: boolean
+}
+
+/** The ids of the models that a server lists; none if it has no list. */
+export async function listModels(server: OpenAiServer, signal: AbortSignal): Promise<readonly string[]> {
+  return idsOf(await list(connect(server, ''), signal))
+}
+
+/** The model of a server that lists exactly one. Throws `llm_model_unknown`, with the listed names, when one must be chosen. */
+export async function onlyModel(server: OpenAiServer, signal: AbortSignal): Promise<string> {
+  const connection = connect(server, '')
+  return onlyOne(idsOf(await list(connection, signal)), connection.peer)
+}
+
+/** Throws `llm_model_unknown` or `llm_model_loading` when the server does not have `model`, or not yet. */
+export async function checkModel(connection: Connection, model: string, signal: AbortSignal): Promise<void> {
+  const { peer } = connection
+  const listed = await list(connection, signal)
+  const own = listed?.find(({ id }) => isNamed(id, model))
+  if (own?.isLoading) throw serverError('llm_model_loading', peer, `has not loaded ${model}.`)
+  if (own || !listed || listed.length === 0 || (await isServed(connection, model, signal))) return
+  throw unknownModel(`${peer.destination} does not list the model ${model}`, idsOf(listed), peer)
+}
+
+function idsOf(listed: readonly ListedModel[] = []): string[] {
+  return listed.map(({ id }) => id)
+}
+
+/** The longest wait for the list of models, in milliseconds. */
+const probeMs = 10_000
+
+/** Asks the server once whether it constrains replies to a schema. After a failure the next call asks again. */
+export function createConstraintProbe(connection: Connection): (signal: AbortSignal) => Promise<boolean> {
+  let constrains: boolean | undefined
+  let probe: Promise<void> | undefined
+
+  async function ask(): Promise<void> {
+    try {
+      const listed = await list(connection, AbortSignal.timeout(probeMs))
+      constrains = listed?.some(({ owner }) => owner === 'llamacpp' || owner === 'vllm') ?? false
+    } catch {
+      // The server is unavailable now.
+    } finally {
+      probe = undefined
+    }
+  }
+
+  return async (signal) => {
+    if (constrains !== undefined) return constrains
+    probe ??= ask()
+    await unlessAborted(probe, signal)
+    return constrains ?? false
+  }
+}
+
+/** What GET /models lists; undefined if the server has no such route, or answers it with something else. */
+async function list(connection: Connection, signal: AbortSignal): Promise<ListedModel[] | undefined> {
+  try {
+    const { data } = (await get(connection, '/models', signal)) ?? {}
+    if (!Array.isArray(data)) return undefined
+    return data.flatMap((model: unknown) => {
+      if (!isObject(model) || typeof model['id'] !== 'string') return []
+      const { id, owned_by: owner, status, state } = model
+      return [{ id, owner, isLoading: isLoading(status ?? state) }]
+    })
+  } catch (thrown) {
+    const status = thrown instanceof GraphmillError ? thrown.details['status'] : undefined
+    if (status === 404 || status === 405 || status === 501) return undefined
+    throw thrown
+  }
+}
+
+function isLoading(status: unknown): boolean {
+  const word = isObject(status) ? status['value'] : status
+  return typeof word === 'string' && /^(not[-_ ]loaded|loading)$/.test(word)
+}
+
+/** Gemini lists the model x as `models/x`, and Ollama as `x:latest`. */
+function isNamed(id: string, model: string): boolean {
+  return id === model || id === `models/${model}` || id === `${model}:latest`
+}
+
+/** Gateways serve models that they don't list. Most of them answer when asked for one by name. */
+async function isServed(connection: Connection, model: string, signal: AbortSignal): Promise<boolean> {
+  try {
+    return (await get(connection, `/models/${encodeURIComponent(model)}`, signal))?.['id'] === model
+  } catch {
+    signal.throwIfAborted()
+    return false
+  }
+}
+
+/** The JSON object at a path; undefined for an answer of another form. */
+async function get(
+  { client, peer }: Connection,
+  path: string,
+  signal: AbortSignal,
+): Promise<Record<string, unknown> | undefined> {
+  const call = beginCall(peer, signal)
+  try {
+    const response = await client.get(path, { signal: call.upstream.signal }).asResponse()
+    const text = await readWatched(response, peer)
+    call.over = true
+    return objectOf(text)
+  } catch (thrown) {
+    throw explain(call.explain(thrown), peer)
+  } finally {
+    call.end()
+  }
+}
+
+function objectOf(text: string): Record<string, unknown> | undefined {
+  try {
+    const value = parseJson(text)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
