@@ -1,31 +1,35 @@
-// Whether topics exist, for those that others make and delete: each answer is remembered for a short while, and that a topic
-// is missing is believed only when several looks in a row say so, since a topic that was just made is not known everywhere.
+// Whether topics exist that others create and delete. Each answer is remembered for a short while. A topic counts as missing
+// only when several looks in a row do not find it, since a topic that was just created is not known everywhere.
 import { setTimeout as delay } from 'node:timers/promises'
-import { toGraphmillError } from '../errors.ts'
+import { type GraphmillError, toGraphmillError } from '../errors.ts'
 
-/** An answer counts for this long, in milliseconds. */
+/** How long an answer counts, in milliseconds. */
 const rememberMs = 5000
-/** So many answers are remembered, at most. */
+/** At most so many answers are remembered. */
 const mostAnswers = 10_000
 /** The pauses before the further looks at a topic that seems to be missing, in milliseconds. */
 const pausesMs = [150, 350]
 
 export interface TopicLookup {
-  /** Whether the topic exists, or did within the last five seconds. Rejects when nobody can say, or may not say it to us: `topic_refused`. */
+  /** Whether the topic exists, or did within the last five seconds. Rejects like `look`. */
   exists(topic: string): Promise<boolean>
-  /** Whether the topic exists now. */
+  /** Whether the topic exists now. Rejects when no answer came, and with `topic_refused` when we may not know. */
   look(topic: string): Promise<boolean>
-  /** These were made or deleted. */
+  /** Whether the topic exists now, or `look` rejects. */
+  mayExist(topic: string): Promise<boolean>
+  /** Whether the error says that the topic is missing, and another look cannot confirm it. */
+  contradicts(error: GraphmillError, topic: string): Promise<boolean>
+  /** These were created or deleted. */
   forget(topics: Iterable<string>): void
 }
 
 export interface TopicLookupOptions {
-  /** By a clock that nobody sets, in milliseconds. Default `performance.now`. */
+  /** A monotonic clock, in milliseconds. Default `performance.now`. */
   readonly now?: () => number
   readonly pause?: (ms: number) => Promise<unknown>
 }
 
-interface Answer {
+interface LookupAnswer {
   readonly exists: Promise<boolean>
   /** When it is asked for again. */
   readonly until: number
@@ -37,7 +41,7 @@ export function createTopicLookup(
   { now = () => performance.now(), pause = delay }: TopicLookupOptions = {},
 ): TopicLookup {
   /** By topic, the oldest first. */
-  const answers = new Map<string, Answer>()
+  const answers = new Map<string, LookupAnswer>()
 
   async function confirm(topic: string): Promise<boolean> {
     for (const ms of pausesMs) {
@@ -60,8 +64,12 @@ export function createTopicLookup(
     return exists
   }
 
+  const mayExist = (topic: string) => look(topic).catch(() => true)
+
   return {
     look,
+    mayExist,
+    contradicts: async ({ code }, topic) => code === 'topic_missing' && mayExist(topic),
     exists(topic) {
       const known = answers.get(topic)
       return known && known.until > now() ? known.exists : look(topic)

@@ -1,8 +1,9 @@
 // The broker on Kafka, by kafkajs. It keeps the contract of broker.ts; types of kafkajs stay in src/broker/kafka*.ts.
 import type { Broker } from '../broker.ts'
+import { consumeLoop, type Member } from '../window/consume-loop.ts'
 import { type KafkaOptions, kafkaSettings } from './client.ts'
-import { consumeKafka, type OpenMembers } from './consume.ts'
 import { createLookup } from './lookup.ts'
+import { KafkaMember } from './member.ts'
 import { createPublisher } from './publish.ts'
 import { readKafka } from './read.ts'
 import { checkConnection, deleteTopics, ensureTopics, lag, listTopics } from './topics.ts'
@@ -25,7 +26,7 @@ export async function connectKafka(options: KafkaOptions, signal?: AbortSignal):
     foreign: createPublisher(settings, { lookup, foreign: true }),
   }
   const closing = new AbortController()
-  const open: OpenMembers = new Set()
+  const members = new Set<Member>()
 
   return {
     async ensureTopics(topics) {
@@ -38,7 +39,10 @@ export async function connectKafka(options: KafkaOptions, signal?: AbortSignal):
     listTopics: (prefix) => listTopics(settings, prefix),
     publish: (message) => publishers[own.has(message.topic) ? 'own' : 'foreign'].publish(message),
     consume: (subscription, signal) =>
-      consumeKafka(settings, subscription, { signal, closing: closing.signal, open, lookup }),
+      consumeLoop(
+        (wake) => new KafkaMember(settings, subscription, { lookup, closing: closing.signal, wake }),
+        { signal, closing: closing.signal, members },
+      ),
     read: (range, signal) =>
       readKafka(settings, range, { signal: AbortSignal.any([signal, closing.signal]), lookup }),
     lag: (group, topic) => lag(settings, group, topic),
@@ -49,7 +53,7 @@ export async function connectKafka(options: KafkaOptions, signal?: AbortSignal):
     },
     async close() {
       closing.abort()
-      await Promise.all([...open].map((leave) => leave()))
+      await Promise.all([...members].map((member) => member.leave()))
       await Promise.all([publishers.own.close(), publishers.foreign.close()])
       lookup.close()
     },

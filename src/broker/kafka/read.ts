@@ -75,7 +75,7 @@ export async function* readKafka(
     } catch (thrown) {
       if (signal.aborted) return
       const error = kafkaError(thrown, range.topic)
-      const isMissing = error.code === 'topic_missing' && !(await lookup.look(range.topic).catch(() => true))
+      const isMissing = error.code === 'topic_missing' && !(await lookup.mayExist(range.topic))
       if (isMissing || !passes.has(error.code)) throw error
       failures++
       misplaced = (thrown as { type?: unknown }).type === 'OFFSET_OUT_OF_RANGE'

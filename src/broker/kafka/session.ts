@@ -9,7 +9,7 @@ import { pause } from '../../wait.ts'
 import { defaultMaxHeldBytes, type Subscription } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import type { InFlightWindow } from '../window/in-flight-window.ts'
-import type { Incoming } from '../window/partition-buffer.ts'
+import type { IncomingMessage } from '../window/partition-buffer.ts'
 import { checkTopic, createClient, type KafkaSettings, kafkaError, openConsumer, patient } from './client.ts'
 import { metadataOf } from './deaths.ts'
 import { leaveFor } from './leave-group.ts'
@@ -333,7 +333,11 @@ function consumerConfig(settings: KafkaSettings, subscription: Subscription): Co
   }
 }
 
-function* incoming(topic: string, partition: number, messages: readonly KafkaMessage[]): Generator<Incoming> {
+function* incoming(
+  topic: string,
+  partition: number,
+  messages: readonly KafkaMessage[],
+): Generator<IncomingMessage> {
   for (const message of messages) {
     yield {
       offset: Number(message.offset),

@@ -1,102 +1,113 @@
 // A group on a topic of the memory broker: who owns which partition, and up to which mark each is settled.
 // Partitions are spread evenly with as few moves as possible; a partition that moves goes on from its mark.
-import { MemoryClaim } from './assignment.ts'
-import type { MemoryMember } from './member.ts'
-import type { MemoryTopic } from './topic.ts'
+import type { GraphmillError } from '../../errors.ts'
+import type { MemoryTopic, TopicGroup } from './topic.ts'
 
-export class MemoryGroup {
+/** A member as its group sees it. */
+export interface GroupMember {
+  /** Whether it takes new messages. */
+  readonly taking: boolean
+  /** These partitions are its own from now on, and all others are lost. */
+  own(partitions: readonly number[]): void
+  /** Everything below is settled; undefined while it has fetched nothing of the partition. */
+  mark(partition: number): number | undefined
+  /** A message came that it may fetch. */
+  wake(): void
+  /** The topic was deleted. */
+  end(error: GraphmillError): void
+}
+
+export class MemoryGroup implements TopicGroup {
   readonly topic: MemoryTopic
-  readonly members = new Set<MemoryMember>()
-  /** By partition: who has it, and the mark at which the last owner lost it. */
-  readonly #claims: (MemoryClaim | undefined)[]
+  readonly members = new Set<GroupMember>()
+  /** By partition: who has it, and the mark at which its owner took it over. */
+  readonly #owners: (GroupMember | undefined)[]
   readonly #marks: number[]
 
   constructor(topic: MemoryTopic) {
     this.topic = topic
-    this.#claims = topic.partitions.map(() => undefined)
+    this.#owners = topic.partitions.map(() => undefined)
     this.#marks = topic.partitions.map((log) => log.begin)
   }
 
-  /** Everything below is settled. */
   mark(partition: number): number {
-    return this.#claims[partition]?.mark ?? this.#marks[partition]!
+    return this.#owners[partition]?.mark(partition) ?? this.#marks[partition]!
   }
 
-  /** Bytes that are not settled. */
   behind(): number {
     let bytes = 0
-    for (let partition = 0; partition < this.topic.partitions.length; partition++) {
-      bytes += this.topic.partitions[partition]!.weightFrom(this.mark(partition))
-    }
+    for (const [partition, log] of this.topic.partitions.entries())
+      bytes += log.weightFrom(this.mark(partition))
     return bytes
   }
 
-  /** Whether somebody is there who takes new messages. */
   get taking(): boolean {
     for (const member of this.members) if (member.taking) return true
     return false
   }
 
-  /** A message was appended to a partition. */
   wake(partition: number): void {
-    this.#claims[partition]?.member.pump()
+    this.#owners[partition]?.wake()
   }
 
-  join(member: MemoryMember): void {
+  end(error: GraphmillError): void {
+    for (const member of [...this.members]) member.end(error)
+  }
+
+  join(member: GroupMember): void {
     this.members.add(member)
-    this.#balance([])
+    this.#balance()
   }
 
-  leave(member: MemoryMember): void {
+  leave(member: GroupMember): void {
     this.members.delete(member)
-    this.#balance(this.#revokeAll(member, 0))
+    this.#revokeAll(member, 0)
     this.topic.letPublishersGoOn() // they do not wait for a group that takes nothing
   }
 
-  /** What a broker does with a member that it took for dead: it loses what it has, and joins again. */
-  evict(member: MemoryMember, rewind: number): void {
-    this.#balance(this.#revokeAll(member, rewind))
+  /** What a broker does with a member that it took for dead: the member loses what it has, and joins again. */
+  evict(member: GroupMember, rewind: number): void {
+    this.#revokeAll(member, rewind)
   }
 
-  #revokeAll(member: MemoryMember, rewind: number): MemoryClaim[] {
-    const claims = this.#claims.filter((claim) => claim?.member === member) as MemoryClaim[]
-    for (const claim of claims) this.#revoke(claim, rewind)
-    return claims
+  #revokeAll(member: GroupMember, rewind: number): void {
+    for (const partition of this.#partitionsOf(member)) this.#revoke(partition, rewind)
+    member.own([])
+    this.#balance()
   }
 
-  #revoke(claim: MemoryClaim, rewind: number): void {
-    this.#marks[claim.partition] = Math.max(0, claim.mark - rewind)
-    this.#claims[claim.partition] = undefined
+  #revoke(partition: number, rewind: number): void {
+    this.#marks[partition] = Math.max(0, this.mark(partition) - rewind)
+    this.#owners[partition] = undefined
+  }
+
+  #partitionsOf(member: GroupMember): number[] {
+    return [...this.#owners.keys()].filter((partition) => this.#owners[partition] === member)
   }
 
   /**
-   * Gives free partitions to those who have fewest, then moves one at a time until no two differ by more than one.
-   * Only then the members hear of it, those that lost something first: what they do about it may come back here.
+   * Gives free partitions to the members that have fewest, then moves one at a time until no two differ by more than one.
+   * Members hear of it only at the end, since what they do then may come back here.
    */
-  #balance(lost: MemoryClaim[]): void {
-    const given: MemoryClaim[] = []
+  #balance(): void {
+    const changed = new Set<GroupMember>()
     for (;;) {
       const byCount = [...this.members]
         .filter((member) => member.taking)
-        .map((member) => ({
-          member,
-          count: this.#claims.filter((claim) => claim?.member === member).length,
-        }))
+        .map((member) => ({ member, count: this.#partitionsOf(member).length }))
         .sort((one, other) => one.count - other.count)
       const [poorest, richest] = [byCount[0], byCount.at(-1)]
       if (poorest === undefined || richest === undefined) break
-      let partition = this.#claims.indexOf(undefined)
+      let partition = this.#owners.indexOf(undefined)
       if (partition === -1) {
         if (richest.count - poorest.count <= 1) break
-        partition = this.#claims.findLastIndex((claim) => claim?.member === richest.member)
-        lost.push(this.#claims[partition]!)
-        this.#revoke(this.#claims[partition]!, 0)
+        partition = this.#owners.lastIndexOf(richest.member)
+        this.#revoke(partition, 0)
+        changed.add(richest.member)
       }
-      const claim = new MemoryClaim(this.topic, partition, poorest.member, this.#marks[partition]!)
-      this.#claims[partition] = claim
-      given.push(claim)
+      this.#owners[partition] = poorest.member
+      changed.add(poorest.member)
     }
-    for (const claim of lost) claim.lose()
-    for (const claim of given) if (this.#claims[claim.partition] === claim) claim.member.own(claim)
+    for (const member of changed) member.own(this.#partitionsOf(member))
   }
 }

@@ -3,17 +3,16 @@
 import { GraphmillError } from '../../errors.ts'
 import {
   type Broker,
-  type Delivery,
   maxDeadLetterExtraBytes,
   maxMessageBytes,
   type OutgoingBytes,
-  type ReadMessage,
   type TopicSpec,
 } from '../broker.ts'
 import { parseTopic, sourceOfDead } from '../topics.ts'
+import { consumeLoop, type Member } from '../window/consume-loop.ts'
 import { MemoryGroup } from './group.ts'
 import { MemoryMember } from './member.ts'
-import { MemoryReader } from './reader.ts'
+import { readMemory } from './reader.ts'
 import { MemoryTopic } from './topic.ts'
 
 export interface MemoryClusterOptions {
@@ -58,6 +57,8 @@ export interface MemoryCluster {
   readonly faults: MemoryFaults
 }
 
+type Topic = MemoryTopic<MemoryGroup>
+
 interface PublishFault {
   readonly matches: (topic: string) => boolean
   readonly stored: boolean
@@ -67,7 +68,7 @@ interface PublishFault {
 export function createMemoryCluster(options: MemoryClusterOptions = {}): MemoryCluster {
   const { dropSettled = false, discard = () => false, maxTopicBytes = Number.POSITIVE_INFINITY } = options
   const now = options.now ?? Date.now
-  const topics = new Map<string, MemoryTopic>()
+  const topics = new Map<string, Topic>()
   const publishFaults = new Set<PublishFault>()
 
   function ensureTopic(spec: TopicSpec): void {
@@ -83,7 +84,7 @@ export function createMemoryCluster(options: MemoryClusterOptions = {}): MemoryC
     )
   }
 
-  function topicOf(name: string): MemoryTopic {
+  function topicOf(name: string): Topic {
     const topic = topics.get(name)
     if (topic === undefined) throw missing(name)
     return topic
@@ -96,22 +97,12 @@ export function createMemoryCluster(options: MemoryClusterOptions = {}): MemoryC
     return group
   }
 
-  /** Whatever a topic takes, its dead letters may be, with what their headers need. */
+  /** The dead letters of a topic may be as large as its messages, with what their headers need. */
   function maxBytesOf({ name, maxBytes }: TopicSpec): number {
     if (maxBytes !== undefined) return maxBytes
     const source = sourceOfDead(name)
     if (source === undefined) return maxMessageBytes
     return Math.max(topics.get(source)?.spec.maxBytes ?? 0, maxMessageBytes) + maxDeadLetterExtraBytes
-  }
-
-  function deleteTopic(name: string): void {
-    const topic = topics.get(name)
-    if (topic === undefined) return
-    topics.delete(name)
-    const error = missing(name)
-    topic.failPublishers(error)
-    for (const reader of [...topic.readers]) reader.end(error)
-    for (const group of topic.groups.values()) for (const member of [...group.members]) member.end(error)
   }
 
   function store(message: OutgoingBytes, client: object): Promise<void> {
@@ -124,10 +115,30 @@ export function createMemoryCluster(options: MemoryClusterOptions = {}): MemoryC
   }
 
   function connect(): Broker {
-    /** Members and readers of this client. */
-    const open = new Set<MemoryMember | MemoryReader>()
-    const ended = (one: MemoryMember | MemoryReader) => open.delete(one)
-    let closed = false
+    const members = new Set<Member>()
+    const closed = new AbortController()
+    const checkOpen = () => {
+      if (closed.signal.aborted) throw closedError()
+    }
+    /** Iterates over what `generate` yields, until `return` is called, even while a `next` is pending, or the client closes. */
+    function iterable<T>(
+      generate: (closing: AbortSignal) => AsyncGenerator<T, void>,
+    ): AsyncIterable<T, void> {
+      return {
+        [Symbol.asyncIterator]() {
+          const returned = new AbortController()
+          const closing = AbortSignal.any([closed.signal, returned.signal])
+          const items = closing.aborted ? refused() : generate(closing)
+          return {
+            next: () => items.next(),
+            return() {
+              returned.abort()
+              return items.return()
+            },
+          }
+        },
+      }
+    }
     const client: Broker = {
       async ensureTopics(specs) {
         checkOpen()
@@ -146,30 +157,20 @@ export function createMemoryCluster(options: MemoryClusterOptions = {}): MemoryC
       },
       async publish(message) {
         checkOpen()
-        const fault = faultOf(message.topic)
+        const fault = publishFaults.values().find(({ matches }) => matches(message.topic))
         if (fault === undefined || fault.stored) await store(message, client)
-        if (fault !== undefined) throw new GraphmillError('broker_unavailable', 'a fault was asked for')
+        if (fault !== undefined) throw new GraphmillError('broker_unavailable', 'a fault was requested')
       },
-      consume(subscription, signal): AsyncIterable<Delivery> {
-        const joining = (member: MemoryMember) => {
-          checkOpen()
-          const group = groupOf(subscription.group, subscription.topic)
-          open.add(member)
-          return group
-        }
-        return {
-          [Symbol.asyncIterator]: () => new MemoryMember({ joining, ended }, subscription, signal),
-        }
-      },
-      read(range, signal): AsyncIterable<ReadMessage> {
-        const beginning = (reader: MemoryReader) => {
-          checkOpen()
-          const topic = topicOf(range.topic)
-          open.add(reader)
-          return topic
-        }
-        return { [Symbol.asyncIterator]: () => new MemoryReader({ beginning, ended }, range, signal) }
-      },
+      consume: (subscription, signal) =>
+        iterable((closing) => {
+          const group = () => groupOf(subscription.group, subscription.topic)
+          const join = (wake: () => void) => new MemoryMember(group(), subscription, signal, wake)
+          return consumeLoop(join, { signal, closing, members })
+        }),
+      read: (range, signal) =>
+        iterable((closing) =>
+          readMemory(() => topicOf(range.topic), range, AbortSignal.any([signal, closing])),
+        ),
       async lag(groupName, topicName) {
         checkOpen()
         const topic = topicOf(topicName)
@@ -180,28 +181,22 @@ export function createMemoryCluster(options: MemoryClusterOptions = {}): MemoryC
           lag: log.end - Math.max(group?.mark(partition) ?? 0, log.begin),
         }))
         const total = partitions.reduce((sum, one) => sum + one.lag, 0)
-        return { partitions, total, members: [...(group?.members ?? [])].length }
+        return { partitions, total, members: group?.members.size ?? 0 }
       },
       async deleteTopics(names) {
         checkOpen()
-        for (const name of names) deleteTopic(name)
+        for (const name of names) {
+          const topic = topics.get(name)
+          topics.delete(name)
+          topic?.end(missing(name))
+        }
       },
       async close() {
-        if (closed) return
-        closed = true
-        for (const one of [...open]) one.end()
+        closed.abort()
         for (const topic of topics.values()) topic.failPublishers(closedError(), client)
       },
     }
-    const checkOpen = () => {
-      if (closed) throw closedError()
-    }
     return client
-  }
-
-  function faultOf(topic: string): PublishFault | undefined {
-    for (const fault of publishFaults) if (fault.matches(topic)) return fault
-    return undefined
   }
 
   return {
@@ -214,11 +209,10 @@ export function createMemoryCluster(options: MemoryClusterOptions = {}): MemoryC
       },
       evict(name, { rewind = 0 } = {}) {
         let evicted = 0
-        for (const topic of topics.values()) {
-          const group = topic.groups.get(name)
-          if (group === undefined) continue
-          for (const member of [...group.members]) {
-            group.evict(member, rewind)
+        for (const { groups } of topics.values()) {
+          const group = groups.get(name)
+          for (const member of [...(group?.members ?? [])]) {
+            group?.evict(member, rewind)
             evicted++
           }
         }
@@ -230,3 +224,8 @@ export function createMemoryCluster(options: MemoryClusterOptions = {}): MemoryC
 
 const missing = (name: string) => new GraphmillError('topic_missing', `there is no topic ${name}`)
 const closedError = () => new GraphmillError('broker_unavailable', 'the connection to the broker was closed')
+
+// biome-ignore lint/correctness/useYield: it throws at the first `next`
+async function* refused(): AsyncGenerator<never, void> {
+  throw closedError()
+}

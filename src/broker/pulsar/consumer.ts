@@ -1,18 +1,23 @@
-// A member of a group on Pulsar: one subscription socket in pull mode, opened again whenever it is lost.
-// The group is the subscription: Shared, or Key_Shared where the messages of a key must stay together.
+// A member of a group on Pulsar: one subscription socket in pull mode, opened again whenever it is lost. The group is the
+// subscription: Shared, or Key_Shared when the messages of a key must stay together. The server stores every acknowledgement
+// by itself and gives the messages of a lost socket to the group again, so that the window has no marks and one buffer for
+// all partitions, which lives as long as the socket.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type GraphmillError, toGraphmillError } from '../../errors.ts'
 import { pause } from '../../wait.ts'
 import { type Delivery, defaultMaxHeldBytes, type Subscription } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
-import { createWake } from '../window/wake.ts'
+import type { Member } from '../window/consume-loop.ts'
+import { InFlightWindow } from '../window/in-flight-window.ts'
+import type { IncomingMessage } from '../window/partition-buffer.ts'
+import { createQueue } from '../window/queue.ts'
 import { isMember, partitionsOf, topicPath } from './admin.ts'
 import { type MemberDeaths, noDeaths, noteMember } from './deaths.ts'
 import type { Endpoint } from './endpoint.ts'
 import { reportExpired } from './expiry.ts'
-import { Membership } from './membership.ts'
 import { received, type SocketMessage } from './message.ts'
+import { Permits } from './permits.ts'
 import { openSocket, type PulsarSocket, reopenDelayMs } from './socket.ts'
 
 /** How long a leaving member waits until the server has let it go, and how often it asks. */
@@ -21,66 +26,87 @@ const leavePollMs = 50
 /** The server takes no larger queue. */
 const maxReceiverQueue = 1_000
 
-export class PulsarMember {
+/** The one buffer of the window. */
+const buffer = 0
+
+export interface PulsarMemberOptions {
+  readonly lookup: TopicLookup
+  /** Aborts when the broker object is closed. */
+  readonly closing: AbortSignal
+  /** Called whenever something has changed. */
+  readonly wake: () => void
+}
+
+export class PulsarMember implements Member {
   readonly #endpoint: Endpoint
   readonly #subscription: Subscription
-  readonly #lookup: TopicLookup
+  readonly #options: PulsarMemberOptions
   /** By this name the server counts us among the members of the group. */
   readonly #name = randomUUID()
-  /** Aborted when no socket is wanted any more. */
+  /** Aborts when no socket is wanted any more. */
   readonly #stop = new AbortController()
-  readonly #wake = createWake()
+  readonly #window: InFlightWindow
+  /** Messages that the window has no room for yet. */
+  readonly #received = createQueue<IncomingMessage>()
   readonly #running: Promise<void>
   #socket: PulsarSocket | undefined
-  #membership: Membership | undefined
+  /** Those of the socket. */
+  #permits: Permits | undefined
+  /** Whether a message came since the last check. */
+  #hasHeard = true
   #deaths: MemberDeaths = noDeaths
-  #leaving = false
+  #isDraining = false
   #isReporting = false
   readonly #reported: Parameters<typeof reportExpired>[1]['reported'] = new Map()
-  #failure: GraphmillError | undefined
+  #left: Promise<void> | undefined
+  failure: GraphmillError | undefined
 
-  constructor(endpoint: Endpoint, subscription: Subscription, lookup: TopicLookup) {
+  constructor(endpoint: Endpoint, subscription: Subscription, options: PulsarMemberOptions) {
     this.#endpoint = endpoint
-    this.#lookup = lookup
     this.#subscription = subscription
+    this.#options = options
+    this.#window = new InFlightWindow(subscription, {
+      individualAcks: true,
+      changed: () => this.#changed(),
+      settled: (settled) => this.#settled(settled),
+    })
     this.#running = this.#run()
   }
 
-  /** The next delivery; undefined when the member has left or was closed. Throws what waiting cannot mend. */
-  async next(): Promise<Delivery | undefined> {
-    for (;;) {
-      if (this.#stop.signal.aborted) return undefined
-      if (this.#leaving && (this.#membership?.inFlight ?? 0) === 0) return undefined
-      if (this.#failure !== undefined) throw this.#failure
-      const delivery = this.#membership?.take()
-      if (delivery !== undefined) return delivery
-      await this.#wake.wait()
-    }
+  get outstanding(): number {
+    return this.#window.outstanding
   }
 
-  /** Nothing new is delivered; `next` ends when nothing is in hand. */
-  leave(): void {
-    this.#leaving = true
-    this.#membership?.leave()
-    this.#wake.notify()
+  next(): Delivery | undefined {
+    return this.#window.next()
   }
 
-  /** Ends at once. What was acked reaches the server; what is in hand is lost to the group. */
-  async close(): Promise<void> {
-    if (this.#stop.signal.aborted) return this.#running
-    this.#membership?.lose()
+  drain(): void {
+    this.#isDraining = true
+    this.#window.drain()
+  }
+
+  /** Acknowledgements that were sent reach the server; the group gets all other messages again. */
+  leave(): Promise<void> {
+    this.#left ??= this.#end()
+    return this.#left
+  }
+
+  async #end(): Promise<void> {
+    this.#window.own([])
     this.#stop.abort()
-    this.#wake.notify()
     // Before the socket: a member that is noted and not connected counts as dead.
     await this.#deaths.leave()
     await this.#socket?.close()
     await this.#running
+    await this.#released()
   }
 
-  /** Waits, after `close`, until the server has let the member go: what it acked is settled, the rest is the group's again. */
-  async released(): Promise<void> {
+  /** Waits until the server has let the member go: what it acknowledged is settled, and the group has the rest again. */
+  async #released(): Promise<void> {
+    const { closing } = this.#options
     const deadline = performance.now() + leaveTimeoutMs
-    while (performance.now() < deadline && (await this.#isMember().catch(() => false)))
+    while (!closing.aborted && performance.now() < deadline && (await this.#isMember().catch(() => false)))
       await delay(leavePollMs)
   }
 
@@ -89,7 +115,7 @@ export class PulsarMember {
     const { signal } = this.#stop
     const { topic, group } = this.#subscription
     let failures = 0
-    while (!signal.aborted && !this.#leaving) {
+    while (!signal.aborted && !this.#isDraining) {
       try {
         const socket = await this.#open()
         failures = 0
@@ -99,10 +125,9 @@ export class PulsarMember {
       } catch (thrown) {
         if (signal.aborted) return
         const error = toGraphmillError(thrown)
-        if (error.retry !== 'later' && !(await this.#isThereAfterAll(error))) {
-          this.#failure = error
-          this.#wake.notify()
-          return
+        if (error.retry !== 'later' && !(await this.#options.lookup.contradicts(error, topic))) {
+          if (!this.#isDraining) this.failure = error
+          return this.#options.wake()
         }
         const isBroker = error.code === 'broker_unavailable' && this.#endpoint.availability.away(error)
         this.#note({ topic, group, err: error }, 'consumer could not be opened', isBroker)
@@ -112,7 +137,7 @@ export class PulsarMember {
     }
   }
 
-  /** That the broker is away is told once for all consumers: what each notices of it is a detail. */
+  /** An unavailable broker is reported once for all consumers: what each of them notices is a detail. */
   #note(fields: object, phrase: string, isDetail: boolean): void {
     const { log } = this.#endpoint
     if (isDetail && log.debug) log.debug(fields, phrase)
@@ -121,9 +146,24 @@ export class PulsarMember {
 
   /** Opens one socket, and what lives and dies with it. */
   async #open(): Promise<PulsarSocket> {
-    const { topic, group, maxInFlight, maxBytes = defaultMaxHeldBytes, ordering } = this.#subscription
-    const partitions = await partitionsOf(this.#endpoint, topic)
-    // what the server takes from every partition for us, beyond what we asked for
+    const partitions = await partitionsOf(this.#endpoint, this.#subscription.topic)
+    const socket = await openSocket(this.#endpoint, {
+      path: this.#path(partitions),
+      signal: this.#stop.signal,
+      onMessage: (frame) => this.#receive(frame as SocketMessage),
+    })
+    if (this.#stop.signal.aborted) socket.terminate()
+    this.#attach(socket)
+    this.#deaths = await noteMember(this.#endpoint, this.#subscription, this.#name)
+    if (this.#stop.signal.aborted) await this.#deaths.leave()
+    void this.#reportExpired()
+    this.#grant()
+    return socket
+  }
+
+  #path(partitions: number): string {
+    const { topic, group, maxInFlight, ordering } = this.#subscription
+    // What the server takes from every partition for us, beyond what we asked for.
     const queue = Math.ceil(maxInFlight / Math.max(1, partitions))
     const query = new URLSearchParams({
       subscriptionType: ordering === 'none' ? 'Shared' : 'Key_Shared',
@@ -132,54 +172,78 @@ export class PulsarMember {
       pullMode: 'true',
       receiverQueueSize: String(Math.min(queue, maxReceiverQueue)),
     })
-    let heard = true
-    const socket = await openSocket(this.#endpoint, {
-      path: `/consumer${topicPath(this.#endpoint, topic)}/${encodeURIComponent(group)}?${query}`,
-      signal: this.#stop.signal,
-      onMessage: (frame) => {
-        heard = true
-        const { messageId } = frame as SocketMessage
-        const { message } = received(topic, frame as SocketMessage)
-        membership.add(message, messageId, this.#deaths.suspectOf(message))
-      },
-    })
-    if (this.#stop.signal.aborted) socket.terminate()
-    const membership = new Membership(this.#subscription, maxBytes, {
-      permit: (permitMessages) => socket.send(JSON.stringify({ type: 'permit', permitMessages })),
-      ack: (messageId) => socket.send(JSON.stringify({ messageId })),
-      changed: () => this.#wake.notify(),
-    })
+    return `/consumer${topicPath(this.#endpoint, topic)}/${encodeURIComponent(group)}?${query}`
+  }
+
+  #attach(socket: PulsarSocket): void {
+    const { maxInFlight, maxBytes = defaultMaxHeldBytes } = this.#subscription
+    this.#socket = socket
+    this.#permits = new Permits(maxInFlight, maxBytes, (permitMessages) =>
+      socket.send(JSON.stringify({ type: 'permit', permitMessages })),
+    )
+    this.#window.own([buffer])
+    this.#hasHeard = true
     const check = setInterval(() => {
       void this.#reportExpired()
-      if (!heard) void this.#reopenUnlessMember(socket)
-      heard = false
+      if (!this.#hasHeard) void this.#reopenUnlessMember(socket)
+      this.#hasHeard = false
     }, this.#endpoint.pingIntervalMs)
     const look = setInterval(() => void this.#reopenUnlessThere(socket), this.#endpoint.topicCheckMs)
     void socket.closed.then(() => {
       clearInterval(check)
       clearInterval(look)
-      membership.lose()
-      this.#membership = undefined
       this.#socket = undefined
+      this.#permits = undefined
+      this.#received.clear()
+      this.#window.own([])
     })
-    this.#socket = socket
-    this.#membership = membership
-    this.#deaths = await noteMember(this.#endpoint, this.#subscription, this.#name)
-    if (this.#stop.signal.aborted) await this.#deaths.leave()
-    void this.#reportExpired()
-    if (this.#leaving) membership.leave()
-    membership.grant()
-    return socket
+  }
+
+  #receive(frame: SocketMessage): void {
+    this.#hasHeard = true
+    const { message } = received(this.#subscription.topic, frame)
+    const suspect = this.#deaths.suspectOf(message)
+    this.#permits?.received(message.value.byteLength)
+    this.#received.push({ offset: 0, message, keyed: true, id: frame.messageId, suspect })
+    this.#fill()
+    this.#grant()
+  }
+
+  /** Puts as many of the received messages into the window as there is room for. */
+  #fill(): void {
+    if (this.#received.peek() !== undefined) this.#window.offer(buffer, this.#takeReceived(), 0)
+  }
+
+  /** A message is removed once the next is asked for: the last one may have found no room. */
+  *#takeReceived(): Generator<IncomingMessage> {
+    for (let next = this.#received.peek(); next !== undefined; next = this.#received.peek()) {
+      yield next
+      this.#received.shift()
+    }
+  }
+
+  #settled({ id, message }: IncomingMessage): void {
+    this.#socket?.send(JSON.stringify({ messageId: id }))
+    this.#permits?.settled(message.value.byteLength)
+    this.#grant()
+  }
+
+  #changed(): void {
+    this.#fill()
+    this.#options.wake()
+  }
+
+  #grant(): void {
+    if (!this.#isDraining) this.#permits?.grant()
   }
 
   /** A topic that was deleted leaves the socket open and silent. */
   async #reopenUnlessThere(socket: PulsarSocket): Promise<void> {
-    // a server that cannot be asked is noticed by the pings
-    const mayStay = await this.#lookup.look(this.#subscription.topic).catch(() => true)
-    if (!mayStay) socket.terminate()
+    // The pings notice a server that cannot be asked.
+    if (!(await this.#options.lookup.mayExist(this.#subscription.topic))) socket.terminate()
   }
 
-  /** So does one that was deleted and made again. */
+  /** So does a topic that was deleted and created again. */
   async #reopenUnlessMember(socket: PulsarSocket): Promise<void> {
     const mayStay = await this.#isMember().catch(
       (error: unknown) => toGraphmillError(error).code !== 'topic_missing',
@@ -187,12 +251,7 @@ export class PulsarMember {
     if (!mayStay) socket.terminate()
   }
 
-  /** Whether a topic that one answer called missing is found by another look. */
-  async #isThereAfterAll({ code }: GraphmillError): Promise<boolean> {
-    return code === 'topic_missing' && (await this.#lookup.look(this.#subscription.topic).catch(() => true))
-  }
-
-  /** Once at a time. What could not be reported is so the next time. */
+  /** One report at a time. What could not be reported is reported the next time. */
   async #reportExpired(): Promise<void> {
     const { topic, group, onLost } = this.#subscription
     if (onLost === undefined || this.#isReporting) return

@@ -129,7 +129,7 @@ export class PulsarProducer {
         break
       } catch (thrown) {
         const error = toGraphmillError(thrown)
-        if (error.retry !== 'later' && !(await this.#isThereAfterAll(error))) {
+        if (error.retry !== 'later' && !(await this.#lookup.contradicts(error, this.#topic))) {
           this.#rejectAll(error)
           if (error.code === 'topic_missing' || error.code === 'topic_refused') this.#onUseless()
           break
@@ -140,11 +140,6 @@ export class PulsarProducer {
     }
     this.#connecting = undefined
     this.#flush()
-  }
-
-  /** Whether a topic that one answer called missing is found by another look. */
-  async #isThereAfterAll({ code }: GraphmillError): Promise<boolean> {
-    return code === 'topic_missing' && (await this.#lookup.look(this.#topic).catch(() => true))
   }
 
   async #open(signal: AbortSignal): Promise<void> {

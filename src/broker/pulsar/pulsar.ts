@@ -1,15 +1,10 @@
 // The broker on Pulsar, over its WebSocket and admin APIs: no native client, no protocol of our own.
 // Topics are `persistent://tenant/namespace/<name>`; a server that makes topics by itself should have that turned off.
 import { GraphmillError } from '../../errors.ts'
-import {
-  type Broker,
-  type Delivery,
-  maxMessageBytes,
-  type OutgoingBytes,
-  type ReadMessage,
-} from '../broker.ts'
+import { type Broker, maxMessageBytes, type OutgoingBytes, type ReadMessage } from '../broker.ts'
 import { createTopicLookup } from '../topic-lookup.ts'
 import { isDeadTopic } from '../topics.ts'
+import { consumeLoop, type Member } from '../window/consume-loop.ts'
 import { checkConnection, createTopic, deleteTopic, isThere, lagOf, listTopics } from './admin.ts'
 import { PulsarMember } from './consumer.ts'
 import { endpointOf, type PulsarOptions } from './endpoint.ts'
@@ -34,8 +29,9 @@ export async function connectPulsarWebSocket(options: PulsarOptions, signal?: Ab
   await checkConnection(endpoint, signal)
   const lookup = createTopicLookup((topic) => isThere(endpoint, topic))
   const producers = new Map<string, PulsarProducer>()
-  const consumptions = new Set<PulsarMember | PulsarReader>()
-  let closed = false
+  const members = new Set<Member>()
+  const readers = new Set<PulsarReader>()
+  const closing = new AbortController()
 
   function producerOf(topic: string): PulsarProducer {
     const existing = producers.get(topic)
@@ -65,35 +61,21 @@ export async function connectPulsarWebSocket(options: PulsarOptions, signal?: Ab
     lag: (group, topic) => lagOf(endpoint, group, topic),
 
     async publish(message) {
-      if (closed) throw new GraphmillError('broker_unavailable', 'the broker was closed')
+      if (closing.signal.aborted) throw new GraphmillError('broker_unavailable', 'the broker was closed')
       refuseLarge(message)
       await producerOf(message.topic).publish(message)
     },
 
-    async *consume(subscription, signal): AsyncGenerator<Delivery, void> {
-      if (closed || signal.aborted) return
-      const member = new PulsarMember(endpoint, subscription, lookup)
-      consumptions.add(member)
-      const leave = (): void => member.leave()
-      signal.addEventListener('abort', leave, { once: true })
-      try {
-        for (;;) {
-          const delivery = await member.next()
-          if (delivery === undefined) break
-          yield delivery
-        }
-      } finally {
-        signal.removeEventListener('abort', leave)
-        consumptions.delete(member)
-        await member.close()
-        if (!closed) await member.released()
-      }
-    },
+    consume: (subscription, signal) =>
+      consumeLoop(
+        (wake) => new PulsarMember(endpoint, subscription, { lookup, closing: closing.signal, wake }),
+        { signal, closing: closing.signal, members },
+      ),
 
     async *read(range, signal): AsyncGenerator<ReadMessage, void> {
-      if (closed || signal.aborted) return
+      if (closing.signal.aborted || signal.aborted) return
       const reader = new PulsarReader(endpoint, range, lookup)
-      consumptions.add(reader)
+      readers.add(reader)
       const stop = (): void => void reader.close()
       signal.addEventListener('abort', stop, { once: true })
       try {
@@ -104,14 +86,15 @@ export async function connectPulsarWebSocket(options: PulsarOptions, signal?: Ab
         }
       } finally {
         signal.removeEventListener('abort', stop)
-        consumptions.delete(reader)
+        readers.delete(reader)
         await reader.close()
       }
     },
 
     async close() {
-      closed = true
-      await Promise.all([...consumptions, ...producers.values()].map((open) => open.close()))
+      closing.abort()
+      const left = [...members].map((member) => member.leave())
+      await Promise.all([...left, ...[...readers, ...producers.values()].map((open) => open.close())])
     },
   }
 }

@@ -125,7 +125,8 @@ export class PulsarReader {
       } catch (thrown) {
         if (signal.aborted) return
         const error = toGraphmillError(thrown)
-        if (error.retry !== 'later' && !(await this.#isThereAfterAll(error))) throw thrown
+        if (error.retry !== 'later' && !(await this.#lookup.contradicts(error, this.#range.topic)))
+          throw thrown
         this.#endpoint.log.warn({ topic: part.name, err: thrown }, 'reader could not be opened')
       }
     }
@@ -133,13 +134,8 @@ export class PulsarReader {
 
   /** A topic that was deleted leaves the sockets open and silent. */
   async #reopenUnlessThere(): Promise<void> {
-    const mayStay = await this.#lookup.look(this.#range.topic).catch(() => true)
-    if (!mayStay) for (const socket of this.#sockets) socket.terminate()
-  }
-
-  /** Whether a topic that one answer called missing is found by another look. */
-  async #isThereAfterAll({ code }: GraphmillError): Promise<boolean> {
-    return code === 'topic_missing' && (await this.#lookup.look(this.#range.topic).catch(() => true))
+    if (!(await this.#lookup.mayExist(this.#range.topic)))
+      for (const socket of this.#sockets) socket.terminate()
   }
 
   #open(part: Part, receiverQueueSize: number): Promise<PulsarSocket> {

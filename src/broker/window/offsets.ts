@@ -1,12 +1,12 @@
 // The low-water mark of one partition: how far a group may commit while its messages settle in any order.
-// The mark never passes an unsettled message, so a crash repeats what lies above it and skips nothing.
+// The mark never passes an unsettled message, so a crash repeats the messages above it and skips none.
 
 import type { Subscription } from '../broker.ts'
 
-/** With this many offsets settled above the mark, a partition takes nothing more until the mark has moved. */
+/** With this many offsets settled above the mark, nothing more of a partition is handed out until the mark has moved. */
 export const maxSettledAboveMark = 1000
 
-/** The same for a subscription: no less than may be in flight where what a member has of a key settles together. */
+/** The same for a subscription: at least `maxInFlight` when the messages that a member has of a key settle together. */
 export function settledAboveMarkOf({ ordering, maxInFlight }: Subscription): number {
   return ordering === 'member' ? Math.max(maxSettledAboveMark, maxInFlight) : maxSettledAboveMark
 }
@@ -14,11 +14,11 @@ export function settledAboveMarkOf({ ordering, maxInFlight }: Subscription): num
 /** Offsets are plain numbers: exact up to 2^53, which no partition reaches. */
 export interface OffsetTracker {
   /**
-   * Notes a message handed over by the broker, in rising order; gaps (compaction, control records) are fine.
+   * Notes a message that the broker handed over, in rising order; gaps (compaction, control records) are fine.
    * False when this offset was passed before: the message is in flight or settled, and must not be delivered again.
    */
   take(offset: number): boolean
-  /** The message is done with. An offset that is not in flight changes nothing. */
+  /** The message is settled. An offset that is not in flight changes nothing. */
   settle(offset: number): void
   /** Nothing below `next` is still to come: lets the mark pass offsets at the end that held no message. */
   reach(next: number): void
@@ -26,20 +26,18 @@ export interface OffsetTracker {
   readonly mark: number | undefined
   /** The lowest offset that was not seen yet, where fetching goes on. Undefined like `mark`. */
   readonly next: number | undefined
+  /** Messages that were taken and are not settled. */
   readonly inFlight: number
   readonly settledAboveMark: number
-  /** `settledAboveMark` has come to its cap: pause the partition. */
-  readonly full: boolean
 }
 
-export function createOffsetTracker(cap: number = maxSettledAboveMark): OffsetTracker {
+/** `maxBehindMark`: offsets that its list may keep behind the mark before they are removed. */
+export function createOffsetTracker(maxBehindMark: number = maxSettledAboveMark): OffsetTracker {
   const unsettled = new Set<number>()
   // Offsets from the mark on, as they were taken; those before `head` are behind the mark.
   let taken: number[] = []
   let head = 0
   let next: number | undefined
-
-  const settledAboveMark = () => taken.length - head - unsettled.size
 
   return {
     take(offset) {
@@ -52,7 +50,7 @@ export function createOffsetTracker(cap: number = maxSettledAboveMark): OffsetTr
     settle(offset) {
       if (!unsettled.delete(offset)) return
       while (head < taken.length && !unsettled.has(taken[head]!)) head++
-      if (head === taken.length || head > cap) {
+      if (head === taken.length || head > maxBehindMark) {
         taken = taken.slice(head)
         head = 0
       }
@@ -70,10 +68,28 @@ export function createOffsetTracker(cap: number = maxSettledAboveMark): OffsetTr
       return unsettled.size
     },
     get settledAboveMark() {
-      return settledAboveMark()
+      return taken.length - head - unsettled.size
     },
-    get full() {
-      return settledAboveMark() >= cap
+  }
+}
+
+/** For a broker that stores every acknowledgement by itself: there is no mark, and nothing is above it. */
+export function createUnorderedTracker(): OffsetTracker {
+  let inFlight = 0
+  return {
+    take() {
+      inFlight++
+      return true
     },
+    settle() {
+      inFlight--
+    },
+    reach() {},
+    mark: undefined,
+    next: undefined,
+    get inFlight() {
+      return inFlight
+    },
+    settledAboveMark: 0,
   }
 }

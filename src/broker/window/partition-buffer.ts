@@ -1,27 +1,32 @@
-// What this member holds of one partition: messages fetched, handed out and set aside, and how far it may commit.
-// Nothing here knows a broker; the window over all partitions decides when something is handed out.
+// The messages that this member holds of one partition: fetched, with handlers, and waiting for a retry. It keeps the order
+// by key. It knows no broker; the window over all partitions decides when something is handed out.
 import { GraphmillError } from '../../errors.ts'
 import type { Delivery, ReadMessage, Subscription, Suspect } from '../broker.ts'
 import { createSuspicion, type Deaths, type Suspicion } from './deaths.ts'
-import { createOffsetTracker, type OffsetTracker } from './offsets.ts'
+import { createOffsetTracker, createUnorderedTracker, type OffsetTracker } from './offsets.ts'
 import { createQueue, type Queue } from './queue.ts'
 
-/** A message from the broker, with its offset as a number. */
-export interface Incoming {
+/** A message from the broker. */
+export interface IncomingMessage {
+  /** The offset as a number; ignored when the broker stores every acknowledgement by itself. */
   readonly offset: number
   readonly message: ReadMessage
   /** False for a message without a key: it waits for no other. */
   readonly keyed: boolean
+  /** The broker's name for the message, when that is not its offset. */
+  readonly id?: string
+  /** Set by a broker that counts deaths itself. */
+  readonly suspect?: Suspect | undefined
 }
 
 /** A message that is held, from being fetched to being settled. */
-export interface Held extends Incoming {
+export interface HeldMessage extends IncomingMessage {
   readonly buffer: PartitionBuffer
   readonly bytes: number
   attempt: number
   /** It is handed out alone of its partition. */
   isSuspect: boolean
-  /** `out`: with a handler. `resting`: between retryLater and the next attempt. */
+  /** `out`: with a handler. `resting`: between retryLater and the next attempt. `gone`: settled or dropped. */
   state: 'fetched' | 'out' | 'resting' | 'gone'
   timer?: NodeJS.Timeout
 }
@@ -29,44 +34,45 @@ export interface Held extends Incoming {
 export interface PartitionBuffer {
   readonly partition: number
   /**
-   * `unknown`: what the owner before stored is not known yet; `placed`: it is, and nothing was fetched; `known`: something was;
-   * `open`: and that this one has it is stored.
+   * `unknown`: what the previous owner stored is not known yet. `placed`: it is known, and nothing was fetched. `known`:
+   * messages were fetched. `open`: it is stored that this member owns the partition, and messages may be handed out.
    */
   state: 'unknown' | 'placed' | 'known' | 'open'
-  /** The group has none, and what was deleted before it came is not reported yet: there is nothing to commit. */
+  /** The group has no position, and records deleted before it came are not reported yet: there is nothing to commit. */
   hasNoPosition: boolean
   readonly suspicion: Suspicion
-  readonly maxSettled: number
+  readonly maxSettledAboveMark: number
   readonly tracker: OffsetTracker
   /** Aborts when the partition goes to another member. */
   readonly lost: AbortController
-  /** In the order of the partition; those whose key is busy are moved to `behind`. */
-  readonly fetched: Queue<Held>
-  /** What waits for the message of its key before it, by key. A key is in here while one of its messages is in hand. */
-  readonly behind: Map<string, Held[]>
-  /** Freed by the message of their key before them: next to be handed out. */
-  readonly ready: Held[]
+  /** In the order of the partition; messages whose key is in flight are moved to `behind`. */
+  readonly fetched: Queue<HeldMessage>
+  /** Messages that wait for an earlier one of their key, by key. A key is present while one of its messages is in flight. */
+  readonly behind: Map<string, HeldMessage[]>
+  /** Their key was freed: they are the next to be handed out. */
+  readonly ready: HeldMessage[]
   /** With handlers or resting. */
-  readonly inFlight: Set<Held>
-  /** Bytes of what no handler had yet. */
+  readonly inFlight: Set<HeldMessage>
+  /** Bytes of the messages that no handler has had yet. */
   waitingBytes: number
   committed: Commit | undefined
 }
 
-/** What is committed of a partition: where its owner would go on, and what is known of deaths there. */
+/** What is committed of a partition: where its next owner goes on, and what is known of deaths there. */
 export interface Commit extends Deaths {
   readonly offset: number
 }
 
-/** With so many offsets settled above the mark at most. */
-export function createPartitionBuffer(partition: number, maxSettled: number): PartitionBuffer {
+/** At most `maxSettledAboveMark` offsets may be settled above the mark; infinitely many when there is no mark. */
+export function createPartitionBuffer(partition: number, maxSettledAboveMark: number): PartitionBuffer {
+  const hasMark = maxSettledAboveMark < Number.POSITIVE_INFINITY
   return {
     partition,
     state: 'unknown',
     hasNoPosition: false,
     suspicion: createSuspicion(),
-    maxSettled,
-    tracker: createOffsetTracker(maxSettled),
+    maxSettledAboveMark,
+    tracker: hasMark ? createOffsetTracker(maxSettledAboveMark) : createUnorderedTracker(),
     lost: new AbortController(),
     fetched: createQueue(),
     behind: new Map(),
@@ -77,12 +83,15 @@ export function createPartitionBuffer(partition: number, maxSettled: number): Pa
   }
 }
 
-/** The next message that may be handed out, or undefined. It is taken out of the queues. */
-export function takeNext(buffer: PartitionBuffer, ordering: Subscription['ordering']): Held | undefined {
+/** The next message that may be handed out, or undefined. It is removed from the queues. */
+export function takeNext(
+  buffer: PartitionBuffer,
+  ordering: Subscription['ordering'],
+): HeldMessage | undefined {
   if (buffer.state !== 'open') return undefined
   if (buffer.suspicion.suspects > 0 && buffer.inFlight.size > 0) return undefined
-  // All in hand but the lowest may settle before the mark moves: together they must not pass the cap.
-  if (buffer.tracker.settledAboveMark + buffer.inFlight.size > buffer.maxSettled) return undefined
+  // All in flight but the lowest may settle before the mark moves: together they must not exceed the limit.
+  if (buffer.tracker.settledAboveMark + buffer.inFlight.size > buffer.maxSettledAboveMark) return undefined
   const freed = buffer.ready.shift()
   if (freed !== undefined) return freed
   for (;;) {
@@ -97,8 +106,8 @@ export function takeNext(buffer: PartitionBuffer, ordering: Subscription['orderi
   }
 }
 
-/** Lets the next message of its key go on. */
-export function freeKey(held: Held, ordering: Subscription['ordering']): void {
+/** A message was settled: the next one of its key may go on. */
+export function freeKey(held: HeldMessage, ordering: Subscription['ordering']): void {
   if (ordering !== 'key' || !held.keyed) return
   const { behind, ready } = held.buffer
   const next = behind.get(held.message.key)?.shift()
@@ -108,19 +117,19 @@ export function freeKey(held: Held, ordering: Subscription['ordering']): void {
 
 /** What a delivery may do to the window it came from. */
 export interface Settler {
-  ack(held: Held): void
-  rest(held: Held, delayMs: number): void
-  /** Stores what a suspect's deaths alone are to be if this process dies now. */
-  record(held: Held, deaths: number): Promise<void>
+  ack(held: HeldMessage): void
+  rest(held: HeldMessage, delayMs: number): void
+  /** Stores the number of processes that died with a suspect alone, in case this process dies now. */
+  record(held: HeldMessage, deaths: number): Promise<void>
 }
 
 /** A held message as the handler sees it. Only the delivery of the current attempt settles it, once. */
 export class HeldDelivery implements Delivery {
   readonly attempt: number
-  readonly #held: Held
+  readonly #held: HeldMessage
   readonly #settler: Settler
 
-  constructor(held: Held, settler: Settler) {
+  constructor(held: HeldMessage, settler: Settler) {
     this.attempt = held.attempt
     this.#held = held
     this.#settler = settler
@@ -153,7 +162,7 @@ export class HeldDelivery implements Delivery {
 
   get suspect(): Suspect | undefined {
     const held = this.#held
-    if (!held.isSuspect) return undefined
+    if (!held.isSuspect) return held.suspect
     const { alone, aloneIfDead = alone } = held.buffer.suspicion
     return {
       deaths: async () => aloneIfDead,

@@ -1,7 +1,9 @@
-// A queue whose first leaves in constant time: an array moves all the others up.
+// A queue that removes its first item in constant time: an array would move all the others.
 
 export interface Queue<T> {
   push(item: T): void
+  /** The first, which stays. */
+  peek(): T | undefined
   shift(): T | undefined
   clear(): void
 }
@@ -11,6 +13,7 @@ export function createQueue<T>(): Queue<T> {
   let head = 0
   return {
     push: (item) => void items.push(item),
+    peek: () => items[head],
     shift() {
       if (head === items.length) return undefined
       const item = items[head++]

@@ -7,13 +7,15 @@ export interface Wake {
 }
 
 export function createWake(): Wake {
-  let next = Promise.withResolvers<void>()
+  let next: PromiseWithResolvers<void> | undefined
   return {
-    wait: () => next.promise,
+    wait() {
+      next ??= Promise.withResolvers<void>()
+      return next.promise
+    },
     notify() {
-      const { resolve } = next
-      next = Promise.withResolvers<void>()
-      resolve()
+      next?.resolve()
+      next = undefined
     },
   }
 }

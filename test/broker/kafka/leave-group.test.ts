@@ -5,7 +5,7 @@ import { createClient, impatient, kafkaSettings } from '../../../src/broker/kafk
 import { connectKafka } from '../../../src/broker/kafka/kafka.ts'
 import { createLookup } from '../../../src/broker/kafka/lookup.ts'
 import { openSession } from '../../../src/broker/kafka/session.ts'
-import { createInFlightWindow } from '../../../src/broker/window/in-flight-window.ts'
+import { InFlightWindow } from '../../../src/broker/window/in-flight-window.ts'
 import { brokerSource } from '../../support/brokers.ts'
 import { type KafkaServer, startKafka } from '../../support/kafka-server.ts'
 import { createHarness, publishTexts } from '../suite/harness.ts'
@@ -50,7 +50,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
       maxInFlight: 1,
       ordering: 'none',
     } as const
-    const window = createInFlightWindow(subscription, () => {})
+    const window = new InFlightWindow(subscription, { changed() {} })
     const lookup = createLookup(settings)
     const session = openSession(settings, subscription, { window, lookup, before })
     expect(session.memberId).toBe(before)

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { Delivery } from '../../../src/broker/broker.ts'
 import { deathsIn, metadataOf } from '../../../src/broker/kafka/deaths.ts'
-import { createInFlightWindow } from '../../../src/broker/window/in-flight-window.ts'
+import { InFlightWindow } from '../../../src/broker/window/in-flight-window.ts'
 import type { Commit } from '../../../src/broker/window/partition-buffer.ts'
 
 /** An owner of partition 0, which holds ten messages; what it would leave behind is in `stored`. */
@@ -14,7 +14,7 @@ function owner(from: Commit | undefined) {
     window.committed(commits)
   }
   const subscription = { group: 'g', topic: 't', maxInFlight: 4, from: 'earliest', ordering: 'none' } as const
-  const window = createInFlightWindow(subscription, () => {}, store)
+  const window = new InFlightWindow(subscription, { changed() {}, store })
   window.own([0])
   const start = from?.offset ?? 0
   const run = Array.from({ length: 10 - start }, (_, index) => {

@@ -2,15 +2,15 @@
 import fc from 'fast-check'
 import { describe, expect, test, vi } from 'vitest'
 import type { Delivery, Subscription } from '../../../src/broker/broker.ts'
-import { createInFlightWindow, type InFlightWindow } from '../../../src/broker/window/in-flight-window.ts'
-import type { Incoming } from '../../../src/broker/window/partition-buffer.ts'
+import { InFlightWindow } from '../../../src/broker/window/in-flight-window.ts'
+import type { IncomingMessage } from '../../../src/broker/window/partition-buffer.ts'
 
 const base: Subscription = { group: 'g', topic: 't', maxInFlight: 10, from: 'earliest', ordering: 'none' }
 
 const windowOf = (options: Partial<Subscription> = {}) =>
-  createInFlightWindow({ ...base, ...options }, () => {})
+  new InFlightWindow({ ...base, ...options }, { changed() {} })
 
-function incoming(partition: number, offset: number, { key = `${offset}`, bytes = 1 } = {}): Incoming {
+function incoming(partition: number, offset: number, { key = `${offset}`, bytes = 1 } = {}): IncomingMessage {
   const value = new Uint8Array(bytes)
   const message = { topic: 't', partition, position: `${offset}`, key, value, headers: {}, timestamp: 0 }
   return { offset, message, keyed: true }

@@ -48,15 +48,15 @@ test('ignores an offset that settles twice or was never taken', () => {
   expect([tracker.mark, tracker.inFlight, tracker.settledAboveMark]).toEqual([1, 1, 1])
 })
 
-test('is full at the cap of offsets settled above the mark, until the mark moves', () => {
+test('counts the offsets that are settled above the mark, until the mark moves', () => {
   const tracker = createOffsetTracker()
   for (let offset = 0; offset <= maxSettledAboveMark; offset++) tracker.take(offset)
   for (let offset = 1; offset < maxSettledAboveMark; offset++) tracker.settle(offset)
-  expect(tracker.full).toBe(false)
+  expect(tracker.settledAboveMark).toBe(maxSettledAboveMark - 1)
   tracker.settle(maxSettledAboveMark)
-  expect(tracker.full).toBe(true)
+  expect(tracker.settledAboveMark).toBe(maxSettledAboveMark)
   tracker.settle(0)
-  expect(tracker.full).toBe(false)
+  expect(tracker.settledAboveMark).toBe(0)
   expect(tracker.mark).toBe(maxSettledAboveMark + 1)
 })
 
@@ -100,7 +100,6 @@ test('agrees with the definition for every order of taking and settling', () => 
           expect(tracker.next).toBe(seen ? next : undefined)
           expect(tracker.inFlight).toBe(taken.length - settled.size)
           expect(tracker.settledAboveMark).toBe(above)
-          expect(tracker.full).toBe(above >= cap)
         }
       },
     ),
