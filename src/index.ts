@@ -8,6 +8,22 @@ export { createMemoryCluster, type MemoryCluster, type MemoryClusterOptions } fr
 export { type CompleteRequest, complete } from './complete/complete.ts'
 export { createLlmProvider, type LlmProviderOptions } from './complete/llm-provider.ts'
 export { createOpenAiProvider, type OpenAiProviderOptions } from './complete/openai/openai.ts'
+export {
+  type CallOptions,
+  type ContentBlock,
+  type Message as ChatMessage,
+  type OutputPath,
+  type Provider,
+  type ProviderRequest,
+  type Response,
+  type RetryPolicy,
+  type RuntimeConfig,
+  type TokenEvent,
+  type Tool,
+  type ToolCall,
+  type ToolChoice,
+  textOf,
+} from './complete/provider.ts'
 export { type AnswerMode, answerModes, type ResolvedMode } from './config/models.ts'
 export {
   type ErrorCode,
@@ -56,7 +72,6 @@ export { readJsonLines, readNdjson } from './formats/json-lines.ts'
 export { readJsonSeq } from './formats/json-seq.ts'
 export { type ParsedFormat, parseFormat, readFormat } from './formats/read-format.ts'
 export type { RejectReason, RepairName } from './items/item.ts'
-export { fullJitter, isTransient } from './llm/call-retry.ts'
 export {
   createRateLimiter,
   type Pause,
@@ -77,29 +92,17 @@ export type {
 export { createOffline } from './llm/offline/offline.ts'
 export { createOllama, listOllamaModels, type OllamaOptions } from './llm/ollama/ollama.ts'
 export { createOpenAi, type OpenAiOptions } from './llm/openai/openai.ts'
-export type {
-  AttemptRecord,
-  CallOptions,
-  ContentBlock,
-  Message as ChatMessage,
-  OutputPath,
-  Provider,
-  ProviderRequest,
-  ProviderUsage,
-  ReaskContext,
-  Response,
-  RetryPolicy,
-  RuntimeConfig,
-  TokenEvent,
-  Tool,
-  ToolCall,
-  ToolChoice,
-} from './llm/provider.ts'
-export { textOf } from './llm/provider.ts'
 export { type Category, ProviderError } from './llm/provider-error.ts'
+export {
+  type AttemptRecord,
+  fullJitter,
+  isTransient,
+  type ReaskContext,
+} from './llm/structured-output/attempts.ts'
 export { StructuredOutputInvalid } from './llm/structured-output/invalid-error.ts'
 // models
 export { type AnswerJsonOptions, answerJson, type JsonAnswer } from './llm/structured-output/json-answer.ts'
+export type { ProviderUsage } from './llm/usage.ts'
 // messages
 export type { Header, Message } from './messages/envelope.ts'
 export type {

@@ -1,18 +1,25 @@
-// What every provider does with a call, whatever its wire: the attempts, the path of structured output, the check of the value.
-
-import { type Attempt, mergedConfig, runAttempts } from '../llm/call-retry.ts'
-import type { CallOptions, OutputPath, ProviderRequest, Response } from '../llm/provider.ts'
-import { textOf } from '../llm/provider.ts'
-import { parsedContent, withDirective } from '../llm/structured-output/response-format.ts'
+// What every provider does with a call, whatever its wire: the check of the request, the attempts, and the checked value.
+import type { Attempt } from '../llm/structured-output/attempts.ts'
+import { directiveFor, withSystemText } from '../llm/structured-output/directive.ts'
 import type { Refusals } from '../llm/structured-output/schema-refusal.ts'
+import { callStructured } from '../llm/structured-output/structured-call.ts'
+import { exactValue } from '../llm/structured-output/value.ts'
 import { type CheckedRequest, checkRequest } from './check.ts'
+import {
+  type CallOptions,
+  type OutputPath,
+  type ProviderRequest,
+  type Response,
+  type RuntimeConfig,
+  textOf,
+} from './provider.ts'
 
 /** What a server answered, in the contract's words. */
-export type Reading = Pick<Response, 'message' | 'finishReason' | 'usage' | 'model' | 'raw'>
+export type ProviderReply = Pick<Response, 'message' | 'finishReason' | 'usage' | 'model' | 'raw'>
 
 /** One exchange with the server. */
 export interface Exchange {
-  /** Those of this attempt: with what reasks added and, on the fallback path, the directive. */
+  /** That of this attempt: with what reasks added and, on the fallback path, the directive. */
   readonly request: ProviderRequest
   /** Absent without a schema. */
   readonly path: OutputPath | undefined
@@ -22,71 +29,62 @@ export interface Exchange {
 }
 
 export interface Wire {
-  /** Whether the server is thought to constrain output to a schema. */
+  /** Whether the server is expected to constrain output to a schema. */
   readonly native: boolean
   readonly refusals: Refusals
   /** Refuses a request that this wire cannot carry. */
   readonly accept: (request: ProviderRequest, how: CallOptions) => void
-  readonly exchange: (exchange: Exchange) => Promise<Reading>
+  readonly exchange: (exchange: Exchange) => Promise<ProviderReply>
 }
 
 /** `complete` of a provider with this wire. */
 export async function completeOn(
-  wire: Wire,
+  { native, refusals, accept, exchange }: Wire,
   request: ProviderRequest,
   how: CallOptions = {},
 ): Promise<Response> {
   const checked = checkRequest(request, how)
-  wire.accept(request, how)
-  const signal = how.signal ?? new AbortController().signal
-  return runAttempts({ policy: how.retry, signal, onAttempt: how.onAttempt }, (attempt) => {
-    const own = requestOf(request, attempt)
-    return alongPath(wire, { request: own, how, checked }, (path) =>
-      answer(wire, { request: onPath(own, path, checked), path, checked, how, signal }, attempt),
-    )
+  accept(request, how)
+  const { responseSchema: schema, tools } = checked
+  const { retry, onAttempt, refine, signal = new AbortController().signal } = how
+  const first = schema && (how.outputMode ?? (native ? 'native' : 'fallback'))
+  const { reply, value, mode, attempts } = await callStructured({
+    schema,
+    path: { first, second: first === 'native' && !how.outputMode ? 'fallback' : undefined, refusals },
+    extrasOf: (attempt) => configOf(request.config, how, attempt)?.extras,
+    retry,
+    onAttempt,
+    signal,
+    ask(path: OutputPath | undefined, attempt) {
+      const transcript = [...request.messages, ...attempt.added]
+      const messages =
+        schema && path === 'fallback'
+          ? withSystemText(transcript, directiveFor(schema.schema, tools.size > 0))
+          : transcript
+      const config = configOf(request.config, how, attempt)
+      return exchange({ request: { ...request, messages, config }, path, checked, how, signal })
+    },
+    textOf({ message, finishReason }) {
+      const text = textOf(message)
+      const isToolCall = finishReason === 'tool_calls' || (message.toolCalls !== undefined && text === '')
+      return schema && !isToolCall ? text : undefined
+    },
+    find: (text) => exactValue(text, schema!.check),
+    refine,
   })
+  return { ...reply, parsed: value, ...(mode && { outputMode: mode }), attempts }
 }
 
-/** The request of an attempt: what reasks added, and the attempt's own config. */
-function requestOf(request: ProviderRequest, { added, override }: Attempt): ProviderRequest {
-  const messages = [...request.messages, ...added]
-  return { ...request, messages, config: mergedConfig(request.config, override) }
-}
-
-function onPath(request: ProviderRequest, path: OutputPath | undefined, checked: CheckedRequest) {
-  const { responseSchema, tools } = checked
-  if (path !== 'fallback' || !responseSchema) return request
-  return { ...request, messages: withDirective(request.messages, responseSchema.schema, tools.size > 0) }
-}
-
-/** The path that the caller chose; else native, until the server refuses it. */
-async function alongPath(
-  { native, refusals }: Wire,
-  call: Pick<Exchange, 'request' | 'how' | 'checked'>,
-  go: (path: OutputPath | undefined) => Promise<Response>,
-): Promise<Response> {
-  const schema = call.checked.responseSchema?.schema
-  if (!schema) return go(undefined)
-  if (call.how.outputMode) return go(call.how.outputMode)
-  if (!native || refusals.has(schema)) return go('fallback')
-  try {
-    return await go('native')
-  } catch (thrown) {
-    const refused = { thrown, schema, extras: call.request.config?.extras }
-    return refusals.goOn(refused, () => go('fallback'))
-  }
-}
-
-async function answer(wire: Wire, exchange: Exchange, attempt: Attempt): Promise<Response> {
-  const { checked, how, path } = exchange
-  const reading = await wire.exchange(exchange)
-  const { message, finishReason, usage } = reading
-  const text = textOf(message)
-  const calls = finishReason === 'tool_calls' || (message.toolCalls !== undefined && text === '')
-  const parsed =
-    checked.responseSchema && !calls
-      ? await parsedContent(text, checked.responseSchema, how.refine, { finishReason, usage })
-      : undefined
-  const attempts = [...attempt.earlier, attempt.record]
-  return { ...reading, parsed, ...(path && { outputMode: path }), attempts }
+/** The attempt's override laid upon `base`: what is absent, undefined or null inherits; extras are joined. */
+function configOf(
+  base: RuntimeConfig | undefined,
+  { retry }: CallOptions,
+  { record: { attemptIndex } }: Attempt,
+): RuntimeConfig | undefined {
+  const { perAttemptOverride = [] } = retry ?? {}
+  const over = attemptIndex > 0 && perAttemptOverride[Math.min(attemptIndex, perAttemptOverride.length) - 1]
+  if (!over) return base
+  const set = Object.fromEntries(Object.entries(over).filter(([, value]) => value != null))
+  const extras = { ...base?.extras, ...over.extras }
+  return { ...base, ...set, ...(Object.keys(extras).length > 0 ? { extras } : {}) }
 }

@@ -1,9 +1,9 @@
 // What is wrong with a request, found before anything is sent. Everything here is `provider_invalid_request`, but a content
 // block that this project does not send is `provider_unsupported_content_block`.
 import { isObject } from '../is-object.ts'
-import type { CallOptions, ProviderRequest, RuntimeConfig, Tool } from '../llm/provider.ts'
 import { invalid, ProviderError } from '../llm/provider-error.ts'
-import { type CheckedSchema, checkedSchema } from '../llm/structured-output/response-format.ts'
+import { type CheckedSchema, checkedSchema } from '../llm/structured-output/checked-schema.ts'
+import type { CallOptions, ProviderRequest, RuntimeConfig, Tool } from './provider.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 

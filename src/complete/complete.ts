@@ -1,5 +1,5 @@
 // OpenArmature's one operation, typed: the static type of `parsed` follows the schema that was given.
-import type { CallOptions, Provider, ProviderRequest, Response } from '../llm/provider.ts'
+import type { CallOptions, Provider, ProviderRequest, Response } from './provider.ts'
 import { convertedSchema, type SchemaSource, type TypeOf } from './schema-source.ts'
 
 /** A request whose `responseSchema` may be a JSON Schema, a TypeBox type, or a type of Zod 4. */

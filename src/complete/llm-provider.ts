@@ -1,14 +1,15 @@
 // OpenArmature's provider on any model that streams text, such as Ollama's own API: all of the contract but tools, which such
 // a model does not take.
 import { randomUUID } from 'node:crypto'
-import { isSameJson, sorted } from '../llm/cache/canonical.ts'
+import { sorted } from '../llm/cache/canonical.ts'
 import type { CompletionRequest, JsonSchema, Llm, Sampling, TextMessage } from '../llm/llm.ts'
-import type { CallOptions, ContentBlock, Provider, ProviderRequest, RuntimeConfig } from '../llm/provider.ts'
-import { textOf } from '../llm/provider.ts'
-import { invalid, ProviderError } from '../llm/provider-error.ts'
-import { jsonFormatOf } from '../llm/structured-output/modes.ts'
+import { invalid } from '../llm/provider-error.ts'
+import { joinedExtras, jsonFormatOf } from '../llm/structured-output/modes.ts'
 import { createRefusals } from '../llm/structured-output/schema-refusal.ts'
-import { completeOn, type Exchange, type Reading } from './call.ts'
+import { readWholeReply } from '../llm/structured-output/whole-reply.ts'
+import { completeOn, type Exchange, type ProviderReply } from './call.ts'
+import type { CallOptions, ContentBlock, Provider, ProviderRequest, RuntimeConfig } from './provider.ts'
+import { textOf } from './provider.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -55,7 +56,7 @@ function completionRequest(
       content: textOf(message),
     })),
     sampling: samplingOf(config),
-    extras: joined(sorted(config.extras ?? {}) as Fields, schema ? jsonFormatOf(llm)?.schema(schema) : {}),
+    extras: joinedExtras(sorted(config.extras ?? {}) as Fields, schema && jsonFormatOf(llm)?.schema(schema)),
   }
 }
 
@@ -72,43 +73,29 @@ function samplingOf(config: RuntimeConfig): Sampling {
   }
 }
 
-function joined(given: Fields, managed: Fields = {}): Fields {
-  const conflict = Object.keys(managed).find(
-    (name) => name in given && !isSameJson(given[name], managed[name]),
-  )
-  if (conflict) throw invalid(`The extra field ${conflict} contradicts the request's own.`)
-  return { ...given, ...managed }
-}
-
 async function read(
   llm: Llm,
   request: CompletionRequest,
   { stream = false, onToken }: CallOptions,
   signal: AbortSignal,
-): Promise<Reading> {
+): Promise<ProviderReply> {
   const callId = randomUUID()
-  const heard = { content: '', reasoning: '' }
   let chunkIndex = 0
-  for await (const event of llm.stream(request, signal)) {
-    if (event.type === 'delta') {
-      heard[event.kind] += event.text
-      if (stream) onToken?.({ deltaKind: event.kind, delta: event.text, chunkIndex: chunkIndex++, callId })
-      continue
-    }
-    const { finishReason, usage, model, raw } = event
-    const message = { role: 'assistant', content: contentOf(heard) } as const
-    return { message, finishReason, usage, model, raw: (raw ?? {}) as Fields }
+  const { content, reasoning, raw, ...known } = await readWholeReply(llm, request, {
+    signal,
+    onDelta({ kind, text }) {
+      if (stream) onToken?.({ deltaKind: kind, delta: text, chunkIndex: chunkIndex++, callId })
+    },
+  })
+  return {
+    message: { role: 'assistant', content: contentOf(content, reasoning) },
+    ...known,
+    raw: (raw ?? {}) as Fields,
   }
-  signal.throwIfAborted()
-  throw new ProviderError(
-    'llm_unavailable',
-    'provider_unavailable',
-    `${llm.destination} ended without an end.`,
-  )
 }
 
-function contentOf(heard: { content: string; reasoning: string }): string | readonly ContentBlock[] {
-  if (heard.reasoning === '') return heard.content
-  const thinking: ContentBlock = { type: 'thinking', text: heard.reasoning }
-  return heard.content === '' ? [thinking] : [thinking, { type: 'text', text: heard.content }]
+function contentOf(content: string, reasoning: string): string | readonly ContentBlock[] {
+  if (reasoning === '') return content
+  const thinking: ContentBlock = { type: 'thinking', text: reasoning }
+  return content === '' ? [thinking] : [thinking, { type: 'text', text: content }]
 }

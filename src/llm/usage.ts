@@ -1,6 +1,13 @@
 // Token counts: of one call as servers report them, and of several calls together.
 import type { Usage } from './llm.ts'
 
+/** Counts as reported; a reported 0 differs from absent. */
+export interface ProviderUsage extends Usage {
+  /** Prompt tokens that came from the server's cache. */
+  readonly cachedTokens?: number | null
+  readonly cacheCreationTokens?: number | null
+}
+
 /** No count is known. */
 export const unknownUsage: Usage = { promptTokens: null, completionTokens: null, totalTokens: null }
 

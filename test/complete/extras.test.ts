@@ -1,7 +1,7 @@
 // OpenArmature's published fixtures 072-077 and 081: extras that name a field which the mapping manages.
 import { describe, expect, it } from 'vitest'
+import type { CallOptions, RuntimeConfig } from '../../src/complete/provider.ts'
 import { responseFormat } from '../../src/llm/openai/response-format.ts'
-import type { CallOptions, RuntimeConfig } from '../../src/llm/provider.ts'
 import { chunk, completion, failure, frozen, hi, setup, turned, V, weather } from './harness.ts'
 
 const object = { type: 'json_object' }

@@ -2,7 +2,7 @@
 // inputs that cannot be changed.
 import { expect } from 'vitest'
 import { createOpenAiProvider, type OpenAiProviderOptions } from '../../src/complete/openai/openai.ts'
-import type { CallOptions, Provider, ProviderRequest } from '../../src/llm/provider.ts'
+import type { CallOptions, Provider, ProviderRequest } from '../../src/complete/provider.ts'
 import { type Category, ProviderError } from '../../src/llm/provider-error.ts'
 import { type RecordingServer, type Scripted, startRecordingServer } from '../support/recording-server.ts'
 

@@ -2,10 +2,10 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { complete } from '../../src/complete/complete.ts'
 import { createLlmProvider } from '../../src/complete/llm-provider.ts'
+import type { ProviderRequest, TokenEvent } from '../../src/complete/provider.ts'
 import { createOllama } from '../../src/llm/ollama/ollama.ts'
 import { createOpenAi } from '../../src/llm/openai/openai.ts'
 import { responseFormat } from '../../src/llm/openai/response-format.ts'
-import type { ProviderRequest, TokenEvent } from '../../src/llm/provider.ts'
 import { type RecordingServer, type Scripted, startRecordingServer } from '../support/recording-server.ts'
 import { chunk, failure, frozen, hi, P, usageChunk, weather } from './harness.ts'
 

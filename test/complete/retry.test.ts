@@ -1,9 +1,9 @@
 // OpenArmature's published fixtures 056-058 and 061-066: call-level retry, overrides and reask.
 import { describe, expect, it } from 'vitest'
 import { GraphmillError } from '../../src/errors.ts'
-import { fullJitter, isTransient } from '../../src/llm/call-retry.ts'
-import type { AttemptRecord } from '../../src/llm/provider.ts'
 import { providerError } from '../../src/llm/provider-error.ts'
+import type { AttemptRecord } from '../../src/llm/structured-output/attempts.ts'
+import { fullJitter, isTransient } from '../../src/llm/structured-output/attempts.ts'
 import type { StructuredOutputInvalid } from '../../src/llm/structured-output/invalid-error.ts'
 import { completion, counted, failure, frozen, hi, P, setup } from './harness.ts'
 

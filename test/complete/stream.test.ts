@@ -1,6 +1,6 @@
 // OpenArmature's published fixtures 059, 060 and 068-071: a streamed reply is the same as a whole one; counts as reported.
 import { describe, expect, it } from 'vitest'
-import type { TokenEvent } from '../../src/llm/provider.ts'
+import type { TokenEvent } from '../../src/complete/provider.ts'
 import { calling, chunk, completion, counted, failure, hi, P, setup, usageChunk, weather } from './harness.ts'
 
 const hello = [

@@ -1,6 +1,6 @@
 // OpenArmature's published fixtures 001-008, 029-032 and 043: messages, tools, config and errors of the OpenAI mapping.
 import { describe, expect, it } from 'vitest'
-import type { ProviderRequest } from '../../src/llm/provider.ts'
+import type { ProviderRequest } from '../../src/complete/provider.ts'
 import { calling, completion, failure, frozen, hi, setup, weather } from './harness.ts'
 
 describe('001 basic completion', () => {

@@ -3,9 +3,10 @@
 import { isObject } from '../../is-object.ts'
 import { finishReason, reportedUsage } from '../../llm/openai/openai.ts'
 import type { Fields } from '../../llm/openai/reply.ts'
-import type { ContentBlock, ProviderUsage, ToolCall } from '../../llm/provider.ts'
-import type { CheckedSchema } from '../../llm/structured-output/response-format.ts'
-import type { Reading } from '../call.ts'
+import type { CheckedSchema } from '../../llm/structured-output/checked-schema.ts'
+import type { ProviderUsage } from '../../llm/usage.ts'
+import type { ProviderReply } from '../call.ts'
+import type { ContentBlock, ToolCall } from '../provider.ts'
 
 /** What is wrong with a body, in a few words. */
 export interface Misfit {
@@ -17,7 +18,7 @@ export function readBody(
   body: unknown,
   tools: ReadonlyMap<string, CheckedSchema>,
   asked: string,
-): Omit<Reading, 'raw'> | Misfit {
+): Omit<ProviderReply, 'raw'> | Misfit {
   if (!isObject(body)) return { problem: 'it is no object' }
   const choices = body['choices']
   const choice: unknown = Array.isArray(choices) ? choices[0] : undefined

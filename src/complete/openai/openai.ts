@@ -11,11 +11,11 @@ import {
   responseFormat,
 } from '../../llm/openai/openai.ts'
 import type { Fields, OpenAiReply } from '../../llm/openai/reply.ts'
-import type { CallOptions, Provider, ProviderRequest } from '../../llm/provider.ts'
 import { invalid, ProviderError } from '../../llm/provider-error.ts'
-import { createRefusals, isUnsupportedBlock } from '../../llm/structured-output/schema-refusal.ts'
+import { createRefusals } from '../../llm/structured-output/schema-refusal.ts'
 import { beginCall } from '../../llm/transport.ts'
 import { completeOn, type Exchange } from '../call.ts'
+import type { CallOptions, Provider, ProviderRequest } from '../provider.ts'
 import { newAssembly, readBody } from './message.ts'
 import { checkedText, jsonBody } from './text.ts'
 import { completionBody } from './wire.ts'
@@ -99,4 +99,13 @@ function unsupportedBlock(error: ProviderError): ProviderError {
     ...(circuit === undefined ? {} : { circuit }),
     details: { ...details, category: 'provider_unsupported_content_block' },
   })
+}
+
+/** Whether a server refused the content blocks of a body. */
+function isUnsupportedBlock(error: unknown, body: string): error is ProviderError {
+  if (!(error instanceof ProviderError) || error.category !== 'provider_invalid_request') return false
+  if (!/"content":\[/.test(body)) return false
+  return /content.*(block|part|type|array|list|string)|image|audio|media.?type/i.test(
+    String(error.details['server'] ?? ''),
+  )
 }

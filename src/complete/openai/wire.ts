@@ -3,14 +3,8 @@
 // and stop. An extra that names one while it is sent is merged (stop), the same (dropped) or refused; else it passes untouched.
 
 import { isSameJson, sorted, wireSchema } from '../../llm/cache/canonical.ts'
-import {
-  type Message,
-  type ProviderRequest,
-  type RuntimeConfig,
-  type Tool,
-  textOf,
-} from '../../llm/provider.ts'
 import { invalid } from '../../llm/provider-error.ts'
+import { type Message, type ProviderRequest, type RuntimeConfig, type Tool, textOf } from '../provider.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 

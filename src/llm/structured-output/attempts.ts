@@ -1,112 +1,153 @@
-// The calls of one answer: each asks in the current mode, goes on in the next where the server refuses that, and reads the value.
-
-import type { ResolvedMode } from '../../config/models.ts'
-import { isSameJson } from '../cache/canonical.ts'
-import type { Attempt } from '../call-retry.ts'
-import type { CompletionRequest, Usage } from '../llm.ts'
-import { invalid } from '../provider-error.ts'
-import { readWholeReply, type WholeReply } from '../whole-reply.ts'
+// The attempts of one call (OpenArmature llm-provider 7.1, pipeline-utilities 6.1): a transient failure waits and is tried
+// again, an invalid reply is answered with a reask, an abort ends everything. Without a policy there is one attempt.
+import { jitteredBackoffMs } from '../../backoff.ts'
+import { wait } from '../../wait.ts'
+import { type Category, invalid, ProviderError } from '../provider-error.ts'
 import { StructuredOutputInvalid } from './invalid-error.ts'
-import type { AnswerJsonOptions, JsonAnswer } from './json-answer.ts'
-import { type AnswerPlan, planAnswer } from './modes.ts'
-import type { AnswerPath } from './path.ts'
-import type { CheckedSchema } from './response-format.ts'
-import { answerIn } from './value.ts'
 
-export interface RunOptions {
-  readonly options: AnswerJsonOptions
-  readonly checked: CheckedSchema | undefined
-  /** `strict` for the mode `openai`. */
-  readonly strict: boolean
-  readonly path: AnswerPath
+/** What a reask is built from. */
+export interface ReaskContext {
+  /** The invalid reply, verbatim. */
+  readonly outputContent: string
+  readonly errorMessage: string
+  /** Whether it was not JSON, or failed its schema. */
+  readonly code: 'reply_not_json' | 'reply_schema_failed'
 }
 
-export interface Run {
-  /** What the prompt says of the schema. */
-  schemaBlock(): string | undefined
-  /** One call, and its value. Throws StructuredOutputInvalid where it has none. */
-  attempt(attempt: Attempt): Promise<JsonAnswer>
+export interface AttemptPolicy {
+  /** Attempts in all; 1 never retries. Default 3. */
+  readonly maxAttempts?: number
+  /** Whether a failure may be tried again. Default: `isTransient`. It is not called for aborts. */
+  readonly classifier?: (error: unknown, state: { readonly attemptIndex: number }) => boolean
+  /** Seconds to wait after the attempt of this index (from 0). Default: `fullJitter`. */
+  readonly backoff?: (attemptIndex: number) => number
+  /** Receives a failure before each wait. It is awaited; what it throws is ignored. */
+  readonly onRetry?: (error: unknown, attemptIndex: number) => void | Promise<void>
+  /**
+   * The user's words after an invalid reply. With it such a reply is tried again, within `maxAttempts`: the reply and these
+   * words join the transcript, which grows over the attempts.
+   */
+  readonly reask?: (context: ReaskContext) => string | Promise<string>
 }
 
-/** A run of calls that becomes one answer. Throws `schema_invalid` where the mode cannot give what the schema asks for. */
-export function newRun({ options, checked, strict, path }: RunOptions): Run {
-  const { refusals, second } = path
-  const usages: Usage[] = []
-  const unaided = checked && second && (options.unaided ?? refusals.has(checked.schema))
-  let current = plan(unaided ? second : path.first)
+export interface AttemptRecord {
+  /** From 0. */
+  readonly attemptIndex: number
+  /** Why the attempt before this one was not the last; absent on the first. */
+  readonly retryReason?: 'transient' | 'reask'
+  /** How it failed; absent when it succeeded. */
+  readonly error?: { readonly category: Category | undefined; readonly message: string }
+}
 
-  function plan(mode: ResolvedMode): AnswerPlan {
-    return planAnswer({ ...options, schema: checked?.schema, mode, as: options.as ?? 'example', strict })
-  }
+const transient: ReadonlySet<Category> = new Set([
+  'provider_unavailable',
+  'provider_rate_limit',
+  'provider_model_not_loaded',
+])
 
-  async function ask(added: Attempt['added']): Promise<WholeReply> {
-    const { llm, sampling, origin, signal, maxCharacters = 8 * 1024 * 1024 } = options
-    const request = {
-      messages: [...current.messages, ...added],
-      extras: joined(options.extras, current.extras),
-      ...(sampling && { sampling }),
-      ...(origin && { origin }),
-    }
-    return readWholeReply(llm.stream(request, signal), { maxCharacters, model: llm.model })
-  }
+/** The default classifier: unavailable, rate limit or model not loaded, as the error itself or as its cause. */
+export function isTransient(error: unknown): boolean {
+  return isTransientItself(error) || (error instanceof Error && isTransientItself(error.cause))
+}
 
-  async function askOrFallBack(added: Attempt['added']): Promise<WholeReply> {
+function isTransientItself(error: unknown): boolean {
+  return error instanceof ProviderError && transient.has(error.category)
+}
+
+/** The default backoff: a random time up to 1, 2, 4, … and at most 30 seconds, so that callers do not return together. */
+export function fullJitter(attemptIndex: number, random: () => number = Math.random): number {
+  return jitteredBackoffMs(attemptIndex, { firstMs: 1, mostMs: 30 }, random)
+}
+
+/** What differs from attempt to attempt. */
+export interface Attempt {
+  /** What reasks have added to the caller's messages, in order. */
+  readonly added: readonly AddedMessage[]
+  /** This attempt, as it is recorded when it succeeds. */
+  readonly record: AttemptRecord
+  /** The attempts before this one. */
+  readonly earlier: readonly AttemptRecord[]
+}
+
+export interface AddedMessage {
+  readonly role: 'assistant' | 'user'
+  readonly content: string
+}
+
+export interface AttemptsOptions {
+  readonly retry: AttemptPolicy | undefined
+  readonly signal: AbortSignal
+  readonly onAttempt?: ((attempt: AttemptRecord) => void) | undefined
+}
+
+/** The first success of `attempt`, or the last failure. Throws the signal's reason when it aborts, in waits too. */
+export async function runAttempts<R>(
+  { retry = { maxAttempts: 1 }, signal, onAttempt }: AttemptsOptions,
+  attempt: (attempt: Attempt) => Promise<R>,
+): Promise<R> {
+  const { maxAttempts = 3, classifier = isTransient, backoff = fullJitter, reask } = retry
+  const added: AddedMessage[] = []
+  const earlier: AttemptRecord[] = []
+  let retryReason: AttemptRecord['retryReason']
+  for (let attemptIndex = 0; ; attemptIndex++) {
+    const record: AttemptRecord = { attemptIndex, ...(retryReason && { retryReason }) }
+    let result: R
     try {
-      return await ask(added)
+      signal.throwIfAborted()
+      result = await attempt({ added: [...added], record, earlier: [...earlier] })
     } catch (thrown) {
-      if (!checked || !second || current.mode === second) throw thrown
-      return refusals.goOn({ thrown, schema: checked.schema, extras: options.extras }, () => {
-        current = plan(second)
-        return ask(added)
-      })
+      const failed = { ...record, error: failureOf(thrown) }
+      earlier.push(failed)
+      onAttempt?.(failed)
+      if (signal.aborted || isAbort(thrown) || attemptIndex + 1 >= maxAttempts) throw thrown
+      if (reask && thrown instanceof StructuredOutputInvalid) {
+        retryReason = 'reask'
+        added.push(...(await reaskMessages(reask, thrown)))
+      } else if (classifier(thrown, { attemptIndex })) retryReason = 'transient'
+      else throw thrown
+      await observed(retry.onRetry, thrown, attemptIndex)
+      const seconds = backoff(attemptIndex)
+      if (seconds > 0) await wait(seconds * 1000, signal)
+      continue
     }
-  }
-
-  return {
-    schemaBlock: () => current.schemaBlock,
-    async attempt({ added, attemptIndex }: Attempt): Promise<JsonAnswer> {
-      const reply = await askOrFallBack(added)
-      usages.push(reply.usage)
-      const objects = checked ? checked.schema['type'] === 'object' : current.mode !== 'plain'
-      const answer = answerIn(reply.content, { check: checked?.check, objects })
-      if (answer.type === 'value')
-        return {
-          ...reply,
-          value: answer.value,
-          usage: summed(usages),
-          outputMode: current.mode,
-          calls: attemptIndex + 1,
-        }
-      throw new StructuredOutputInvalid({
-        code: answer.type === 'not_json' ? 'reply_not_json' : 'reply_schema_failed',
-        responseSchema: checked?.schema,
-        outputContent: reply.content,
-        errorMessage: answer.problem,
-        finishReason: reply.finishReason,
-        usage: reply.usage,
-      })
-    },
+    onAttempt?.(record)
+    return result
   }
 }
 
-/** The caller's extras and the mode's; one that both name must be the same. */
-function joined(own: CompletionRequest['extras'] = {}, modes: AnswerPlan['extras']): AnswerPlan['extras'] {
-  const conflict = Object.keys(modes).find(
-    (name) => own[name] !== undefined && !isSameJson(own[name], modes[name]),
-  )
-  if (conflict) throw invalid(`The extra field ${conflict} contradicts the JSON mode's own.`)
-  return { ...own, ...modes }
+async function reaskMessages(
+  reask: NonNullable<AttemptPolicy['reask']>,
+  invalidReply: StructuredOutputInvalid,
+): Promise<AddedMessage[]> {
+  const { outputContent, errorMessage } = invalidReply
+  const code = invalidReply.code === 'reply_not_json' ? invalidReply.code : 'reply_schema_failed'
+  const words = await reask({ outputContent, errorMessage, code })
+  if (typeof words !== 'string' || words === '')
+    throw invalid('The reask builder gave no text.', invalidReply)
+  return [
+    { role: 'assistant', content: outputContent },
+    { role: 'user', content: words },
+  ]
 }
 
-function summed(usages: readonly Usage[]): Usage {
-  const sum = (count: keyof Usage) =>
-    usages.reduce<number | null>((total, usage) => {
-      const more = usage[count]
-      return total === null || more === null ? null : total + more
-    }, 0)
-  return {
-    promptTokens: sum('promptTokens'),
-    completionTokens: sum('completionTokens'),
-    totalTokens: sum('totalTokens'),
+async function observed(
+  observer: AttemptPolicy['onRetry'],
+  error: unknown,
+  attemptIndex: number,
+): Promise<void> {
+  try {
+    await observer?.(error, attemptIndex)
+  } catch {
+    // It only observes.
   }
+}
+
+function failureOf(thrown: unknown): NonNullable<AttemptRecord['error']> {
+  const category = thrown instanceof ProviderError ? thrown.category : undefined
+  return { category, message: thrown instanceof Error ? thrown.message : String(thrown) }
+}
+
+/** Whether a call ended because it was aborted. */
+export function isAbort(thrown: unknown): boolean {
+  return thrown instanceof Error && thrown.name === 'AbortError'
 }

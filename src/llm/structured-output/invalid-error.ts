@@ -1,16 +1,16 @@
-// The end of a structured call that gave no usable value: OpenArmature's `structured_output_invalid`, with all that a caller
-// needs to decide what to do (a reply that was cut off ends with `length`, a wrong one with `stop`).
+// The error of a structured call that gave no usable value: OpenArmature's `structured_output_invalid`, with what a caller
+// needs to decide what to do. A reply that was cut off ends with `length`, a wrong one with `stop`.
 import { redactCut } from '../../redact.ts'
 import type { FinishReason, JsonSchema } from '../llm.ts'
-import type { ProviderUsage } from '../provider.ts'
 import { ProviderError } from '../provider-error.ts'
+import type { ProviderUsage } from '../usage.ts'
 
 export interface InvalidOutput {
   readonly code: 'reply_not_json' | 'reply_schema_failed'
   readonly responseSchema: JsonSchema | undefined
   /** What the model wrote, verbatim. */
   readonly outputContent: string
-  /** What is wrong, beginning with its place where it has one. */
+  /** What is wrong, beginning with its place when it has one. */
   readonly errorMessage: string
   readonly finishReason: FinishReason
   readonly usage: ProviderUsage

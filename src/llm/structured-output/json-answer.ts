@@ -1,35 +1,37 @@
-// A checked JSON value from any model that streams text, in one of the modes. Every reply is evaluated, the last too; a reply
-// that cannot be used is answered with what is wrong, as often as `reask` says; the end is a typed error with the last output.
-
+// A checked JSON value from any model that streams text, in one of the modes. A reply that cannot be used is answered with what
+// is wrong, as often as `reask` says. The last reply is evaluated too; if it cannot be used, it is in the error.
 import { type AnswerMode, answerModes, type ResolvedMode } from '../../config/models.ts'
-import { runAttempts } from '../call-retry.ts'
 import type { CompletionRequest, FinishReason, JsonSchema, Llm, TextMessage, Usage } from '../llm.ts'
-import { newRun } from './attempts.ts'
+import { sumOfUsages } from '../usage.ts'
+import { checkedSchema } from './checked-schema.ts'
 import { feedbackOn } from './feedback.ts'
+import { type AnswerPlan, joinedExtras, planAnswer } from './modes.ts'
 import { answerPath } from './path.ts'
-import { checkedSchema } from './response-format.ts'
+import { callStructured } from './structured-call.ts'
 import { unwrapped } from './unwrapped.ts'
+import { valueIn } from './value.ts'
+import { readWholeReply } from './whole-reply.ts'
 
 export interface AnswerJsonOptions extends Omit<CompletionRequest, 'messages'> {
   readonly llm: Llm
-  /** With a user message; none of them is changed. */
+  /** At least one user message; none of them is changed. */
   readonly messages: readonly TextMessage[]
   /** Bare, or in one of OpenAI's three wrappers. Default: any JSON will do. */
   readonly schema?: JsonSchema | undefined
   /**
-   * Default: the model's own `outputMode`; without one, with a schema as `native`, and as `fallback` where the server refuses that or the schema is not one of objects;
-   * without a schema nothing is asked for, and the JSON is looked for in the reply.
+   * Default: the model's own `outputMode`. Without one, a schema is asked for as `native`, and as `fallback` when the server
+   * refuses that or the schema does not describe an object. Without a schema the JSON is only searched for in the reply.
    */
   readonly mode?: AnswerMode | undefined
-  /** Whether to do without the server's own constraint, where no mode is named. Default: where the server has refused it. */
+  /** Whether to do without the server's own constraint, when no mode is named. Default: when the server has refused it. */
   readonly unaided?: boolean | undefined
   /** How often a reply that cannot be used is answered. Default 1. */
   readonly reask?: number | undefined
-  /** How a schema stands in the prompt. Default `example`. */
+  /** How the prompt shows a schema. Default `example`. */
   readonly as?: 'example' | 'schema' | undefined
   /** `strict` for the mode `openai`. Default: what a wrapper says, else false. */
   readonly schemaStrict?: boolean | undefined
-  /** Whether `auto` warns, once a model, that it may choose wrongly. Default true. */
+  /** Whether `auto` warns, once for each model, that it may choose wrongly. Default true. */
   readonly warnAuto?: boolean | undefined
   /** Default: `process.emitWarning`. */
   readonly onWarning?: ((message: string) => void) | undefined
@@ -43,7 +45,7 @@ export interface JsonAnswer {
   /** The last reply, verbatim. */
   readonly content: string
   readonly finishReason: FinishReason
-  /** Of all calls together; null where one of them did not say. */
+  /** Of all calls together; null when one of them did not report it. */
   readonly usage: Usage
   readonly model: string
   readonly outputMode: ResolvedMode
@@ -53,25 +55,56 @@ export interface JsonAnswer {
 
 /**
  * Throws TypeError for a mode that does not exist or an empty schema, `schema_invalid` for a schema that cannot be used,
- * StructuredOutputInvalid for the last reply when none could be used, and whatever the model throws: nothing else is tried again.
+ * StructuredOutputInvalid for the last reply when none could be used, and what the model throws: that is not tried again.
  */
 export async function answerJson(options: AnswerJsonOptions): Promise<JsonAnswer> {
-  const { reask = 1, signal } = options
-  const { schema, strict } = schemaOf(options)
-  const checked = schema && checkedSchema(schema, 'any')
-  const run = newRun({ options, checked, strict, path: answerPath(options, checked) })
-  return runAttempts(
-    {
-      policy: {
-        maxAttempts: reask + 1,
-        classifier: () => false,
-        backoff: () => 0,
-        reask: (context) => feedbackOn(run.schemaBlock())(context),
-      },
-      signal,
+  const {
+    llm,
+    sampling,
+    origin,
+    signal,
+    reask = 1,
+    as = 'example',
+    maxCharacters = 8 * 1024 * 1024,
+  } = options
+  const { schema: given, strict } = schemaOf(options)
+  const checked = given && checkedSchema(given, 'any')
+  const usages: Usage[] = []
+  let plan: AnswerPlan
+
+  const { reply, value, attempts } = await callStructured({
+    schema: checked,
+    path: answerPath(options, checked),
+    unaided: options.unaided,
+    extrasOf: () => options.extras,
+    signal,
+    retry: {
+      maxAttempts: reask + 1,
+      classifier: () => false,
+      backoff: () => 0,
+      reask: (context) => feedbackOn(context, plan.schemaBlock),
     },
-    run.attempt,
-  )
+    async ask(mode, { added }) {
+      plan = planAnswer({ ...options, schema: checked?.schema, mode, as, strict })
+      const request = {
+        messages: [...plan.messages, ...added],
+        extras: joinedExtras(options.extras, plan.extras),
+        ...(sampling && { sampling }),
+        ...(origin && { origin }),
+      }
+      const reply = await readWholeReply(llm, request, { maxCharacters, signal })
+      usages.push(reply.usage)
+      return { ...reply, outputMode: plan.mode }
+    },
+    textOf: ({ content }) => content,
+    find(text) {
+      const objects = checked ? checked.schema['type'] === 'object' : plan.mode !== 'plain'
+      return valueIn(text, { check: checked?.check, objects })
+    },
+  })
+  const { content, finishReason, model, outputMode } = reply
+  const usage = sumOfUsages(usages)
+  return { value, content, finishReason, usage, model, outputMode, calls: attempts.length }
 }
 
 function schemaOf(options: AnswerJsonOptions): { schema: JsonSchema | undefined; strict: boolean } {

@@ -1,18 +1,20 @@
 // The ways to make a model answer as JSON: the six of tidyprompt's answer_as_json by their names, each with its parameters on
-// the wire and its words in the prompt, and OpenArmature's two. `strict` never stands inside Ollama's `format`.
+// the wire and its words in the prompt, and OpenArmature's two.
 import { type AnswerMode, answerModes, type ResolvedMode } from '../../config/models.ts'
-import { wireSchema } from '../cache/canonical.ts'
+import { isSameJson, wireSchema } from '../cache/canonical.ts'
 import type { JsonFormat, JsonSchema, Llm, TextMessage } from '../llm.ts'
+import { invalid } from '../provider-error.ts'
 import { jsonFormats } from '../providers.ts'
+import { checkedSchema } from './checked-schema.ts'
+import { directiveFor, withSystemText } from './directive.ts'
 import { exampleOf } from './json-example.ts'
-import { checkedSchema, withDirective } from './response-format.ts'
 
 export interface AnswerPlan {
   readonly mode: ResolvedMode
   readonly messages: readonly TextMessage[]
   /** Fields for the root of the request's body. */
   readonly extras: Readonly<Record<string, unknown>>
-  /** What the prompt says of the schema, for feedback to say again. */
+  /** What the prompt says about the schema; a reask repeats it. */
   readonly schemaBlock: string | undefined
 }
 
@@ -21,15 +23,15 @@ export interface PlanOptions {
   readonly llm: Llm
   readonly messages: readonly TextMessage[]
   readonly schema: JsonSchema | undefined
-  /** How the schema stands in the prompt. */
+  /** How the prompt shows the schema. */
   readonly as: 'example' | 'schema'
   /** `strict` on OpenAI's wire. */
   readonly strict: boolean
 }
 
-export const instruction = 'You must format your response as a JSON object.'
+const instruction = 'You must format your response as a JSON object.'
 
-/** What is sent. Throws `schema_invalid` where the mode can only give objects and the schema asks for something else. */
+/** What is sent. Throws `schema_invalid` when the mode can give only objects and the schema describes something else. */
 export function planAnswer(options: PlanOptions): AnswerPlan {
   const { mode, llm, messages, schema } = options
   const plan = { mode, messages, extras: {}, schemaBlock: undefined }
@@ -44,7 +46,7 @@ export function planAnswer(options: PlanOptions): AnswerPlan {
       return { ...plan, extras: jsonFormatOf(llm)?.schema(schema) ?? {} }
     case 'fallback':
       if (!schema) return { ...plan, mode: 'plain' }
-      return { ...plan, messages: withDirective(messages, schema, false) as TextMessage[] }
+      return { ...plan, messages: withSystemText(messages, directiveFor(schema, false)) }
     default: {
       const format = formatNamed(mode)!
       if (!schema || mode === format.objectMode)
@@ -54,7 +56,7 @@ export function planAnswer(options: PlanOptions): AnswerPlan {
   }
 }
 
-/** How a model is asked for JSON; undefined for one that can be asked only in words. */
+/** How a model is asked for JSON; undefined when it can be asked only in words. */
 export function jsonFormatOf({ jsonFormat = jsonFormats[0] }: Llm): JsonFormat | undefined {
   return jsonFormat || undefined
 }
@@ -64,14 +66,14 @@ export function formatNamed(mode: AnswerMode | 'plain'): JsonFormat | undefined 
   return jsonFormats.find(({ schemaMode, objectMode }) => mode === schemaMode || mode === objectMode)
 }
 
-/** Whether the server can then give nothing but objects. */
+/** Whether the server can give only objects in this mode. */
 export function objectsOnly(mode: ResolvedMode, llm: Llm): boolean {
   if (mode === 'native') return jsonFormatOf(llm)?.objectsOnly ?? true
   const format = formatNamed(mode)
   return format !== undefined && (format.objectsOnly || mode === format.objectMode)
 }
 
-/** The instruction, and the schema where there is one, at the end of the last user message. */
+/** The instruction, and the schema if there is one, at the end of the last user message. */
 function instructed({ messages, schema, as }: PlanOptions): Pick<AnswerPlan, 'messages' | 'schemaBlock'> {
   const schemaBlock = schema && blockOf(schema, as)
   const words = ['', instruction, ...(schemaBlock === undefined ? [] : [schemaBlock])].join('\n\n')
@@ -96,4 +98,16 @@ export function autoMode(llm: Llm): ResolvedMode {
   const own = answerModes.find((mode) => mode === llm.jsonType)
   if (own && own !== 'auto') return own
   return jsonFormatOf(llm)?.schemaMode ?? 'text-based'
+}
+
+/** The caller's extra fields and the request's own. Throws `provider_invalid_request` when a field has two values. */
+export function joinedExtras(
+  given: Readonly<Record<string, unknown>> = {},
+  own: Readonly<Record<string, unknown>> = {},
+): Readonly<Record<string, unknown>> {
+  const conflict = Object.keys(own).find(
+    (name) => given[name] !== undefined && !isSameJson(given[name], own[name]),
+  )
+  if (conflict) throw invalid(`The extra field ${conflict} contradicts the request's own.`)
+  return { ...given, ...own }
 }

@@ -1,33 +1,31 @@
-// Which mode an answer is asked for in, and which one comes next when the server refuses it. Only what was left open may change:
-// a mode that was named is kept.
-
-import type { ResolvedMode } from '../../config/models.ts'
+// Which mode a JSON answer is asked for in, and which one follows when the server refuses it. A mode that the caller named
+// stays.
+import type { AnswerMode, ResolvedMode } from '../../config/models.ts'
 import type { Llm } from '../llm.ts'
-import type { AnswerJsonOptions } from './json-answer.ts'
+import type { CheckedSchema } from './checked-schema.ts'
 import { autoMode, jsonFormatOf, objectsOnly } from './modes.ts'
-import type { CheckedSchema } from './response-format.ts'
 import { createRefusals, type Refusals } from './schema-refusal.ts'
+import type { ModePath } from './structured-call.ts'
 
-export interface AnswerPath {
-  readonly first: ResolvedMode
-  /** What a refusal of the first leads to. */
-  readonly second: ResolvedMode | undefined
-  readonly refusals: Refusals
+export interface PathOptions {
+  readonly llm: Llm
+  readonly mode?: AnswerMode | undefined
+  readonly warnAuto?: boolean | undefined
+  readonly onWarning?: ((message: string) => void) | undefined
 }
 
 /** The path of a call; `auto` warns here. */
-export function answerPath(options: AnswerJsonOptions, checked: CheckedSchema | undefined): AnswerPath {
+export function answerPath(options: PathOptions, checked: CheckedSchema | undefined): ModePath<ResolvedMode> {
   const { llm, mode: asked = llm.outputMode } = options
   const refusals = refusalsOf(llm)
-  if (asked !== undefined && asked !== 'auto') return { first: asked, second: undefined, refusals }
+  if (asked !== undefined && asked !== 'auto') return { first: asked, refusals }
   const mode = asked === 'auto' ? automatic(options) : checked ? 'native' : 'plain'
   const other = withoutServer(mode)
   const first = fits(mode, llm, checked) ? mode : other
-  const second = checked && first !== other ? other : undefined
-  return { first, second, refusals }
+  return { first, second: first === other ? undefined : other, refusals }
 }
 
-/** The models that `auto` has warned of, and the refusals that are known, by circuit: that of one model of one server. */
+/** The models that `auto` has warned of, and the refusals that are known, by circuit: one model of one server. */
 const warned = new Set<string>()
 const refusals = new Map<string, Refusals>()
 
@@ -37,14 +35,14 @@ function refusalsOf({ circuit }: Llm): Refusals {
   return known
 }
 
-function automatic({ llm, warnAuto = true, onWarning }: AnswerJsonOptions): ResolvedMode {
+function automatic({ llm, warnAuto = true, onWarning }: PathOptions): ResolvedMode {
   const mode = autoMode(llm)
   if (warnAuto && !warned.has(llm.circuit)) {
     warned.add(llm.circuit)
     const warn = onWarning ?? ((message: string) => process.emitWarning(message))
     warn(
       `The JSON mode auto chose ${mode} for ${llm.model} by the kind of its server, which may not fit the model. ` +
-        'Where it fails, name a mode (text-based always works); warnAuto: false turns this warning off.',
+        'If it fails, name a mode (text-based always works); warnAuto: false turns this warning off.',
     )
   }
   return mode
@@ -56,7 +54,7 @@ function fits(mode: ResolvedMode, llm: Llm, checked: CheckedSchema | undefined):
   return !checked || checked.schema['type'] === 'object' || !objectsOnly(mode, llm)
 }
 
-/** The mode that asks for the same without the server's help, in the same words' family. */
+/** The mode that asks for the same with similar words, without the server's own constraint. */
 export function withoutServer(mode: ResolvedMode): ResolvedMode {
   return mode === 'native' || mode === 'fallback' ? 'fallback' : 'text-based'
 }

@@ -1,11 +1,11 @@
-// Which refusals mean that a server does not take `response_format`, and which schemas it was refused for. What was refused
-// once is not tried again by this provider.
+// Which errors mean that a server does not take a schema, and which schemas it refused. What was refused once is not tried
+// again.
 import { GraphmillError } from '../../errors.ts'
 import { flatJson } from '../cache/canonical.ts'
 import type { JsonSchema } from '../llm.ts'
 import { ProviderError } from '../provider-error.ts'
 
-export interface Refused {
+export interface RefusedCall {
   readonly thrown: unknown
   readonly schema: JsonSchema
   /** The caller's extras. */
@@ -16,10 +16,10 @@ export interface Refusals {
   /** Whether this schema need not be tried. */
   has(schema: JsonSchema): boolean
   /**
-   * Goes on with `fallback` when the failure is such a refusal, and throws it again when not. It is remembered, for all
-   * schemas or for this one, unless the server refuses the fallback's request too: then it was about something else.
+   * Calls `fallback` when the failure is such a refusal, and throws it again when it is not. The refusal is remembered, for
+   * all schemas or for this one, unless the server refuses the fallback's request too: then it was about something else.
    */
-  goOn<R>(refused: Refused, fallback: () => Promise<R>): Promise<R>
+  goOn<R>(refused: RefusedCall, fallback: () => Promise<R>): Promise<R>
 }
 
 export function createRefusals(): Refusals {
@@ -35,7 +35,7 @@ export function createRefusals(): Refusals {
     has: (schema) => all || (schemas.size > 0 && schemas.has(flatJson(schema))),
     async goOn({ thrown, schema, extras }, fallback) {
       const words = refusalOf(thrown)
-      // A grammar of the caller's own is what a refusal of grammars is about.
+      // A refusal of grammars is about the caller's own grammar.
       if (words === undefined || (extras && 'grammar' in extras && !/format/i.test(words))) throw thrown
       try {
         const result = await fallback()
@@ -55,7 +55,7 @@ export function isOutputRefusal(thrown: unknown): boolean {
   return refusalOf(thrown) !== undefined
 }
 
-/** The server's words, where they are about structured output. */
+/** The server's words, when they are about structured output. */
 function refusalOf(thrown: unknown): string | undefined {
   if (!(thrown instanceof GraphmillError)) return undefined
   const { status, param, server } = thrown.details as { status?: number; param?: string; server?: string }
@@ -67,12 +67,3 @@ function refusalOf(thrown: unknown): string | undefined {
 }
 
 const about = /response[_ .-]?format|json[_ -]?(schema|mode|object)|structured[_ ]?output|guided|grammar/i
-
-/** Whether a server refused the content blocks of a body. */
-export function isUnsupportedBlock(error: unknown, body: string): error is ProviderError {
-  if (!(error instanceof ProviderError) || error.category !== 'provider_invalid_request') return false
-  if (!/"content":\[/.test(body)) return false
-  return /content.*(block|part|type|array|list|string)|image|audio|media.?type/i.test(
-    String(error.details['server'] ?? ''),
-  )
-}

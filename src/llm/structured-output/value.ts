@@ -1,21 +1,34 @@
-// From what a model wrote to the one value that was asked for: the whole text, its fenced block, or the JSON that stands
-// somewhere in it. Of several the one that fits the schema; nothing is guessed where more than one does.
+// From what a model wrote to the one value that was asked for: the whole text, its fenced block, or the JSON somewhere in it.
+// When there are several values, the one that fits the schema is taken, and none when more than one fits.
 import { jsonFromReply } from '../../items/json-reply.ts'
 import { flatJson } from '../cache/canonical.ts'
 import { jsonBlocks } from './json-in-text.ts'
 
-export type Answered =
+export type FoundValue =
   | { readonly type: 'value'; readonly value: unknown }
-  | { readonly type: 'not_json' | 'failed'; readonly problem: string }
+  | { readonly type: 'not_json' | 'failed'; readonly problem: string; readonly cause?: unknown }
 
-export interface Wanted {
+/** The whole text as JSON, as `complete` reads it: nothing is searched for or repaired. */
+export function exactValue(text: string, check: (value: unknown) => string | undefined): FoundValue {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (cause) {
+    const problem = text.trim() === '' ? 'it is empty' : (cause as Error).message
+    return { type: 'not_json', problem, cause }
+  }
+  const problem = check(value)
+  return problem === undefined ? { type: 'value', value } : { type: 'failed', problem }
+}
+
+export interface WantedValue {
   readonly check: ((value: unknown) => string | undefined) | undefined
-  /** Objects were asked for: anything else is no answer. */
+  /** Objects were asked for: nothing else is an answer. */
   readonly objects: boolean
 }
 
-/** The value that a reply holds. */
-export function answerIn(reply: string, { check = () => undefined, objects }: Wanted): Answered {
+/** The one value that a reply holds, wherever it stands in the text. */
+export function valueIn(reply: string, { check = () => undefined, objects }: WantedValue): FoundValue {
   const text = afterThinking(reply)
   const whole = jsonFromReply(text)
   const first = 'error' in whole || (objects && !isContainer(whole.value)) ? undefined : whole
@@ -42,7 +55,7 @@ function valuesIn(text: string, objects: boolean): unknown[] {
   })
 }
 
-/** Some servers leave the thoughts in the text. */
+/** The text without thoughts, which some servers leave in it. */
 function afterThinking(text: string): string {
   if (!/^\s*<think>/.test(text)) return text
   const end = text.lastIndexOf('</think>')

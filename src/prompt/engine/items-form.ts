@@ -4,6 +4,7 @@ import type { ResolvedMode } from '../../config/models.ts'
 import type { ItemsOptions } from '../../items/item.ts'
 import type { ItemSchema } from '../../items/validate.ts'
 import type { CompletionRequest, JsonFormat, JsonSchema, Llm } from '../../llm/llm.ts'
+import { withSystemText } from '../../llm/structured-output/directive.ts'
 import { formatNamed, jsonFormatOf } from '../../llm/structured-output/modes.ts'
 import { type StrictCopy, strictCopy } from '../../llm/structured-output/strict-schema.ts'
 import type { Prompt } from '../catalogue/catalogue.ts'
@@ -111,16 +112,10 @@ function wrappedForm(
     none: '{"items": []}',
     constrain: (request) => ({
       ...request,
-      messages: withSentence(request.messages),
+      messages: withSystemText(request.messages, sentence),
       extras: { ...request.extras, ...extras },
     }),
   }
-}
-
-function withSentence(messages: CompletionRequest['messages']): CompletionRequest['messages'] {
-  const [first, ...rest] = messages
-  if (first?.role !== 'system') return [{ role: 'system', content: sentence }, ...messages]
-  return [{ ...first, content: `${first.content}\n\n${sentence}` }, ...rest]
 }
 
 /** The schema, which first brings every value back from the server's strict copy: the value is changed in place. */

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { jsonBlocks } from '../../../src/llm/structured-output/json-in-text.ts'
-import { answerIn } from '../../../src/llm/structured-output/value.ts'
+import { valueIn } from '../../../src/llm/structured-output/value.ts'
 
 describe('the blocks of a text', () => {
   it.each([
@@ -72,7 +72,7 @@ describe('the value that was asked for', () => {
     ['what follows a thought', '<think>{"name":"no"}</think>{"name":"A"}', { name: 'A' }],
     ['what follows a fence that does not fit', '```json\n{"x":1}\n```\nbetter: {"name":"A"}', { name: 'A' }],
   ])('is %s', (_, text, value) => {
-    expect(answerIn(text, wanted)).toEqual({ type: 'value', value })
+    expect(valueIn(text, wanted)).toEqual({ type: 'value', value })
   })
 
   it.each([
@@ -84,20 +84,20 @@ describe('the value that was asked for', () => {
     ['several that fit and differ', '{"name":"A"} {"name":"B"}', 'failed'],
     ['a list of others', '[{"x":1},{"y":2}]', 'failed'],
   ])('is none in %s', (_, text, type) => {
-    expect(answerIn(text, wanted)).toMatchObject({ type })
+    expect(valueIn(text, wanted)).toMatchObject({ type })
   })
 
   it('is, without a schema, the object, or the list of several', () => {
-    expect(answerIn('x {"a":1} y', any)).toEqual({ type: 'value', value: { a: 1 } })
-    expect(answerIn('{"a":1} {"b":2}', any)).toEqual({ type: 'value', value: [{ a: 1 }, { b: 2 }] })
-    expect(answerIn('[{"a":1},{"b":2}]', any)).toEqual({ type: 'value', value: [{ a: 1 }, { b: 2 }] })
-    expect(answerIn('[1,2]', any)).toMatchObject({ type: 'not_json' })
-    expect(answerIn('[1,2]', { ...any, objects: false })).toEqual({ type: 'value', value: [1, 2] })
+    expect(valueIn('x {"a":1} y', any)).toEqual({ type: 'value', value: { a: 1 } })
+    expect(valueIn('{"a":1} {"b":2}', any)).toEqual({ type: 'value', value: [{ a: 1 }, { b: 2 }] })
+    expect(valueIn('[{"a":1},{"b":2}]', any)).toEqual({ type: 'value', value: [{ a: 1 }, { b: 2 }] })
+    expect(valueIn('[1,2]', any)).toMatchObject({ type: 'not_json' })
+    expect(valueIn('[1,2]', { ...any, objects: false })).toEqual({ type: 'value', value: [1, 2] })
   })
 
   it('keeps a list of one string as it is', () => {
     const check = (value: unknown) => (Array.isArray((value as { tags?: unknown }).tags) ? undefined : 'tags')
-    expect(answerIn('{"tags":["x"]}', { check, objects: true })).toEqual({
+    expect(valueIn('{"tags":["x"]}', { check, objects: true })).toEqual({
       type: 'value',
       value: { tags: ['x'] },
     })

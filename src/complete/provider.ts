@@ -1,8 +1,9 @@
 // OpenArmature's provider contract as types: what a completion is asked for with, and what it gives. One model per provider,
 // no state, no loop over tools, no argument ever changed. Names are the specification's in camel case (`toolCallId` is
 // `tool_call_id`, `responseSchema` is `response_schema`, …); on the wire they are the server's own.
-import type { FinishReason, JsonSchema, Usage } from './llm.ts'
-import type { Category } from './provider-error.ts'
+import type { FinishReason, JsonSchema } from '../llm/llm.ts'
+import type { AttemptPolicy, AttemptRecord } from '../llm/structured-output/attempts.ts'
+import type { ProviderUsage } from '../llm/usage.ts'
 
 export interface TextBlock {
   readonly type: 'text'
@@ -93,31 +94,9 @@ export interface ProviderRequest {
 /** How structured output was asked for: in `response_format`, or by a directive in the system message. */
 export type OutputPath = 'native' | 'fallback'
 
-/** What a reask is built from. */
-export interface ReaskContext {
-  /** The reply that was refused, verbatim. */
-  readonly outputContent: string
-  readonly errorMessage: string
-  /** Whether it was no JSON, or failed its schema. */
-  readonly code: 'reply_not_json' | 'reply_schema_failed'
-}
-
-export interface RetryPolicy {
-  /** Attempts in all; 1 never retries. Default 3. */
-  readonly maxAttempts?: number
-  /** Whether a failure may be tried again. Default: `isTransient`. Aborts never get here. */
-  readonly classifier?: (error: unknown, state: { readonly attemptIndex: number }) => boolean
-  /** Seconds to wait after the attempt of this index (from 0). Default: `fullJitter`. */
-  readonly backoff?: (attemptIndex: number) => number
-  /** Told of a failure before each wait; awaited, and what it throws is ignored: it only observes. */
-  readonly onRetry?: (error: unknown, attemptIndex: number) => void | Promise<void>
-  /** Laid over the base config: the first entry for the second attempt, and so on, the last one again for all that follow. */
+export interface RetryPolicy extends AttemptPolicy {
+  /** Laid over the base config: the first entry for the second attempt, and so on; the last entry for all later attempts. */
   readonly perAttemptOverride?: readonly RuntimeConfig[]
-  /**
-   * The user's words after a reply that failed its schema. With it such a failure is tried again, within `maxAttempts`:
-   * the reply and these words join the transcript, which grows over the attempts.
-   */
-  readonly reask?: (context: ReaskContext) => string | Promise<string>
 }
 
 /** How it is asked. */
@@ -147,22 +126,6 @@ export interface TokenEvent {
   readonly chunkIndex: number
   /** The same for all pieces of an attempt, another for the next. */
   readonly callId: string
-}
-
-export interface AttemptRecord {
-  /** From 0. */
-  readonly attemptIndex: number
-  /** Why the attempt before this one was not the last; absent on the first. */
-  readonly retryReason?: 'transient' | 'reask'
-  /** How it failed; absent when it succeeded. */
-  readonly error?: { readonly category: Category | undefined; readonly message: string }
-}
-
-/** Counts as reported; a reported 0 differs from absent. */
-export interface ProviderUsage extends Usage {
-  /** Prompt tokens that came from the server's cache. */
-  readonly cachedTokens?: number | null
-  readonly cacheCreationTokens?: number | null
 }
 
 export interface Response<T = unknown> {
