@@ -38,21 +38,39 @@ function interfaces(record: RecordSchema): string {
   const read = record.fields.map(
     (field) => `  /** ${field.doc} */\n  readonly ${field.name}: ${typeScript(field.type, '')}`,
   )
-  const write = record.fields.map((field) => {
-    const optional = field.default !== undefined
-    return `  readonly ${field.name}${optional ? '?' : ''}: ${typeScript(field.type, 'Init')}${optional ? ' | undefined' : ''}`
-  })
   return (
     `/** ${record.doc} */\nexport interface ${record.name} {\n${read.join('\n')}\n}\n\n` +
-    `/** A ${record.name} to be written: fields with a default may be left out. */\nexport interface ${record.name}Init {\n${write.join('\n')}\n}\n`
+    `/** A ${record.name} to be written: fields with a default may be left out. */\n${initOf(record)}\n`
   )
 }
+
+/** The type of a record to be written. Fields that hold records hold them as they are written; the others are as they are read. */
+function initOf({ name, fields }: RecordSchema): string {
+  const names = (list: RecordSchema['fields']) => list.map((field) => `'${field.name}'`).join(' | ')
+  const holdsRecords = ({ type }: { type: unknown }) => typeScript(type, '') !== typeScript(type, 'Init')
+  const own = fields.filter(holdsRecords)
+  const defaulted = fields.filter((field) => !holdsRecords(field) && field.default !== undefined)
+  const members = own.map((field) => {
+    const [mark, more] = field.default === undefined ? ['', ''] : ['?', ' | undefined']
+    return `  readonly ${field.name}${mark}: ${typeScript(field.type, 'Init')}${more}\n`
+  })
+  const rest = own.length > 0 ? `Omit<${name}, ${names(own)}>` : name
+  const base = defaulted.length > 0 ? `Defaulted<${rest}, ${names(defaulted)}>` : rest
+  if (own.length === 0) return `export type ${name}Init = ${base}`
+  const parent = own.length === fields.length ? '' : ` extends ${base}`
+  return `export interface ${name}Init${parent} {\n${members.join('')}}`
+}
+
+const defaultedType = `/** A record whose fields \`K\` may be left out. */
+type Defaulted<T, K extends keyof T> = Omit<T, K> & { readonly [P in K]?: T[P] | undefined }
+`
 
 /** The text of src/messages/generated.ts. */
 export function generateTypes(records: ReadonlyMap<string, RecordSchema>): string {
   const names = messageNames(records)
   return [
     '// Generated from schemas/*.avsc by `npm run schemas`. Not for editing.\n',
+    defaultedType,
     ...[...records.values()].map(interfaces),
     `/** Every message by name, as it is read. */\nexport interface Payloads {\n${names.map((name) => `  readonly ${name}: ${name}`).join('\n')}\n}\n`,
     `/** Every message by name, as it is written. */\nexport interface PayloadInits {\n${names.map((name) => `  readonly ${name}: ${name}Init`).join('\n')}\n}\n`,

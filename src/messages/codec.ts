@@ -1,5 +1,5 @@
-// Messages to bytes and back. Bytes that are truncated, foreign or corrupt give a coded error, never a wrong message:
-// the header `content-crc32`, where the writer set it, must fit.
+// Encodes and decodes messages. Bytes that are truncated, foreign or corrupt give a coded error, never a wrong message: when the
+// writer set the header `content-crc32`, it must match.
 import { hash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import type avro from 'avsc'
@@ -23,9 +23,9 @@ export interface Sealing {
   readonly topic: string
   /** Default: the message's id. */
   readonly key?: string | undefined
-  /** What the digest is taken over, besides the payload: cause, processor, topic. */
+  /** Goes into the digest besides the payload: cause, processor, topic. */
   readonly salt: string
-  /** From the digest (32 hexadecimal digits, over salt and payload without `seq` and `usage`) to the id. */
+  /** Makes the id of the digest: 32 hexadecimal digits, over the salt and the payload without `seq` and `usage`. */
   readonly id: (digest: string) => string
   /** A request: its own id is its correlation id. */
   readonly startsCorrelation?: boolean
@@ -35,16 +35,15 @@ export interface Codec {
   /** A whole message, ready to publish. Throws `message_invalid`, and `message_too_large` above 700 KiB. */
   encode(header: Omit<Header, 'id'>, payload: TypedPayload, sealing: Sealing): OutgoingBytes
   /**
-   * Throws `bytes_undecodable`, `message_too_large` above 700 KiB, or `schema_unknown` with `details.prefix` when `learn` may
-   * help.
+   * Throws `bytes_undecodable`, `message_too_large` above 700 KiB, or `schema_unknown` with `details.prefix`: then `learn` may help.
    */
   decode(bytes: Uint8Array, headers: Readonly<Record<string, string>>): Message
   /**
-   * Makes a writer's schema known: by the fingerprint of single-object encoding, which it returns, or by its id in a registry.
-   * What is known already stays as it is. Throws `bytes_undecodable` for what is no schema of a message of ours.
+   * Adds a writer's schema, by its id in a registry or else by the fingerprint of single-object encoding. Returns the fingerprint.
+   * A known schema is never replaced. Throws `bytes_undecodable` when it is not the schema of one of our messages.
    */
   learn(schema: unknown, registryId?: number): string
-  /** Messages of `type` are from now on written in Confluent's format under this id of the registry. */
+  /** From now on, messages of `type` are written in Confluent's format with this registry id. */
   writeWithRegistry(type: PayloadName, registryId: number): void
   /** What this build writes: for the schemas topic and for a registry. */
   readonly written: readonly {
@@ -58,174 +57,170 @@ const headerRoom = 64 * 1024
 /** Writers' schemas that are remembered, at most. */
 const maxWriters = 1000
 
-interface Writer {
-  readonly name: PayloadName
-  readonly reader: avro.Type
-  readonly resolver: avro.Resolver | undefined
+export function createCodec(schemas: SchemaSet): Codec {
+  const types = [...schemas.current].map(([name, schema]): CurrentType => {
+    const type = avroType(schema)
+    return { name, schema, type, fingerprint: fingerprintOf(type) }
+  })
+  const { find, learn } = createWriters(schemas, types)
+  return {
+    written: types.map(({ name: type, fingerprint, schema }) => ({ type, fingerprint, schema })),
+    ...createEncoder(types),
+    decode: (value, headers) => decode(value, headers, find),
+    learn,
+  }
 }
 
-export function createCodec(schemas: SchemaSet): Codec {
+/** The type of a message as this build writes and reads it. */
+interface CurrentType {
+  readonly name: PayloadName
+  readonly schema: ComposedSchema
+  readonly type: avro.Type
+  readonly fingerprint: string
+}
+
+function createEncoder(types: readonly CurrentType[]): Pick<Codec, 'encode' | 'writeWithRegistry'> {
   const headerType = avroType(readRecords().get('Envelope'))
-  const readers = new Map<PayloadName, avro.Type>()
-  const payloadTypes = new Map<PayloadName, avro.Type>()
-  const prefixes = new Map<PayloadName, Buffer>()
-  const writers = new Map<string, Writer>()
-  const written: Codec['written'][number][] = []
-  for (const [name, schema] of schemas.current) {
-    const reader = avroType(schema)
-    readers.set(name, reader)
-    payloadTypes.set(name, (reader as avro.types.RecordType).fields.at(-1)!.type)
-    const fingerprint = fingerprintOf(reader)
-    prefixes.set(name, singleObjectPrefix(fingerprint))
-    written.push({ type: name, fingerprint, schema })
-  }
-  // The envelope's fields are written at its start; behind them salt and payload, perhaps twice.
+  const payloadTypes = new Map(
+    types.map(({ name, type }) => [name, (type as avro.types.RecordType).fields.at(-1)!.type]),
+  )
+  const prefixes = new Map(types.map(({ name, fingerprint }) => [name, singleObjectPrefix(fingerprint)]))
+  // The envelope's fields are written at the start; then the salt and the payload, perhaps twice.
   const scratch = Buffer.allocUnsafeSlow(headerRoom + 2 * (maxMessageBytes + headerRoom))
-
-  function writerOf(type: avro.Type): Writer {
-    const name = (type.name ?? '').replace(/^graphmill\.(.*)Envelope$/, '$1') as PayloadName
-    const reader = readers.get(name)
-    if (!reader)
-      throw new GraphmillError('bytes_undecodable', `No message of this build is called ${type.name}.`)
-    try {
-      return {
-        name,
-        reader,
-        resolver: fingerprintOf(type) === fingerprintOf(reader) ? undefined : reader.createResolver(type),
-      }
-    } catch (cause) {
-      throw new GraphmillError('bytes_undecodable', `The writer's ${type.name} can't be read as ours.`, {
-        cause,
-      })
-    }
-  }
-
-  // Writers are resolved when they are first met: most of the archive never is.
-  function findWriter(prefix: WirePrefix): Writer {
-    const key = prefix.format === 'confluent' ? `id ${prefix.id}` : prefix.fingerprint
-    const known = writers.get(key)
-    if (known) return known
-    const schema =
-      prefix.format === 'single-object' ? schemas.byFingerprint.get(prefix.fingerprint) : undefined
-    if (!schema)
-      throw new GraphmillError('schema_unknown', `No schema is known for ${prefix.format} ${key}.`, {
-        details: { prefix },
-      })
-    const writer = writerOf(avroType(schema))
-    writers.set(key, writer)
-    return writer
-  }
 
   function encodeInto(type: avro.Type, value: unknown, at: number, what: string): number {
     let end: number
     try {
       end = type.encode(value, scratch, at)
     } catch (cause) {
-      throw new GraphmillError(
-        'message_invalid',
-        `The ${what} does not fit its schema: ${(cause as Error).message}.`,
-        { cause },
-      )
+      const why = `The ${what} does not fit its schema: ${(cause as Error).message}.`
+      throw new GraphmillError('message_invalid', why, { cause })
     }
-    if (end < 0) throw new GraphmillError('message_too_large', `The ${what} is larger than a message may be.`)
+    if (end < 0) throw tooLarge(`The ${what} is larger than a message may be.`)
     return end
   }
 
+  /** Over the salt and the payload from `start` to `end`, but without its fields `seq` and `usage`. */
+  function digestOf({ type, payload }: TypedPayload, start: number, end: number): string {
+    if (!('seq' in payload || 'usage' in payload))
+      return hash('sha256', scratch.subarray(headerRoom, end), 'hex')
+    const same = { ...payload, seq: undefined, usage: undefined }
+    const sameEnd = encodeInto(payloadTypes.get(type)!, same, end, type)
+    const parts = [scratch.subarray(headerRoom, start), scratch.subarray(end, sameEnd)]
+    return hash('sha256', Buffer.concat(parts), 'hex')
+  }
+
   return {
-    written,
     encode(partial, typed, sealing) {
-      const type = payloadTypes.get(typed.type)!
+      const { type } = typed
       const start = headerRoom + scratch.write(sealing.salt, headerRoom)
-      const end = encodeInto(type, typed.payload, start, typed.type)
-      let digest: string
-      if ('seq' in typed.payload || 'usage' in typed.payload) {
-        const same = { ...typed.payload, seq: undefined, usage: undefined }
-        const sameEnd = encodeInto(type, same, end, typed.type)
-        digest = hash(
-          'sha256',
-          Buffer.concat([scratch.subarray(headerRoom, start), scratch.subarray(end, sameEnd)]),
-          'hex',
-        )
-      } else digest = hash('sha256', scratch.subarray(headerRoom, end), 'hex')
-      const id = sealing.id(digest.slice(0, 32))
+      const end = encodeInto(payloadTypes.get(type)!, typed.payload, start, type)
+      const id = sealing.id(digestOf(typed, start, end).slice(0, 32))
       const header: Header = { id, ...partial, ...(sealing.startsCorrelation && { correlationId: id }) }
-      const headerEnd = encodeInto(headerType, { type: typed.type, ...header }, 0, 'envelope')
-      if (headerEnd > headerRoom)
-        throw new GraphmillError('message_too_large', 'The envelope is larger than 64 KiB.')
-      const prefix = prefixes.get(typed.type)!
+      const headerEnd = encodeInto(headerType, { type, ...header }, 0, 'envelope')
+      if (headerEnd > headerRoom) throw tooLarge('The envelope is larger than 64 KiB.')
+      const prefix = prefixes.get(type)!
       const size = prefix.length + headerEnd + end - start
-      if (size > maxMessageBytes)
-        throw new GraphmillError(
-          'message_too_large',
-          `A ${typed.type} of ${size} bytes is over ${maxMessageBytes}.`,
-        )
+      if (size > maxMessageBytes) throw tooLarge(`A ${type} of ${size} bytes is over ${maxMessageBytes}.`)
       const value = Buffer.allocUnsafe(size)
       scratch.copy(value, prefix.copy(value), 0, headerEnd)
       scratch.copy(value, prefix.length + headerEnd, start, end)
-      const headers = brokerHeaders(header, typed.type)
+      const headers = brokerHeaders(header, type)
       headers['content-crc32'] = String(crc32(value))
       return { topic: sealing.topic, key: sealing.key ?? header.id, value, headers }
-    },
-    decode(value, headers) {
-      if (value.byteLength > maxMessageBytes)
-        throw new GraphmillError(
-          'message_too_large',
-          `A message of ${value.byteLength} bytes is over ${maxMessageBytes}.`,
-        )
-      const bytes = Buffer.isBuffer(value)
-        ? value
-        : Buffer.from(value.buffer, value.byteOffset, value.byteLength)
-      const prefix = readPrefix(bytes)
-      if (!prefix)
-        throw new GraphmillError('bytes_undecodable', 'The bytes do not begin as an Avro message does.')
-      const crc = headers['content-crc32']
-      if (crc !== undefined && Number(crc) !== crc32(bytes))
-        throw new GraphmillError(
-          'bytes_undecodable',
-          'The bytes are not those that were written: their CRC-32 differs.',
-        )
-      const { name, reader, resolver } = findWriter(prefix)
-      let decoded: { value: unknown; offset: number }
-      try {
-        decoded = reader.decode(bytes, prefix.bodyStart, resolver)
-      } catch (cause) {
-        throw new GraphmillError(
-          'bytes_undecodable',
-          `The bytes are no ${name}: ${(cause as Error).message}.`,
-          { cause },
-        )
-      }
-      if (decoded.offset !== bytes.length)
-        throw new GraphmillError(
-          'bytes_undecodable',
-          `The bytes are ${decoded.offset < 0 ? 'cut off' : 'longer than their message'}.`,
-        )
-      const message = decoded.value as Message
-      if (message.type !== name)
-        throw new GraphmillError(
-          'bytes_undecodable',
-          `The envelope says ${message.type}, its schema ${name}.`,
-        )
-      return message
-    },
-    learn(schema, registryId) {
-      let type: avro.Type
-      try {
-        type = foreignType(schema)
-      } catch (cause) {
-        throw new GraphmillError('bytes_undecodable', "The writer's schema can't be read.", { cause })
-      }
-      const fingerprint = fingerprintOf(type)
-      const key = registryId === undefined ? fingerprint : `id ${registryId}`
-      // A fingerprint of 64 bits is easily forged: another schema with one of ours must not take its place.
-      if (writers.has(key) || schemas.byFingerprint.has(key)) return fingerprint
-      if (writers.size >= maxWriters)
-        throw new GraphmillError('bytes_undecodable', `More than ${maxWriters} schemas of writers.`)
-      writers.set(key, writerOf(type))
-      return fingerprint
     },
     writeWithRegistry(type, registryId) {
       prefixes.set(type, confluentPrefix(registryId))
     },
   }
 }
+
+/** How the messages of a writer are read. */
+interface Writer {
+  readonly name: PayloadName
+  readonly reader: avro.Type
+  /** Undefined when the writer's schema is ours. */
+  readonly resolver: avro.Resolver | undefined
+}
+
+/** The writers that were met. They are resolved when they are first needed: most of the archive never is. */
+function createWriters(schemas: SchemaSet, types: readonly CurrentType[]) {
+  const readers = new Map(types.map((current) => [current.name, current]))
+  const writers = new Map<string, Writer>()
+
+  function writerOf(type: avro.Type): Writer {
+    const name = (type.name ?? '').replace(/^graphmill\.(.*)Envelope$/, '$1') as PayloadName
+    const current = readers.get(name)
+    if (!current) throw undecodable(`No message of this build is called ${type.name}.`)
+    const { type: reader, fingerprint } = current
+    try {
+      const isOurs = fingerprintOf(type) === fingerprint
+      return { name, reader, resolver: isOurs ? undefined : reader.createResolver(type) }
+    } catch (cause) {
+      throw undecodable(`The writer's ${type.name} can't be read as ours.`, cause)
+    }
+  }
+
+  return {
+    find(prefix: WirePrefix): Writer {
+      const key = prefix.format === 'confluent' ? `id ${prefix.id}` : prefix.fingerprint
+      const known = writers.get(key)
+      if (known) return known
+      const schema =
+        prefix.format === 'single-object' ? schemas.byFingerprint.get(prefix.fingerprint) : undefined
+      if (!schema)
+        throw new GraphmillError('schema_unknown', `No schema is known for ${prefix.format} ${key}.`, {
+          details: { prefix },
+        })
+      const writer = writerOf(avroType(schema))
+      writers.set(key, writer)
+      return writer
+    },
+    learn(schema: unknown, registryId?: number): string {
+      let type: avro.Type
+      try {
+        type = foreignType(schema)
+      } catch (cause) {
+        throw undecodable("The writer's schema can't be read.", cause)
+      }
+      const fingerprint = fingerprintOf(type)
+      const key = registryId === undefined ? fingerprint : `id ${registryId}`
+      // A fingerprint of 64 bits is easily forged: another schema with one of ours must not take its place.
+      if (writers.has(key) || schemas.byFingerprint.has(key)) return fingerprint
+      if (writers.size >= maxWriters) throw undecodable(`More than ${maxWriters} schemas of writers.`)
+      writers.set(key, writerOf(type))
+      return fingerprint
+    },
+  }
+}
+
+function decode(
+  value: Uint8Array,
+  headers: Readonly<Record<string, string>>,
+  findWriter: (prefix: WirePrefix) => Writer,
+): Message {
+  if (value.byteLength > maxMessageBytes)
+    throw tooLarge(`A message of ${value.byteLength} bytes is over ${maxMessageBytes}.`)
+  const bytes = Buffer.isBuffer(value) ? value : Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+  const prefix = readPrefix(bytes)
+  if (!prefix) throw undecodable('The bytes do not begin as an Avro message does.')
+  const crc = headers['content-crc32']
+  if (crc !== undefined && Number(crc) !== crc32(bytes))
+    throw undecodable('The bytes are not those that were written: their CRC-32 differs.')
+  const { name, reader, resolver } = findWriter(prefix)
+  let decoded: { value: unknown; offset: number }
+  try {
+    decoded = reader.decode(bytes, prefix.bodyStart, resolver)
+  } catch (cause) {
+    throw undecodable(`The bytes are no ${name}: ${(cause as Error).message}.`, cause)
+  }
+  if (decoded.offset !== bytes.length)
+    throw undecodable(`The bytes are ${decoded.offset < 0 ? 'cut off' : 'longer than their message'}.`)
+  const message = decoded.value as Message
+  if (message.type !== name) throw undecodable(`The envelope says ${message.type}, its schema ${name}.`)
+  return message
+}
+
+const undecodable = (message: string, cause?: unknown) =>
+  new GraphmillError('bytes_undecodable', message, { cause })
+const tooLarge = (message: string) => new GraphmillError('message_too_large', message)

@@ -1,5 +1,8 @@
 // Generated from schemas/*.avsc by `npm run schemas`. Not for editing.
 
+/** A record whose fields `K` may be left out. */
+type Defaulted<T, K extends keyof T> = Omit<T, K> & { readonly [P in K]?: T[P] | undefined }
+
 /** A piece of a document, small enough for one prompt. */
 export interface Chunk {
   /** The index of the part of the document, from 0. */
@@ -17,14 +20,7 @@ export interface Chunk {
 }
 
 /** A Chunk to be written: fields with a default may be left out. */
-export interface ChunkInit {
-  readonly part?: number | undefined
-  readonly index?: number | undefined
-  readonly offset?: number | undefined
-  readonly length?: number | undefined
-  readonly text: string
-  readonly page?: number | null | undefined
-}
+export type ChunkInit = Defaulted<Chunk, 'part' | 'index' | 'offset' | 'length' | 'page'>
 
 /** What something is. */
 export interface Definition {
@@ -35,10 +31,7 @@ export interface Definition {
 }
 
 /** A Definition to be written: fields with a default may be left out. */
-export interface DefinitionInit {
-  readonly entity: string
-  readonly definition: string
-}
+export type DefinitionInit = Definition
 
 /** A batch of definitions of one chunk. */
 export interface Definitions {
@@ -51,9 +44,8 @@ export interface Definitions {
 }
 
 /** A Definitions to be written: fields with a default may be left out. */
-export interface DefinitionsInit {
+export interface DefinitionsInit extends Defaulted<Omit<Definitions, 'run' | 'facts'>, 'model'> {
   readonly run: RunInit
-  readonly model?: string | null | undefined
   readonly facts: readonly DefinitionInit[]
 }
 
@@ -68,10 +60,8 @@ export interface EntityContext {
 }
 
 /** A EntityContext to be written: fields with a default may be left out. */
-export interface EntityContextInit {
+export interface EntityContextInit extends Defaulted<Omit<EntityContext, 'entity'>, 'chunkId'> {
   readonly entity: TermInit
-  readonly context: string
-  readonly chunkId?: string | undefined
 }
 
 /** A batch of entity contexts, at most 5. */
@@ -118,22 +108,7 @@ export interface Envelope {
 }
 
 /** A Envelope to be written: fields with a default may be left out. */
-export interface EnvelopeInit {
-  readonly id: string
-  readonly type: string
-  readonly source: string
-  readonly time: number
-  readonly workspace: string
-  readonly flow: string
-  readonly collection: string
-  readonly documentId?: string | undefined
-  readonly chunkId?: string | undefined
-  readonly correlationId?: string | undefined
-  readonly causationId?: string | undefined
-  readonly replyTo?: string | null | undefined
-  readonly deadline?: number | null | undefined
-  readonly traceparent?: string | null | undefined
-}
+export type EnvelopeInit = Defaulted<Envelope, 'documentId' | 'chunkId' | 'correlationId' | 'causationId' | 'replyTo' | 'deadline' | 'traceparent'>
 
 /** Why something could not be done. */
 export interface Error {
@@ -144,10 +119,7 @@ export interface Error {
 }
 
 /** A Error to be written: fields with a default may be left out. */
-export interface ErrorInit {
-  readonly type: string
-  readonly message: string
-}
+export type ErrorInit = Error
 
 /** Records of one partition that the broker deleted before a processor had read them. */
 export interface LostRecords {
@@ -170,16 +142,7 @@ export interface LostRecords {
 }
 
 /** A LostRecords to be written: fields with a default may be left out. */
-export interface LostRecordsInit {
-  readonly processor: string
-  readonly topic: string
-  readonly partition: number
-  readonly first?: string | null | undefined
-  readonly next: string
-  readonly count?: number | null | undefined
-  readonly before: number
-  readonly time?: number | undefined
-}
+export type LostRecordsInit = Defaulted<LostRecords, 'first' | 'count' | 'time'>
 
 /** A value of a datatype property of an ontology. */
 export interface OntologyAttribute {
@@ -194,12 +157,7 @@ export interface OntologyAttribute {
 }
 
 /** A OntologyAttribute to be written: fields with a default may be left out. */
-export interface OntologyAttributeInit {
-  readonly entity: string
-  readonly propertyIri: string
-  readonly value: string
-  readonly datatype?: string | null | undefined
-}
+export type OntologyAttributeInit = Defaulted<OntologyAttribute, 'datatype'>
 
 /** A batch of attributes found in one chunk. */
 export interface OntologyAttributes {
@@ -216,11 +174,8 @@ export interface OntologyAttributes {
 }
 
 /** A OntologyAttributes to be written: fields with a default may be left out. */
-export interface OntologyAttributesInit {
+export interface OntologyAttributesInit extends Defaulted<Omit<OntologyAttributes, 'run' | 'facts'>, 'model' | 'ontology' | 'version'> {
   readonly run: RunInit
-  readonly model?: string | null | undefined
-  readonly ontology?: string | undefined
-  readonly version?: string | undefined
   readonly facts: readonly OntologyAttributeInit[]
 }
 
@@ -239,11 +194,8 @@ export interface OntologyEntities {
 }
 
 /** A OntologyEntities to be written: fields with a default may be left out. */
-export interface OntologyEntitiesInit {
+export interface OntologyEntitiesInit extends Defaulted<Omit<OntologyEntities, 'run' | 'facts'>, 'model' | 'ontology' | 'version'> {
   readonly run: RunInit
-  readonly model?: string | null | undefined
-  readonly ontology?: string | undefined
-  readonly version?: string | undefined
   readonly facts: readonly OntologyEntityInit[]
 }
 
@@ -256,10 +208,7 @@ export interface OntologyEntity {
 }
 
 /** A OntologyEntity to be written: fields with a default may be left out. */
-export interface OntologyEntityInit {
-  readonly entity: string
-  readonly typeIri: string
-}
+export type OntologyEntityInit = OntologyEntity
 
 /** A relation between two individuals by a property of an ontology. */
 export interface OntologyRelationship {
@@ -272,11 +221,7 @@ export interface OntologyRelationship {
 }
 
 /** A OntologyRelationship to be written: fields with a default may be left out. */
-export interface OntologyRelationshipInit {
-  readonly subject: string
-  readonly propertyIri: string
-  readonly object: string
-}
+export type OntologyRelationshipInit = OntologyRelationship
 
 /** A batch of relations found in one chunk. */
 export interface OntologyRelationships {
@@ -293,11 +238,8 @@ export interface OntologyRelationships {
 }
 
 /** A OntologyRelationships to be written: fields with a default may be left out. */
-export interface OntologyRelationshipsInit {
+export interface OntologyRelationshipsInit extends Defaulted<Omit<OntologyRelationships, 'run' | 'facts'>, 'model' | 'ontology' | 'version'> {
   readonly run: RunInit
-  readonly model?: string | null | undefined
-  readonly ontology?: string | undefined
-  readonly version?: string | undefined
   readonly facts: readonly OntologyRelationshipInit[]
 }
 
@@ -348,28 +290,11 @@ export interface Progress {
 }
 
 /** A Progress to be written: fields with a default may be left out. */
-export interface ProgressInit {
-  readonly kind: string
-  readonly part?: number | null | undefined
-  readonly parts?: number | null | undefined
-  readonly chunks?: number | null | undefined
-  readonly units?: readonly string[] | undefined
-  readonly unit?: string | null | undefined
+export interface ProgressInit extends Defaulted<Omit<Progress, 'run' | 'usage' | 'error' | 'lost'>, 'part' | 'parts' | 'chunks' | 'units' | 'unit' | 'seq' | 'last' | 'incomplete' | 'facts' | 'rejected' | 'repaired' | 'duplicates' | 'model' | 'topic' | 'title' | 'until'> {
   readonly run?: RunInit | null | undefined
-  readonly seq?: number | undefined
-  readonly last?: boolean | undefined
-  readonly incomplete?: string | null | undefined
-  readonly facts?: { readonly [key: string]: number } | undefined
-  readonly rejected?: { readonly [key: string]: number } | undefined
-  readonly repaired?: number | undefined
-  readonly duplicates?: number | undefined
   readonly usage?: UsageInit | null | undefined
-  readonly model?: string | null | undefined
-  readonly topic?: string | null | undefined
-  readonly title?: string | null | undefined
   readonly error?: ErrorInit | null | undefined
   readonly lost?: LostRecordsInit | null | undefined
-  readonly until?: number | null | undefined
 }
 
 /** A request to run a prompt. */
@@ -385,12 +310,7 @@ export interface PromptRequest {
 }
 
 /** A PromptRequest to be written: fields with a default may be left out. */
-export interface PromptRequestInit {
-  readonly promptId: string
-  readonly terms: { readonly [key: string]: string }
-  readonly streaming?: boolean | undefined
-  readonly context?: { readonly [key: string]: string } | undefined
-}
+export type PromptRequestInit = Defaulted<PromptRequest, 'streaming' | 'context'>
 
 /** One part of a run. */
 export interface PromptResponse {
@@ -439,28 +359,11 @@ export interface PromptResponse {
 }
 
 /** A PromptResponse to be written: fields with a default may be left out. */
-export interface PromptResponseInit {
-  readonly promptId?: string | undefined
+export interface PromptResponseInit extends Defaulted<Omit<PromptResponse, 'run' | 'usage' | 'error' | 'cause'>, 'promptId' | 'seq' | 'text' | 'object' | 'endOfStream' | 'finishReason' | 'truncated' | 'accepted' | 'rejected' | 'rejections' | 'repaired' | 'duplicates' | 'incomplete' | 'model' | 'context' | 'reasked' | 'outputMode'> {
   readonly run: RunInit
-  readonly seq?: number | undefined
-  readonly text?: string | null | undefined
-  readonly object?: string | null | undefined
-  readonly endOfStream?: boolean | undefined
-  readonly finishReason?: string | null | undefined
-  readonly truncated?: boolean | undefined
-  readonly accepted?: number | undefined
-  readonly rejected?: number | undefined
-  readonly rejections?: { readonly [key: string]: number } | undefined
-  readonly repaired?: number | undefined
-  readonly duplicates?: number | undefined
-  readonly incomplete?: string | null | undefined
   readonly usage?: UsageInit | null | undefined
-  readonly model?: string | null | undefined
   readonly error?: ErrorInit | null | undefined
-  readonly context?: { readonly [key: string]: string } | undefined
   readonly cause?: ErrorInit | null | undefined
-  readonly reasked?: number | undefined
-  readonly outputMode?: string | null | undefined
 }
 
 /** Items that a model wrote and that were not accepted. */
@@ -476,10 +379,8 @@ export interface Rejected {
 }
 
 /** A Rejected to be written: fields with a default may be left out. */
-export interface RejectedInit {
-  readonly promptId?: string | undefined
+export interface RejectedInit extends Defaulted<Omit<Rejected, 'run' | 'items'>, 'promptId' | 'model'> {
   readonly run?: RunInit | null | undefined
-  readonly model?: string | null | undefined
   readonly items: readonly RejectionInit[]
 }
 
@@ -496,12 +397,7 @@ export interface Rejection {
 }
 
 /** A Rejection to be written: fields with a default may be left out. */
-export interface RejectionInit {
-  readonly reason: string
-  readonly line?: number | undefined
-  readonly text?: string | undefined
-  readonly message?: string | undefined
-}
+export type RejectionInit = Defaulted<Rejection, 'line' | 'text' | 'message'>
 
 /** How two things are related. */
 export interface Relationship {
@@ -516,12 +412,7 @@ export interface Relationship {
 }
 
 /** A Relationship to be written: fields with a default may be left out. */
-export interface RelationshipInit {
-  readonly subject: string
-  readonly predicate: string
-  readonly object: string
-  readonly objectEntity?: boolean | undefined
-}
+export type RelationshipInit = Defaulted<Relationship, 'objectEntity'>
 
 /** A batch of relationships of one chunk. */
 export interface Relationships {
@@ -534,9 +425,8 @@ export interface Relationships {
 }
 
 /** A Relationships to be written: fields with a default may be left out. */
-export interface RelationshipsInit {
+export interface RelationshipsInit extends Defaulted<Omit<Relationships, 'run' | 'facts'>, 'model'> {
   readonly run: RunInit
-  readonly model?: string | null | undefined
   readonly facts: readonly RelationshipInit[]
 }
 
@@ -559,13 +449,8 @@ export interface Rows {
 }
 
 /** A Rows to be written: fields with a default may be left out. */
-export interface RowsInit {
+export interface RowsInit extends Defaulted<Omit<Rows, 'run' | 'sourceSpan'>, 'model' | 'typed' | 'confidence'> {
   readonly run: RunInit
-  readonly model?: string | null | undefined
-  readonly schemaName: string
-  readonly values: readonly { readonly [key: string]: string }[]
-  readonly typed?: readonly string[] | undefined
-  readonly confidence?: number | undefined
   readonly sourceSpan?: SourceSpanInit | undefined
 }
 
@@ -578,10 +463,7 @@ export interface Run {
 }
 
 /** A Run to be written: fields with a default may be left out. */
-export interface RunInit {
-  readonly id: string
-  readonly startedAt: number
-}
+export type RunInit = Run
 
 /** Where in the document something was found. */
 export interface SourceSpan {
@@ -594,11 +476,7 @@ export interface SourceSpan {
 }
 
 /** A SourceSpan to be written: fields with a default may be left out. */
-export interface SourceSpanInit {
-  readonly offset?: number | undefined
-  readonly length?: number | undefined
-  readonly text?: string | undefined
-}
+export type SourceSpanInit = Defaulted<SourceSpan, 'offset' | 'length' | 'text'>
 
 /** The tokens of a run's calls of one kind; null where the server did not report them. */
 export interface Spent {
@@ -615,13 +493,7 @@ export interface Spent {
 }
 
 /** A Spent to be written: fields with a default may be left out. */
-export interface SpentInit {
-  readonly reason: string
-  readonly model?: string | undefined
-  readonly calls?: number | undefined
-  readonly promptTokens?: number | null | undefined
-  readonly completionTokens?: number | null | undefined
-}
+export type SpentInit = Defaulted<Spent, 'model' | 'calls' | 'promptTokens' | 'completionTokens'>
 
 /** What is known of a document: the newest of each documentId counts, by epoch and revision. Kept in a compacted topic, from which the ledger goes on after a restart. */
 export interface Status {
@@ -670,26 +542,9 @@ export interface Status {
 }
 
 /** A Status to be written: fields with a default may be left out. */
-export interface StatusInit {
-  readonly epoch: number
-  readonly revision: number
-  readonly state: string
-  readonly title?: string | undefined
+export interface StatusInit extends Defaulted<Omit<Status, 'error' | 'tokens' | 'lost' | 'waiting'>, 'title' | 'chunks' | 'expected' | 'done' | 'partial' | 'dead' | 'truncated' | 'incomplete' | 'facts' | 'rejected' | 'repaired' | 'duplicates' | 'calls' | 'ledger'> {
   readonly error?: ErrorInit | null | undefined
-  readonly chunks?: number | undefined
-  readonly expected?: number | undefined
-  readonly done?: number | undefined
-  readonly partial?: number | undefined
-  readonly dead?: number | undefined
-  readonly truncated?: number | undefined
-  readonly incomplete?: { readonly [key: string]: number } | undefined
-  readonly facts?: { readonly [key: string]: number } | undefined
-  readonly rejected?: { readonly [key: string]: number } | undefined
-  readonly repaired?: number | undefined
-  readonly duplicates?: number | undefined
-  readonly calls?: { readonly [key: string]: number } | undefined
   readonly tokens?: { readonly [key: string]: TokensInit } | undefined
-  readonly ledger?: Uint8Array | undefined
   readonly lost?: readonly LostRecordsInit[] | undefined
   readonly waiting?: readonly WaitingInit[] | undefined
 }
@@ -713,13 +568,7 @@ export interface Term {
 }
 
 /** A Term to be written: fields with a default may be left out. */
-export interface TermInit {
-  readonly type: string
-  readonly iri?: string | null | undefined
-  readonly id?: string | null | undefined
-  readonly value?: string | null | undefined
-  readonly datatype?: string | null | undefined
-  readonly language?: string | null | undefined
+export interface TermInit extends Defaulted<Omit<Term, 'triple'>, 'iri' | 'id' | 'value' | 'datatype' | 'language'> {
   readonly triple?: TripleInit | null | undefined
 }
 
@@ -740,14 +589,7 @@ export interface TextCompletionRequest {
 }
 
 /** A TextCompletionRequest to be written: fields with a default may be left out. */
-export interface TextCompletionRequestInit {
-  readonly system?: string | undefined
-  readonly prompt: string
-  readonly streaming?: boolean | undefined
-  readonly responseFormat?: string | null | undefined
-  readonly schema?: string | null | undefined
-  readonly context?: { readonly [key: string]: string } | undefined
-}
+export type TextCompletionRequestInit = Defaulted<TextCompletionRequest, 'system' | 'streaming' | 'responseFormat' | 'schema' | 'context'>
 
 /** One part of a reply. */
 export interface TextCompletionResponse {
@@ -774,17 +616,10 @@ export interface TextCompletionResponse {
 }
 
 /** A TextCompletionResponse to be written: fields with a default may be left out. */
-export interface TextCompletionResponseInit {
+export interface TextCompletionResponseInit extends Defaulted<Omit<TextCompletionResponse, 'run' | 'usage' | 'error'>, 'seq' | 'response' | 'endOfStream' | 'finishReason' | 'model' | 'context' | 'outputMode'> {
   readonly run: RunInit
-  readonly seq?: number | undefined
-  readonly response?: string | undefined
-  readonly endOfStream?: boolean | undefined
-  readonly finishReason?: string | null | undefined
   readonly usage?: UsageInit | null | undefined
-  readonly model?: string | null | undefined
   readonly error?: ErrorInit | null | undefined
-  readonly context?: { readonly [key: string]: string } | undefined
-  readonly outputMode?: string | null | undefined
 }
 
 /** A text document or a part of a long one (at most 512 KiB, cut at a paragraph end). */
@@ -808,16 +643,7 @@ export interface TextDocument {
 }
 
 /** A TextDocument to be written: fields with a default may be left out. */
-export interface TextDocumentInit {
-  readonly title?: string | undefined
-  readonly uri?: string | undefined
-  readonly mediaType?: string | undefined
-  readonly part?: number | undefined
-  readonly offset?: number | undefined
-  readonly text: string
-  readonly pages?: readonly number[] | undefined
-  readonly firstPage?: number | undefined
-}
+export type TextDocumentInit = Defaulted<TextDocument, 'title' | 'uri' | 'mediaType' | 'part' | 'offset' | 'pages' | 'firstPage'>
 
 /** Tokens of many calls together. */
 export interface Tokens {
@@ -830,11 +656,7 @@ export interface Tokens {
 }
 
 /** A Tokens to be written: fields with a default may be left out. */
-export interface TokensInit {
-  readonly promptTokens?: number | undefined
-  readonly completionTokens?: number | undefined
-  readonly unreported?: number | undefined
-}
+export type TokensInit = Defaulted<Tokens, 'promptTokens' | 'completionTokens' | 'unreported'>
 
 /** A subject that a chunk is about. */
 export interface Topic {
@@ -845,10 +667,7 @@ export interface Topic {
 }
 
 /** A Topic to be written: fields with a default may be left out. */
-export interface TopicInit {
-  readonly topic: string
-  readonly definition: string
-}
+export type TopicInit = Topic
 
 /** A batch of topics of one chunk. */
 export interface Topics {
@@ -861,9 +680,8 @@ export interface Topics {
 }
 
 /** A Topics to be written: fields with a default may be left out. */
-export interface TopicsInit {
+export interface TopicsInit extends Defaulted<Omit<Topics, 'run' | 'facts'>, 'model'> {
   readonly run: RunInit
-  readonly model?: string | null | undefined
   readonly facts: readonly TopicInit[]
 }
 
@@ -880,11 +698,10 @@ export interface Triple {
 }
 
 /** A Triple to be written: fields with a default may be left out. */
-export interface TripleInit {
+export interface TripleInit extends Defaulted<Omit<Triple, 's' | 'p' | 'o'>, 'g'> {
   readonly s: TermInit
   readonly p: TermInit
   readonly o: TermInit
-  readonly g?: string | null | undefined
 }
 
 /** A batch of triples, at most 50. */
@@ -911,10 +728,7 @@ export interface Usage {
 }
 
 /** A Usage to be written: fields with a default may be left out. */
-export interface UsageInit {
-  readonly promptTokens?: number | null | undefined
-  readonly completionTokens?: number | null | undefined
-  readonly totalTokens?: number | null | undefined
+export interface UsageInit extends Defaulted<Omit<Usage, 'spent'>, 'promptTokens' | 'completionTokens' | 'totalTokens'> {
   readonly spent?: readonly SpentInit[] | undefined
 }
 
@@ -933,12 +747,8 @@ export interface Waiting {
 }
 
 /** A Waiting to be written: fields with a default may be left out. */
-export interface WaitingInit {
-  readonly processor: string
-  readonly topic: string
+export interface WaitingInit extends Defaulted<Omit<Waiting, 'error'>, 'until'> {
   readonly error: ErrorInit
-  readonly time: number
-  readonly until?: number | null | undefined
 }
 
 /** Every message by name, as it is read. */
