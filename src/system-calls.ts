@@ -1,16 +1,16 @@
-// Calls into the operating system that may never return, such as a write to a file server that hangs: known by name for as long as
-// they last, so that a process that must end without them can say what held it. Such a call can't be cancelled, and `process.exit`
-// waits for its thread: only a signal ends the process.
+// Calls into the operating system that may never return, such as a write to a file server that hangs. They are listed by name while
+// they last, so that a process that must end without them can report what held it. Such a call cannot be cancelled, and
+// `process.exit` waits for its thread: only a signal ends the process.
 
 interface PendingCall {
   readonly what: string
-  /** By a clock that never goes back, in milliseconds. */
+  /** By a monotonic clock, in milliseconds. */
   readonly since: number
 }
 
 const pending = new Set<PendingCall>()
 
-/** The same promise; while it is pending, `what` (such as `write /out/a.nq`) names it. */
+/** Awaits `calling`. While it is pending, `stuckCalls` lists it as `what`, such as `write /out/a.nq`. */
 export async function systemCall<T>(what: string, calling: Promise<T>): Promise<T> {
   const call = { what, since: performance.now() }
   pending.add(call)
@@ -21,7 +21,7 @@ export async function systemCall<T>(what: string, calling: Promise<T>): Promise<
   }
 }
 
-/** Those that have lasted for more than `longerThanMs`, such as `write /out/a.nq (for 125 s)`. */
+/** The calls that have lasted longer than `longerThanMs`, such as `write /out/a.nq (for 125 s)`. */
 export function stuckCalls(longerThanMs = 1000): string[] {
   const now = performance.now()
   return [...pending]

@@ -1,4 +1,4 @@
-// The version of this build, as package.json says it, from the source tree and from dist alike.
+// The version of this build from package.json, in the source tree and in dist.
 import { existsSync, readFileSync } from 'node:fs'
 
 const places = ['../package.json', '../../package.json'].map((path) => new URL(path, import.meta.url))

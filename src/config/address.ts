@@ -1,7 +1,7 @@
 // Addresses of servers may hold secrets: a user and a password before the host, a token in the query.
 import { keepSecret } from '../redact.ts'
 
-/** An address as it may be shown: `http://***@host/path?token=***`. */
+/** The address with its secrets masked: `http://***@host/path?token=***`. */
 export function maskAddress(address: string): string {
   const credentials = credentialsOf(address)
   const shown = credentials === undefined ? address : address.replace(`${credentials}@`, () => '***@')
@@ -11,7 +11,7 @@ export function maskAddress(address: string): string {
     .replace(/#.+/s, '#***')
 }
 
-/** Lets `redact` hide what an address holds; `place` is where it was given. */
+/** Registers the secrets of an address with `redact`. `place` says where the address was given. */
 export function keepAddress(address: string, place: string): void {
   for (const credentials of new Set([inAuthority(address), credentialsOf(address)])) {
     if (credentials === undefined) continue
@@ -26,11 +26,11 @@ export function keepAddress(address: string, place: string): void {
   for (const [name, value] of new URLSearchParams(query)) if (secretName.test(name)) keepSecret(value, place)
 }
 
-/** A user without a password is a name, or a token when it is that long. */
+/** A user name of this length without a password is taken for a token. */
 const leastToken = 16
 const secretName = /token|key|secret|pass|pwd|sig|auth|cred|code/i
 
-/** `user:password`, as written, up to the last @, also where that makes the address another or none: `u:p/w@host`, `u:p@s/w@host`. */
+/** `user:password` as written, up to the last @, even when the address then parses differently: `u:p/w@host`, `u:p@s/w@host`. */
 function credentialsOf(address: string): string | undefined {
   const isAddress = Boolean(URL.parse(address)?.host)
   if (isAddress && inAuthority(address) === undefined) return undefined
@@ -38,7 +38,7 @@ function credentialsOf(address: string): string | undefined {
   return new RegExp(`^(?:[a-z][a-z\\d+.-]*://)?(${until})@`, 'i').exec(address)?.[1]
 }
 
-/** As the standard of addresses reads it. */
+/** The same as the URL standard reads it. */
 const inAuthority = (address: string) => /^(?:[a-z][a-z\d+.-]*:\/\/)?([^/?#]*)@/i.exec(address)?.[1]
 
 function decoded(text: string): string {

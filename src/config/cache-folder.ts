@@ -1,8 +1,8 @@
-// Where a system wants its users' caches: the folder that may be deleted at any time, at the price of work done again.
+// The cache folder of the operating system. It may be deleted at any time; work is then repeated.
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 
-/** graphmill's folder among the caches of the user. */
+/** graphmill's folder among the user's caches. */
 export function cacheFolder(
   environment: Readonly<Record<string, string | undefined>>,
   platform = process.platform,

@@ -1,4 +1,4 @@
-// One typed configuration, read once: flags, then environment, then file, then defaults. Nothing else reads the environment.
+// One typed configuration, read once: flags come first, then environment, file and defaults. Nothing else reads the environment.
 import { existsSync } from 'node:fs'
 import { closest, distance } from 'fastest-levenshtein'
 import { GraphmillError } from '../errors.ts'
@@ -16,7 +16,7 @@ import {
 import { checkSecret, type Secret } from './secret.ts'
 import { readYaml } from './yaml.ts'
 
-/** Where a value came from. */
+/** The source of a value. */
 export type Origin = 'flag' | 'environment' | 'file' | 'default'
 
 export interface Config {
@@ -24,7 +24,7 @@ export interface Config {
   readonly origins: Readonly<Record<OptionName, Origin>>
   /** The configuration file that was read, if there was one. */
   readonly file: string | undefined
-  /** The folder of the caches: `--cache-dir`, or graphmill's among those of the system. */
+  /** The cache folder: `--cache-dir`, or graphmill's folder among the system's caches. */
   readonly cacheDir: string
   /** The servers' own variables. */
   readonly servers: {
@@ -38,12 +38,12 @@ export interface ConfigSources {
   /** By option name. Values are texts, `true` for flags, lists for repeated options. */
   readonly flags: Readonly<Record<string, unknown>>
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** Names that only some command knows: the file may have them, too. Default: none. */
+  /** Options of single commands that the file may set, too. Default: none. */
   readonly own?: readonly string[]
 }
 
 export interface ConfigFile {
-  /** Undefined where there is none. */
+  /** Undefined when there is none. */
   readonly path: string | undefined
   readonly values: Readonly<Record<string, unknown>>
 }
@@ -92,11 +92,11 @@ const originOrder: readonly Origin[] = ['flag', 'environment', 'file', 'default'
 interface FoundOptions {
   readonly options: Readonly<Record<string, unknown>>
   readonly origins: Record<string, Origin>
-  /** As errors name it. */
+  /** The source of an option, for error messages. */
   readonly placeOf: (name: OptionName, origin: Origin) => string
 }
 
-/** A secret or the file that holds it, whichever goes before; `origins` then says the same of both. */
+/** The secret itself or the file that holds it, whichever has precedence. The origin of the secret is set accordingly. */
 function readSecret(name: SecretName, { options, origins, placeOf }: FoundOptions): Secret | undefined {
   const named = fileOption(name)
   const [text, file] = [options[name], options[named]] as (string | undefined)[]
@@ -111,7 +111,7 @@ function readSecret(name: SecretName, { options, origins, placeOf }: FoundOption
   return text === undefined ? undefined : checked({ place: placeOf(name, ofText), anyText, text })
 }
 
-/** A secret that has no option, by its own variable or the one that names its file. */
+/** A secret without an option: from its own variable, or from the one that names its file. */
 function secretOfServer(variable: string, environment: ConfigSources['environment']): Secret | undefined {
   const [text, file] = [environment[variable], environment[`${variable}_FILE`]]
   if (text && file) throw invalid(`Give ${variable} or ${variable}_FILE, not both.`)
@@ -130,7 +130,7 @@ export function secretFiles({ options, servers }: Config): (Secret & { readonly 
   return secrets.filter((secret) => secret !== undefined && 'file' in secret)
 }
 
-/** A configuration in which `values`, from a place that errors name, go before all else. Throws `configuration_invalid`. */
+/** The configuration with `values` put first. `place` is their source, for errors. Throws `configuration_invalid`. */
 export function overrideConfig(
   config: Config,
   values: Readonly<Record<string, unknown>>,
@@ -149,7 +149,7 @@ export function overrideConfig(
 /** The environment variable of an option. */
 export const variableOf = (name: string) => `GRAPHMILL_${name.toUpperCase().replaceAll('-', '_')}`
 
-/** The variables of an environment that look like options and are none, each with the one that may be meant. */
+/** A message for each variable that looks like an option but is not, with the option that may be meant. */
 export function strangeVariables(
   environment: ConfigSources['environment'],
   otherOptions: readonly string[],
@@ -160,7 +160,7 @@ export function strangeVariables(
     .map((name) => `${name} is no option.${suggest(name, known)}`)
 }
 
-/** The file that these sources name, or the default one. Throws `configuration_invalid` for a name that is no option. */
+/** The configuration file that the sources name, or the default one. Throws `configuration_invalid` for an unknown option. */
 export function readConfigFile({ flags, environment, own = [] }: ConfigSources): ConfigFile {
   const named = (flags['config'] as string | undefined) ?? (environment[variableOf('config')] || undefined)
   const path = named ?? (existsSync(defaultFile) ? defaultFile : undefined)
@@ -174,7 +174,7 @@ function readFile(path: string, own: readonly string[]): Readonly<Record<string,
     throw invalid(`${path}: it must hold options by name.`)
   for (const key of Object.keys(content as object)) {
     if (!known.includes(key)) {
-      // Without a blank behind the colon the value is a part of the key.
+      // Without a space after the colon, the value belongs to the key.
       const name = /^[\w-]*/.exec(key)![0]
       throw invalid(`${path}: there is no option ${name}.${suggest(name, known)}`)
     }
@@ -183,7 +183,7 @@ function readFile(path: string, own: readonly string[]): Readonly<Record<string,
   return content as Record<string, unknown>
 }
 
-/** `place` is where the value was given, as errors name it. Throws `configuration_invalid`. */
+/** Checks and converts the value of an option. `place` is its source, for errors. Throws `configuration_invalid`. */
 export function readValue(entry: OptionEntry, place: string, value: unknown): unknown {
   const wrong = (what: string, hint = '') =>
     invalid(`${place} ${what}, not ${entry.secret ? 'what was given' : shown(value)}.${hint}`)
@@ -225,7 +225,7 @@ export function readValue(entry: OptionEntry, place: string, value: unknown): un
   }
 }
 
-/** What was given; YAML may hold loops, which JSON can't show. */
+/** The value, for error messages. YAML may hold cycles, which JSON cannot show. */
 function shown(value: unknown): string {
   return typeof value === 'object' && value !== null
     ? Array.isArray(value)
@@ -234,7 +234,7 @@ function shown(value: unknown): string {
     : JSON.stringify(value)
 }
 
-/** ` Did you mean x?`, or nothing when no known name is near. */
+/** ` Did you mean x?`, or an empty text when no known name is similar. */
 export function suggest(name: string, known: readonly string[]): string {
   if (known.length === 0) return ''
   const near = closest(name, known as string[])

@@ -1,11 +1,11 @@
-// The flows file: which workspaces and flows there are, and what each sets for itself. It is read whole or not at all.
+// The flows file: the workspaces and flows, and the options of each. It is accepted as a whole or not at all.
 import { GraphmillError } from '../errors.ts'
 import { isObject } from '../is-object.ts'
 import { type Config, overrideConfig, readValue, suggest } from './config.ts'
 import { type OptionName, optionTable } from './options.ts'
 import { readYaml } from './yaml.ts'
 
-/** What a flow may set, besides `topics`; everything else is the process's. */
+/** The options that a flow may set, besides `topics`. All others belong to the process. */
 export const flowOptions = [
   'workspace',
   'flow',
@@ -24,24 +24,24 @@ export const flowOptions = [
   'chunk-overlap',
 ] as const satisfies readonly OptionName[]
 
-/** How topics are made, by the name of the port they belong to, where that is not the usual. */
-export type TopicSettings = Readonly<
+/** Settings of topics that differ from the defaults, by port. */
+export type FlowTopics = Readonly<
   Record<string, { readonly partitions?: number; readonly retentionMs?: number }>
 >
 
 export interface FlowConfig extends Config {
-  readonly topics: TopicSettings
+  readonly topics: FlowTopics
 }
 
-/** The ports whose topics a flow may say something of; a compacted one is kept for ever. */
+/** The ports whose topics a flow may configure. Compacted topics are kept for ever. */
 export type Ports = Readonly<Record<string, { readonly compacted: boolean }>>
 
 const namePattern = /^[a-z0-9_-]+$/
 const dayMs = 24 * 3600 * 1000
 
 /**
- * The configuration of each flow of a file: `flows: [{ workspace, flow, topics, ...options }]`, on top of the process's own.
- * Throws `configuration_invalid`, naming file and flow, for unknown keys, and for two flows that would share topics.
+ * The configuration of each flow of a file: `flows: [{ workspace, flow, topics, ...options }]`, based on the configuration of the
+ * process. Throws `configuration_invalid`, which names file and flow, for unknown keys and for two flows that would share topics.
  */
 export function readFlows(path: string, base: Config, ports: Ports): FlowConfig[] {
   const content = readYaml(path)
@@ -61,15 +61,15 @@ export function readFlows(path: string, base: Config, ports: Ports): FlowConfig[
   return configs
 }
 
-interface Reading {
+interface FlowReading {
   readonly place: string
   readonly base: Config
   readonly ports: Ports
 }
 
-function readFlow(flow: unknown, { place, base, ports }: Reading): FlowConfig {
+function readFlow(flow: unknown, { place, base, ports }: FlowReading): FlowConfig {
   if (!isObject(flow)) throw invalid(`${place}: it must be an object with workspace and flow.`)
-  // As in the configuration file, a key without a value says nothing.
+  // As in the configuration file, a key without a value is ignored.
   const given = Object.entries(flow).filter(([, value]) => value !== null)
   const { topics, ...options } = Object.fromEntries(given)
   for (const key of Object.keys(options)) refuseUnknown(key, place)
@@ -88,7 +88,7 @@ function refuseUnknown(key: string, place: string): void {
   throw invalid(`${place}: a flow has no key ${key}.${suggestOf(key, [...known, 'topics'])}`)
 }
 
-function readTopics(topics: unknown, place: string, ports: Ports): TopicSettings {
+function readTopics(topics: unknown, place: string, ports: Ports): FlowTopics {
   if (!isObject(topics)) throw invalid(`${place} must be an object, such as {chunk: {partitions: 24}}.`)
   const entries = Object.entries(topics).map(([port, settings]) => {
     if (!Object.hasOwn(ports, port))
@@ -98,7 +98,7 @@ function readTopics(topics: unknown, place: string, ports: Ports): TopicSettings
   return Object.fromEntries(entries)
 }
 
-function readTopic(settings: unknown, place: string, { compacted }: Ports[string]): TopicSettings[string] {
+function readTopic(settings: unknown, place: string, { compacted }: Ports[string]): FlowTopics[string] {
   if (!isObject(settings)) throw invalid(`${place} must be an object, such as {partitions: 24}.`)
   const known = ['partitions', 'retention-days']
   for (const key of Object.keys(settings))
@@ -136,7 +136,7 @@ function refuseShared(path: string, configs: readonly FlowConfig[]): void {
   }
 }
 
-/** The known name that may be meant, else all of them. */
+/** The known name that may be meant, otherwise all of them. */
 const suggestOf = (name: string, known: readonly string[]) =>
   suggest(name, known) || ` There ${known.length === 1 ? 'is' : 'are'}: ${known.join(', ')}.`
 

@@ -1,14 +1,14 @@
-// A secret as a configuration holds it: plain data, so that it can be handed to another thread, and read at each use, since a
-// file may hold another one by now. What is read is known to `redact`. Errors name the option and the file, never the value.
+// A secret in the configuration: plain data, so that it can be sent to another thread. It is read at each use, because its file may
+// have changed. Every value is registered with `redact`. Errors name the option and the file, never the value.
 import { type BigIntStats, readFileSync, statSync } from 'node:fs'
 import { GraphmillError } from '../errors.ts'
 import { keepSecret } from '../redact.ts'
 
-/** What an option gave: the secret itself, or the file that holds it. */
+/** The value of an option: the secret itself, or the file that holds it. */
 export type Secret = {
   /** Where it was given, for errors: `--store-token`, `GRAPHMILL_STORE_TOKEN_FILE`. */
   readonly place: string
-  /** Whether it may hold what no HTTP header takes, such as letters beyond ASCII. */
+  /** Whether it may hold characters that no HTTP header takes, such as letters beyond ASCII. */
   readonly anyText: boolean
 } & ({ readonly text: string } | { readonly file: string })
 
@@ -17,12 +17,12 @@ interface SeenFile {
   readonly text: string
 }
 
-/** The last value of every file that could be used, by its path. */
+/** The last usable value of every file, by path. */
 const seen = new Map<string, SeenFile>()
 
 /**
- * The secret as it is now. A file that has changed is read again; while it cannot be read, or holds nothing usable, the value
- * that it held before counts. Throws `configuration_invalid` when it never held one.
+ * The current secret. A file that has changed is read again; while it cannot be read, or holds nothing usable, the previous value
+ * is used. Throws `configuration_invalid` when there never was one.
  *
  * @example headers.authorization = `Bearer ${secretText(token)}`
  */
@@ -40,7 +40,7 @@ export function secretText(secret: string | Secret): string {
   }
 }
 
-/** The secret as it is now. Throws `configuration_invalid` for a file that cannot be read, and for a text that is no secret. */
+/** The current secret. Throws `configuration_invalid` when the file cannot be read, or the text cannot be a secret. */
 export function checkSecret(secret: Secret): string {
   if ('text' in secret) return checkText(secret, secret.text)
   const stats = statOf(secret.place, secret.file)
@@ -48,7 +48,7 @@ export function checkSecret(secret: Secret): string {
   const known = seen.get(secret.file)
   if (known?.identity === identity) return known.text
   const text = checkText(secret, readFile(secret.place, secret.file).replace(/[\r\n]+$/, ''))
-  // Written again within the resolution of its times, a young file would look the same: it is read again next time.
+  // A young file may be written again within the resolution of its times and look the same, so it is read again next time.
   const isSettled = Date.now() - Number(stats.mtimeMs > stats.ctimeMs ? stats.mtimeMs : stats.ctimeMs) > 3000
   seen.set(secret.file, { identity: isSettled ? identity : '', text })
   return text

@@ -1,6 +1,5 @@
-// Watches files and folders by looking at them every few seconds: that sees every kind of change, the swapped links of a
-// Kubernetes ConfigMap too, which notifications of the file system miss. A file is read again only where its inode, size or
-// times say that it may be another one.
+// Watches files and folders by polling them every few seconds. That sees every kind of change, also the swapped links of a
+// Kubernetes ConfigMap, which file system notifications miss. A file is read again only when its inode, size or times have changed.
 import { createHash } from 'node:crypto'
 import { type BigIntStats, createReadStream } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
@@ -8,18 +7,18 @@ import { join } from 'node:path'
 import { systemCall } from '../system-calls.ts'
 import { pause } from '../wait.ts'
 
-/** Names the content of files and folders; what is not there counts as such. */
+/** A hash of the content of files and folders. A missing file is part of the content. */
 export async function contentOf(paths: readonly string[]): Promise<string> {
   return (await look(paths, new Map())).content
 }
 
 interface KnownFile {
-  /** Of the file that a link leads to. */
+  /** Device, inode, size and times; for a link, those of its target. */
   readonly identity: string
   readonly content: string
 }
 
-/** What was seen: a name for all of it, and the files by their path. */
+/** What one poll found: a hash of everything, and the files by path. */
 interface Look {
   readonly content: string
   readonly files: ReadonlyMap<string, KnownFile>
@@ -49,7 +48,7 @@ async function look(paths: readonly string[], known: Look['files']): Promise<Loo
     const settled = Date.now() - touched > settledMs
     const content =
       before?.identity === identity ? before.content : await systemCall(`read ${path}`, hashFile(path))
-    // Written again within the resolution of its times, a young file would look the same.
+    // A young file may be written again within the resolution of its times and look the same.
     if (settled) files.set(path, { identity, content })
     return content
   }
@@ -58,7 +57,7 @@ async function look(paths: readonly string[], known: Look['files']): Promise<Loo
   return { content: digest.digest('hex'), files }
 }
 
-/** Times of files are no coarser than this anywhere, in milliseconds. */
+/** No file system has coarser times than this, in milliseconds. */
 const settledMs = 3000
 
 async function hashFile(path: string): Promise<string> {
@@ -68,14 +67,14 @@ async function hashFile(path: string): Promise<string> {
 }
 
 export interface Watching {
-  /** Files and folders; asked for again at every look. */
+  /** Files and folders; called at every poll. */
   readonly paths: () => readonly string[]
-  /** What `contentOf` named before the content was used. */
+  /** The result of `contentOf` before the content was used. */
   readonly since: string
   readonly everyMs: number
 }
 
-/** Yields whenever the content has changed, until `signal` aborts. */
+/** Yields at each change of the content, until `signal` aborts. */
 export async function* changes(
   { paths, since, everyMs }: Watching,
   signal: AbortSignal,

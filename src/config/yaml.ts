@@ -1,4 +1,4 @@
-// Reads a YAML file of a configuration. Its errors say where something is wrong and never quote the file, which may hold secrets.
+// Reads a YAML configuration file. Errors say where the fault is and never quote the file, which may hold secrets.
 import { readFileSync } from 'node:fs'
 import { LineCounter, parseDocument } from 'yaml'
 import { GraphmillError } from '../errors.ts'

@@ -1,8 +1,8 @@
-// Bodies of HTTP answers, held to a size. What is counted is what comes out of the decompression, as it comes out, so that a body
-// without end, or one that unpacks to gigabytes, costs no more than its limit.
+// Bodies of HTTP answers, bounded in size. The decompressed bytes are counted as they arrive, so that an endless body, or one that
+// unpacks to gigabytes, costs no more than the limit.
 
-/** That of a `Response`, or Node's own. */
-export type Body = AsyncIterable<Uint8Array> | null
+/** The body of a `Response`, or of an answer to Node's own client. */
+export type ResponseBody = AsyncIterable<Uint8Array> | null
 
 /** A body was larger than its limit. */
 export class BodyTooLarge extends Error {
@@ -12,25 +12,25 @@ export class BodyTooLarge extends Error {
 }
 
 /** The body as text. Throws `BodyTooLarge`, and what reading throws. */
-export async function readText(body: Body, mostBytes: number): Promise<string> {
+export async function readText(body: ResponseBody, mostBytes: number): Promise<string> {
   let text = ''
   for await (const piece of pieces(body, mostBytes)) text += piece
   return text
 }
 
-/** The beginning of a body as text, for messages about it: at most `mostBytes`, and of one that breaks off, what came. */
-export async function readOpening(body: Body, mostBytes: number): Promise<string> {
+/** The beginning of a body as text, for error messages: at most `mostBytes`, and what arrived when the body breaks off. */
+export async function readOpening(body: ResponseBody, mostBytes: number): Promise<string> {
   let text = ''
   try {
     for await (const piece of pieces(body, mostBytes)) text += piece
   } catch {
-    // What came is enough.
+    // What arrived is enough.
   }
   return text
 }
 
 /** Leaving the loop cancels the rest of the body. */
-async function* pieces(body: Body, mostBytes: number): AsyncGenerator<string> {
+async function* pieces(body: ResponseBody, mostBytes: number): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let left = mostBytes
   for await (const part of body ?? []) {

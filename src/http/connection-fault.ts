@@ -1,5 +1,5 @@
-// What a connection failed for, when no retry fixes it: a certificate, the TLS handshake, a proxy. Everything else, such as a
-// refused or broken connection, is for the caller to name.
+// Why a connection failed, when a retry cannot fix it: a certificate, the TLS handshake, a proxy. The caller names all other
+// failures, such as a refused or broken connection.
 import { type ErrorCode, GraphmillError } from '../errors.ts'
 
 export type FaultCode = Extract<
@@ -7,10 +7,10 @@ export type FaultCode = Extract<
   'certificate_refused' | 'tls_failed' | 'proxy_refused' | 'proxy_failed'
 >
 
-/** How many causes deep it is looked: kafkajs wraps its errors several times. */
+/** How deep the chain of causes is searched: kafkajs wraps its errors several times. */
 const mostCauses = 8
 
-/** The coded error for the first cause of `thrown` that names such a fault; `host` is the server that was to be reached. */
+/** The coded error for the first cause of `thrown` that names such a fault; `host` is the server that the connection was meant for. */
 export function connectionFault(thrown: unknown, host: string): GraphmillError | undefined {
   let error = thrown
   for (let depth = 0; error instanceof Error && depth < mostCauses; depth++) {
@@ -54,7 +54,7 @@ function certificateFault(error: Error, host: string): Fault | undefined {
 
 function tlsFault(error: Error, host: string): Fault | undefined {
   const code = codeOf(error)
-  // EPROTO is what Node's `https` makes of the same; then the message alone says which it is.
+  // Node's `https` turns the same faults into EPROTO; then only the message says which it is.
   if (!/^(ERR_SSL_|ERR_TLS_|EPROTO$)/.test(code)) return undefined
   const words = code === 'EPROTO' ? error.message.toUpperCase().replaceAll(' ', '_') : code
   const why = /WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST/.test(words)
@@ -65,7 +65,7 @@ function tlsFault(error: Error, host: string): Fault | undefined {
   return { code: 'tls_failed', message: `The TLS handshake with ${host} failed (${code})${why}.` }
 }
 
-/** undici says it in words only; a test with a real proxy holds them. */
+/** undici has no code for this. A test with a real proxy checks the words. */
 const refusedTunnel = /^Proxy response \((\d+)\) !== 200/
 
 function proxyFault(error: Error, host: string): Fault | undefined {

@@ -1,10 +1,10 @@
-// JSON from a server. A few megabytes of brackets parse to hundreds of megabytes, and overflow the stack of all that walks them:
-// what no honest answer is nested by is refused before it is parsed.
+// JSON from a server. A few megabytes of brackets parse to hundreds of megabytes and overflow the stack of any code that walks them.
+// JSON that is nested deeper than any honest answer is refused before it is parsed.
 
 /** No answer of a model, a registry or an embeddings server comes near this. */
 const mostLevels = 500
 
-/** The value. Throws SyntaxError for what is no JSON, or nested too deeply. */
+/** The parsed value. Throws SyntaxError when the text is not JSON, or is nested too deeply. */
 export function parseJson(text: string): unknown {
   if (text.length > 2 * mostLevels && isDeep(text))
     throw new SyntaxError(`the JSON is nested by more than ${mostLevels} levels`)

@@ -1,4 +1,4 @@
-// HTTP requests to servers that the operator named: models, stores, registries, embeddings. No redirect is followed, so that
+// HTTP requests to servers that the operator configured: models, stores, registries, embeddings. Redirects are not followed, so that
 // neither a key nor a text goes to an address that nobody configured.
 import { connectionFault } from './connection-fault.ts'
 
@@ -12,8 +12,8 @@ export interface RequestOptions extends Omit<RequestInit, 'redirect'> {
 type Dispatch = NonNullable<RequestInit['dispatcher']>['dispatch']
 
 /**
- * Node's own dispatcher, with its proxies and connections, but without its end of 300 s for a server that is silent: each caller
- * says how long it waits. The symbol is the one under which all versions of undici, Node's own too, share it.
+ * Node's own dispatcher, with its proxies and connections, but without its timeout of 300 s for a silent server: each caller has its
+ * own timeout. All versions of undici, Node's own included, share the dispatcher under this symbol.
  */
 const patient = {
   dispatch(options, handler) {
@@ -23,15 +23,15 @@ const patient = {
 } as { dispatch: Dispatch } as NonNullable<RequestInit['dispatcher']>
 
 /**
- * The answer, of whatever status. Throws `certificate_refused`, `tls_failed`, `proxy_refused` or `proxy_failed`, and everything else
- * as `fetch` throws it. Without a signal it waits for ever.
+ * The answer, whatever its status. Throws `certificate_refused`, `tls_failed`, `proxy_refused` or `proxy_failed`, and other
+ * errors as `fetch` throws them. Without a signal it waits for ever.
  */
 export async function request(
   where: Parameters<Fetch>[0],
   { fetch = globalThis.fetch, ...init }: RequestOptions,
 ): Promise<Response> {
   try {
-    // Another fetch may not know it.
+    // Another fetch may not know dispatchers.
     const dispatcher = fetch === globalThis.fetch && { dispatcher: patient }
     return await fetch(where, { ...dispatcher, ...init, redirect: 'manual' })
   } catch (thrown) {
@@ -39,7 +39,7 @@ export async function request(
   }
 }
 
-/** `it is at https://… now` for an answer that redirects, without credentials and query; else nothing. */
+/** A phrase such as `it is at https://… now` for an answer that redirects, without credentials and query; undefined for others. */
 export function movedTo({ status, headers, url }: Response): string | undefined {
   const location = headers.get('location')
   if (status < 300 || status > 399 || location === null) return undefined

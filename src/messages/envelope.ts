@@ -1,24 +1,10 @@
-// The envelope: who, what, when and on whose behalf. A child inherits from its cause what it does not set, and an id names
-// content: replaying a cause gives the same ids, other content never shares one.
-import type { PayloadInits, Payloads } from './generated.ts'
+// The envelope of a message. A message inherits from its cause the fields that it does not set. An id names content: handling a
+// cause again gives the same ids, and different content never shares one.
+import type { Envelope, PayloadInits, Payloads } from './generated.ts'
 import type { PayloadName } from './registry.ts'
 
-/** The fields of every envelope but `type` and `payload`; see schemas/envelope.avsc. Times are milliseconds since 1970 UTC. */
-export interface Header {
-  readonly id: string
-  readonly source: string
-  readonly time: number
-  readonly workspace: string
-  readonly flow: string
-  readonly collection: string
-  readonly documentId: string
-  readonly chunkId: string
-  readonly correlationId: string
-  readonly causationId: string
-  readonly replyTo: string | null
-  readonly deadline: number | null
-  readonly traceparent: string | null
-}
+/** The fields of every envelope except `type`. Times are milliseconds since 1970 UTC. */
+export type Header = Omit<Envelope, 'type'>
 
 /** The fields of a header that a message without a cause leaves empty. */
 export const emptyHeader = {
@@ -42,7 +28,7 @@ export type TypedPayload<N extends PayloadName = PayloadName> = {
   [K in N]: { readonly type: K; readonly payload: PayloadInits[K] }
 }[N]
 
-/** What a child may set for itself instead of inheriting it. */
+/** The fields that a message may set instead of inheriting them. */
 export type HeaderOverrides = Partial<
   Pick<
     Header,
@@ -50,7 +36,7 @@ export type HeaderOverrides = Partial<
   >
 >
 
-/** The header of a message that `cause` led to, but for its id. A reply address is never inherited. */
+/** The header, without its id, of a message that `cause` led to. A reply address is never inherited. */
 export function inherit(
   cause: Header,
   own: { source: string; time: number } & HeaderOverrides,
@@ -71,7 +57,7 @@ export function inherit(
   }
 }
 
-/** The broker headers, by which tools route and dead letters are accounted for without decoding. Empty fields are left out. */
+/** The broker headers: tools route by them, and dead letters are counted by them, without decoding. Empty fields are left out. */
 export function brokerHeaders(header: Header, type: PayloadName): Record<string, string> {
   const headers: Record<string, string> = { id: header.id, type, source: header.source }
   for (const name of [

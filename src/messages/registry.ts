@@ -1,11 +1,11 @@
-// The schemas of the messages: every record of schemas/, composed into one envelope schema per payload, and every version
-// that was ever on a wire, from schemas/archive/, by its fingerprint.
+// The schemas of the messages: the records of schemas/, composed into one envelope schema per payload, and every released version
+// from schemas/archive/, by its fingerprint.
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Payloads } from './generated.ts'
 import { avroType, type ComposedSchema, fingerprintOf } from './wire.ts'
 
-/** A record of schemas/ as its file says it. */
+/** A record of schemas/, as in its file. */
 export interface RecordSchema {
   readonly type: 'record'
   readonly name: string
@@ -23,7 +23,7 @@ export interface RecordSchema {
 
 export type PayloadName = keyof Payloads
 
-/** The folder of the schemas, in the source tree and in dist alike. */
+/** The folder of the schemas, in the source tree and in dist. */
 export const schemasFolder = fileURLToPath(new URL('../../schemas/', import.meta.url))
 
 /** The records of a folder, by name. */

@@ -1,6 +1,5 @@
-// A client of a schema registry that speaks Confluent's API (Confluent, Karapace, Apicurio): what is written is registered,
-// and the schema behind an id is looked up. Subjects are the names of the records.
-
+// A client of a schema registry with Confluent's API (Confluent, Karapace, Apicurio): it registers the schemas that this process
+// writes, and looks up the schema of an id. Subjects are the names of the records.
 import { GraphmillError } from '../errors.ts'
 import { BodyTooLarge, readText } from '../http/body.ts'
 import { parseJson } from '../http/json.ts'
@@ -9,63 +8,20 @@ import { redactCut } from '../redact.ts'
 import type { ComposedSchema } from './wire.ts'
 
 export interface SchemaRegistry {
-  /** The id of a schema, which is registered where it is new. Throws `registry_unavailable`, `registry_refused`. */
+  /** The id of a schema, which is registered if it is new. Throws `registry_unavailable`, `registry_refused`. */
   register(schema: ComposedSchema, signal: AbortSignal): Promise<number>
-  /** The JSON behind an id, whatever it is; undefined when the registry has none. Throws `bytes_undecodable` for what is no JSON. */
+  /** The JSON of an id, unchecked; undefined when the registry does not know the id. Throws `bytes_undecodable` when it is not JSON. */
   find(id: number, signal: AbortSignal): Promise<unknown>
 }
 
 const mediaType = 'application/vnd.schemaregistry.v1+json'
 const timeoutMs = 10_000
-/** The most that is read of an answer. */
+/** Bytes of an answer, at most. */
 const maxAnswerBytes = 1024 * 1024
 
-/** `url` may hold a user and password. Throws `configuration_invalid` for one that is none. */
+/** `url` may hold a user and password. Throws `configuration_invalid` when it is not an http or https address. */
 export function createSchemaRegistry(url: string): SchemaRegistry {
-  if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
-    throw new GraphmillError('configuration_invalid', 'schema-registry: it must be an http or https address.')
-  const base = new URL(url)
-  const { username, password } = base
-  base.username = base.password = ''
-  const credentials = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`).toString(
-    'base64',
-  )
-  const headers = {
-    accept: mediaType,
-    'content-type': mediaType,
-    ...(username && { authorization: `Basic ${credentials}` }),
-  }
-
-  async function call(path: string, init: Pick<RequestInit, 'method' | 'body'>, signal: AbortSignal) {
-    const where = `${base.href.replace(/\/$/, '')}${path}`
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
-    try {
-      const response = await request(where, { ...init, headers, signal: limit })
-      const { ok, status } = response
-      return { ok, status, moved: movedTo(response), text: await readText(response.body, maxAnswerBytes) }
-    } catch (cause) {
-      signal.throwIfAborted()
-      if (cause instanceof GraphmillError) throw cause
-      const isLarge = cause instanceof BodyTooLarge
-      throw new GraphmillError(
-        isLarge ? 'registry_refused' : 'registry_unavailable',
-        `The schema registry at ${base.host} ${isLarge ? `answers with ${cause.message}` : 'does not answer'}.`,
-        { cause },
-      )
-    }
-  }
-
-  /** The answer, unless it is that the registry is not there. */
-  async function ask(path: string, init: Pick<RequestInit, 'method' | 'body'>, signal: AbortSignal) {
-    const answer = await call(path, init, signal)
-    const { status, moved } = answer
-    if (status >= 500)
-      throw new GraphmillError('registry_unavailable', `The schema registry answers ${status}.`)
-    if (moved)
-      throw new GraphmillError('registry_refused', `The schema registry answers ${status}; ${moved}.`)
-    return answer
-  }
-
+  const ask = registryCalls(url)
   return {
     async register(schema, signal) {
       const subject = encodeURIComponent(`${schema.namespace}.${schema.name}`)
@@ -89,5 +45,53 @@ export function createSchemaRegistry(url: string): SchemaRegistry {
         throw new GraphmillError('bytes_undecodable', `The registry's schema ${id} is no JSON.`, { cause })
       }
     },
+  }
+}
+
+type Ask = (
+  path: string,
+  init: Pick<RequestInit, 'method' | 'body'>,
+  signal: AbortSignal,
+) => Promise<{ readonly ok: boolean; readonly status: number; readonly text: string }>
+
+/** Makes calls to the registry. An answer that says that the registry is not there is an error. */
+function registryCalls(url: string): Ask {
+  if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
+    throw new GraphmillError('configuration_invalid', 'schema-registry: it must be an http or https address.')
+  const base = new URL(url)
+  const { username, password } = base
+  base.username = base.password = ''
+  const credentials = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`)
+  const headers = {
+    accept: mediaType,
+    'content-type': mediaType,
+    ...(username && { authorization: `Basic ${credentials.toString('base64')}` }),
+  }
+
+  async function call(path: string, init: Pick<RequestInit, 'method' | 'body'>, signal: AbortSignal) {
+    const where = `${base.href.replace(/\/$/, '')}${path}`
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
+    try {
+      const response = await request(where, { ...init, headers, signal: limit })
+      const { ok, status } = response
+      return { ok, status, moved: movedTo(response), text: await readText(response.body, maxAnswerBytes) }
+    } catch (cause) {
+      signal.throwIfAborted()
+      if (cause instanceof GraphmillError) throw cause
+      const [code, what] =
+        cause instanceof BodyTooLarge
+          ? (['registry_refused', `answers with ${cause.message}`] as const)
+          : (['registry_unavailable', 'does not answer'] as const)
+      throw new GraphmillError(code, `The schema registry at ${base.host} ${what}.`, { cause })
+    }
+  }
+
+  return async (path, init, signal) => {
+    const { ok, status, moved, text } = await call(path, init, signal)
+    if (status >= 500)
+      throw new GraphmillError('registry_unavailable', `The schema registry answers ${status}.`)
+    if (moved)
+      throw new GraphmillError('registry_refused', `The schema registry answers ${status}; ${moved}.`)
+    return { ok, status, text }
   }
 }

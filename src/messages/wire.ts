@@ -1,5 +1,5 @@
-// How Avro bytes stand on the wire: single-object encoding (C3 01, CRC-64-AVRO fingerprint, body) or, with a schema registry,
-// Confluent's (00, 4-byte id, body). Readers take both. Counts in foreign bytes are never trusted.
+// The wire format: Avro's single-object encoding (C3 01, CRC-64-AVRO fingerprint, body) or, with a schema registry, Confluent's
+// (00, 4-byte id, body). Readers take both. Counts in foreign bytes are never trusted.
 import avro from 'avsc'
 
 /** The JSON of a composed envelope schema. */
@@ -42,9 +42,9 @@ interface Internals extends Reads {
 }
 type InternalClass = new (schema: unknown, options: unknown) => avro.Type & Internals
 
-/** Records, items and entries that a message may hold: beyond what fits into 700 KiB of anything but attacks. */
+/** Records, items and entries of a message, at most. Only an attack fits more into 700 KiB. */
 export const maxValues = 200_000
-/** Records that may stand in each other: a quoted triple is two. */
+/** How deep records may be nested: a quoted triple takes two levels. */
 export const maxRecordDepth = 64
 
 function charge(tap: Tap, values: number): void {
@@ -52,7 +52,7 @@ function charge(tap: Tap, values: number): void {
   if (tap.values > maxValues) throw new Error(`more than ${maxValues} values`)
 }
 
-/** The reader or skipper of a record, bounded. A tap that failed is not used again, so nothing is undone then. */
+/** The reader or skipper of a record, bounded. A failed tap is never used again, so its counts need no reset. */
 function bounded<T>(read: (tap: Tap) => T): (tap: Tap) => T {
   return (tap) => {
     charge(tap, 1)
@@ -65,8 +65,8 @@ function bounded<T>(read: (tap: Tap) => T): (tap: Tap) => T {
 }
 
 /**
- * The blocks of an array or a map. Each count is checked against the bytes that are left, since no item of our schemas is
- * smaller than a byte, and each size against what the block took. avsc believes them all.
+ * Reads the blocks of an array or a map. Each count is checked against the bytes that are left, since no item of our schemas is
+ * smaller than a byte, and each size against the bytes that the block took. avsc checks neither.
  */
 function readBlocks(tap: Tap, readItem: () => void): void {
   const { buf } = tap
@@ -74,7 +74,7 @@ function readBlocks(tap: Tap, readItem: () => void): void {
     const size = count < 0 ? tap.readLong() : undefined
     const items = Math.abs(count)
     const left = buf.length - tap.pos
-    // Not `>`: what a broken number was read as may be NaN.
+    // Not `>`: a broken number may be read as NaN.
     if (!(items <= left)) throw new Error('a count beyond the end of the message')
     if (size !== undefined && !(size >= 0 && size <= left)) throw new Error('a block of an impossible size')
     charge(tap, items)
@@ -88,7 +88,7 @@ function readBlocks(tap: Tap, readItem: () => void): void {
 }
 
 class BoundedArray extends (avro.types.ArrayType as unknown as InternalClass) {
-  // Called on resolvers too, which have `itemsType` in common with types.
+  // Also called on resolvers, which have `itemsType`, too.
   override _read(tap: Tap): unknown {
     const { itemsType } = this
     const items: unknown[] = []
@@ -100,13 +100,13 @@ class BoundedArray extends (avro.types.ArrayType as unknown as InternalClass) {
   }
 }
 
-// Maps are written in the order of their keys, so that equal payloads are equal bytes and ids can be made of them.
+// Maps are written in the order of their keys, so that equal payloads give equal bytes, and equal ids.
 class BoundedMap extends (avro.types.MapType as unknown as InternalClass) {
   override _read(tap: Tap): unknown {
     const { valuesType } = this
     const entries: [string, unknown][] = []
     readBlocks(tap, () => entries.push([tap.readString(), valuesType._read(tap)]))
-    // Not by assignment, which takes `__proto__` for something else than a key.
+    // Not by assignment, which gives the key `__proto__` another meaning.
     return Object.fromEntries(entries)
   }
   override _skip(tap: Tap): void {
@@ -167,12 +167,12 @@ export function avroType(schema: unknown): avro.Type {
   )
 }
 
-/** JSON values in a writer's schema, its characters, and how deep it may be: many times those of ours. */
+/** JSON values, characters and depth of a writer's schema: many times those of ours. */
 const maxSchemaValues = 5000
 const maxSchemaLength = 128 * 1024
 const maxSchemaDepth = 64
 
-/** A schema that came from elsewhere, as a type. Throws for one that is larger than schemas are, before avsc compiles it. */
+/** The type of a foreign schema. One that is larger than any honest schema is refused before avsc compiles it. Throws Error. */
 export function foreignType(schema: unknown): avro.Type {
   let values = 0
   let level: unknown[] = [schema]
@@ -223,11 +223,12 @@ export function confluentPrefix(id: number): Buffer {
   return prefix
 }
 
-/** What the first bytes of a message say of its writer's schema; `undefined` when they are neither format's. */
+/** What the first bytes of a message say about its writer's schema. */
 export type WirePrefix =
   | { readonly format: 'single-object'; readonly fingerprint: string; readonly bodyStart: 10 }
   | { readonly format: 'confluent'; readonly id: number; readonly bodyStart: 5 }
 
+/** Undefined when the bytes begin like neither format. */
 export function readPrefix(bytes: Buffer): WirePrefix | undefined {
   if (bytes.length >= 10 && bytes[0] === 0xc3 && bytes[1] === 0x01)
     return { format: 'single-object', fingerprint: bytes.toString('hex', 2, 10), bodyStart: 10 }

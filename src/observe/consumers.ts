@@ -1,5 +1,6 @@
-// Who consumes what in this process, how much each has in hand, and how far behind its group is. Lag is asked of the broker when
-// somebody looks, at most every few seconds; a broker that does not answer in time leaves it unknown, never old.
+// The consumers of this process, how many messages each has in flight, and the lag of its group. The broker is asked for the lag
+// when somebody looks, at most every few seconds. When it does not answer in time the lag is unknown, never outdated.
+import { unlessAborted } from '../wait.ts'
 
 /** One input of one processor in one flow. */
 export interface Consumer {
@@ -14,13 +15,13 @@ export interface Consumer {
 
 export interface ConsumerStatus extends Omit<Consumer, 'lag'> {
   readonly inFlight: number
-  /** Null while it is not known. */
+  /** Null when it is not known. */
   readonly lag: number | null
 }
 
 export interface Consumers {
   add(consumer: Consumer): ListedConsumer
-  /** What each has in hand now; the broker is not asked. */
+  /** The messages in flight now; the broker is not asked. */
   inFlight(): readonly Pick<ConsumerStatus, 'processor' | 'topic' | 'inFlight'>[]
   status(): Promise<ConsumerStatus[]>
 }
@@ -31,65 +32,60 @@ export interface ListedConsumer {
 }
 
 export interface ConsumersOptions {
-  /** Milliseconds, from anywhere on. */
+  /** A monotonic clock, in milliseconds. */
   readonly now: () => number
-  /** How old a lag may be that is shown again, in milliseconds. Default 5,000. */
+  /** How long a lag is shown before it is asked for again, in milliseconds. Default 5,000. */
   readonly freshMs?: number
-  /** How long whoever looks waits for the broker, in milliseconds. Default 2,000. */
+  /** How long `status` waits for the broker, in milliseconds. Default 2,000. */
   readonly patienceMs?: number
 }
 
-interface Entry {
+interface ListedEntry {
   readonly consumer: Consumer
   readonly listed: ListedConsumer
   known: { readonly lag: number; readonly at: number } | undefined
   asking: Promise<void> | undefined
 }
 
-/** Questions to the broker at once: a process may consume thousands of topics. */
+/** Questions to the broker at a time: a process may consume thousands of topics. */
 const asksAtOnce = 8
 
 export function createConsumers({ now, freshMs = 5000, patienceMs = 2000 }: ConsumersOptions): Consumers {
-  const entries = new Set<Entry>()
+  const entries = new Set<ListedEntry>()
 
-  const isFresh = ({ known }: Entry) => known !== undefined && now() - known.at <= freshMs
+  const isFresh = ({ known }: ListedEntry) => known !== undefined && now() - known.at <= freshMs
 
-  /** Several that look at once ask once. */
-  function ask(entry: Entry): Promise<void> {
+  /** Callers at the same time share one question. */
+  function ask(entry: ListedEntry): Promise<void> {
     entry.asking ??= entry.consumer
       .lag()
       .then((lag) => {
         entry.known = { lag, at: now() }
       })
-      .catch(() => undefined) // unknown, as the reader is told
+      .catch(() => undefined) // the lag stays unknown
       .finally(() => {
         entry.asking = undefined
       })
     return entry.asking
   }
 
+  /** Asks for the lags that are not fresh, for as long as `patienceMs` allows. */
   async function refresh(): Promise<void> {
     const stale = [...entries].filter((entry) => !isFresh(entry)).values()
-    let patient = true
-    const late = Promise.withResolvers<void>()
-    const timer = setTimeout(() => {
-      patient = false
-      late.resolve()
-    }, patienceMs)
+    const patience = AbortSignal.timeout(patienceMs)
     const askAll = async () => {
       for (const entry of stale) {
-        if (!patient) return
+        if (patience.aborted) return
         await ask(entry)
       }
     }
-    await Promise.race([late.promise, Promise.all(Array.from({ length: asksAtOnce }, askAll))])
-    clearTimeout(timer)
+    await unlessAborted(Promise.all(Array.from({ length: asksAtOnce }, askAll)), patience).catch(() => {})
   }
 
   return {
     add(consumer) {
       const listed = { inFlight: 0, remove: () => void entries.delete(entry) }
-      const entry: Entry = { consumer, listed, known: undefined, asking: undefined }
+      const entry: ListedEntry = { consumer, listed, known: undefined, asking: undefined }
       entries.add(entry)
       return listed
     },

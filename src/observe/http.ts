@@ -1,29 +1,29 @@
-// What Kubernetes and Prometheus ask of a process. An LLM that is away makes a process no less ready, a broker does.
-// Anybody may connect: requests are short and soon, connections few, and names that are not ours are refused.
+// The HTTP pages of a process, for Kubernetes and Prometheus. An unavailable broker makes a process not ready, an unavailable model
+// does not. Anybody may connect, so requests are limited in time and size, connections in number, and foreign host names are refused.
 import { isIP, type Socket } from 'node:net'
 import fastify, { type FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
 import { GraphmillError } from '../errors.ts'
 import { redact } from '../redact.ts'
 
-/** `unavailable`: the broker is. */
+/** `unavailable` means that the broker is. */
 export type Readiness = 'starting' | 'ready' | 'unavailable' | 'stopping'
 
 export interface HttpOptions {
   /** `host:port`. */
   readonly address: string
-  /** Whether the address was asked for: then a port that is taken is an error, else any free one will do. */
+  /** Whether the operator gave the address. Then a port in use is an error; otherwise any free port is taken. */
   readonly insist: boolean
-  /** Host names under which it may be asked, besides `localhost`, the name in `address` and every IP address. */
+  /** Host names that requests may use, besides `localhost`, the name in `address` and every IP address. */
   readonly names?: readonly string[]
   readonly registry: Registry
-  /** `ready` when the broker is joined and the configuration loaded. */
+  /** `ready` when the broker is connected and the configuration is loaded. */
   readonly state: () => Readiness
   /** Facts for people on /readyz, such as open circuits. */
   readonly details: () => object
-  /** All that can be told, for /status.json; it may ask the broker. */
+  /** The content of /status.json. It may ask the broker. */
   readonly status: () => Promise<object>
-  /** Default: the limits below. For tests. */
+  /** For tests. Default: `defaultLimits`. */
   readonly limits?: Partial<HttpLimits>
 }
 
@@ -35,9 +35,9 @@ export interface HttpLimits {
   readonly requestTimeout: number
   /** Without a byte in either direction. */
   readonly idleTimeout: number
-  /** How often connections are looked at. */
+  /** How often connections are checked. */
   readonly connectionsCheckingInterval: number
-  /** Connections at a time; the oldest makes room for a new one, so that a probe always gets through. */
+  /** Connections at a time. The oldest is closed for a new one, so that a probe always gets through. */
   readonly connections: number
 }
 
@@ -55,11 +55,11 @@ const bodyLimit = 1024
 export interface HttpServer {
   /** `http://host:port` as it was bound. */
   readonly url: string
-  /** Ends every connection, whatever it is in the middle of. */
+  /** Ends every connection at once. */
   close(): Promise<void>
 }
 
-/** Serves /healthz, /readyz, /metrics and /status.json. Throws `configuration_invalid` for an address that can't be had. */
+/** Serves /healthz, /readyz, /metrics and /status.json. Throws `configuration_invalid` when it cannot listen on the address. */
 export async function serveHttp({
   address,
   insist,
@@ -111,8 +111,8 @@ export async function serveHttp({
 }
 
 /**
- * Whether a request was sent to us by a name of ours. A web page can make its own name lead to this address (DNS rebinding), but
- * not an IP address: probes and Prometheus use that of the pod. HTTP/1.0 knows requests without a host.
+ * Whether the `Host` header names this server. A web page can make its own name lead to this address (DNS rebinding), but not an IP
+ * address; probes and Prometheus use the address of the pod. HTTP/1.0 allows requests without a host.
  */
 function isOurs(header: string | undefined, known: ReadonlySet<string>): boolean {
   if (header === undefined) return true

@@ -1,9 +1,10 @@
-// Logs: a constant phrase, data in fields, one JSON object a line on standard error. Keys never, prompt texts only at debug.
+// Logs: a constant phrase with data in fields, one JSON object per line, on standard error. Keys are never logged, prompt texts
+// only at debug level.
 import { type DestinationStream, destination, type Logger, pino } from 'pino'
 import { GraphmillError } from '../errors.ts'
 import { redact } from '../redact.ts'
 
-/** The root logger of a process; `to` is standard error, but for tests. */
+/** The root logger of a process. Tests pass another destination. */
 export function createLogger(
   level: string,
   to: DestinationStream = destination({ fd: 2, sync: true }),
@@ -11,7 +12,7 @@ export function createLogger(
   const err = (error: unknown) => {
     if (!(error instanceof GraphmillError)) return pino.stdSerializers.err(error as Error)
     const { code, message, remedy, details, cause } = error
-    // A coded error is no defect: its stack would only hide it. An unexpected one is.
+    // A coded error is not a defect, and its stack would only distract. An unexpected error is a defect.
     const stack = code === 'unexpected' && cause instanceof Error ? { stack: cause.stack } : {}
     return {
       code,

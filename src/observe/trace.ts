@@ -1,5 +1,5 @@
-// Tracing by OpenTelemetry's api alone; whoever wants spans brings the SDK. Without one a trace is still begun where a document or
-// a request enters, and its `traceparent` travels on unchanged.
+// Tracing through OpenTelemetry's API alone; the operator adds the SDK to record spans. Without an SDK a trace still begins where a
+// document or a request enters, and its `traceparent` travels on unchanged.
 import { randomFillSync } from 'node:crypto'
 import {
   type Attributes,
@@ -15,23 +15,23 @@ import { redactError } from '../redact.ts'
 import { version } from '../version.ts'
 
 export interface SpanOptions {
-  /** `producer` for what puts messages on a topic, `consumer` for what handles one, `client` for what awaits its reply. */
+  /** `producer` publishes messages, `consumer` handles one, `client` waits for a reply. */
   readonly kind: 'producer' | 'consumer' | 'client'
-  /** The `traceparent` of what led to this; null: a new trace begins. Default: the active span of the caller, if there is one. */
+  /** The `traceparent` of the cause; null begins a new trace. Default: the active span of the caller, if there is one. */
   readonly parent?: string | null
-  /** Only asked for where the span is recorded. Texts that are empty are left out. */
+  /** Called only when the span is recorded. Empty texts are left out. */
   readonly attributes?: () => Attributes
 }
 
 /** A step of a trace. */
 export interface Span {
-  /** For the messages that this step leads to: W3C Trace Context, version 00. */
+  /** For the messages that this step causes: W3C Trace Context, version 00. */
   readonly traceparent: string
   /** 32 hexadecimal digits, for logs. */
   readonly traceId: string
-  /** Runs `work` with this as the active span, so that spans of other libraries hang below it. */
+  /** Runs `work` with this as the active span, so that spans of other libraries become its children. */
   within<T>(work: () => T): T
-  /** Ends it; with an error where it failed. */
+  /** Ends the span; `error` says why the step failed. */
   end(error?: Error): void
 }
 
@@ -63,7 +63,7 @@ export function startSpan(name: string, { kind, parent, attributes }: SpanOption
   }
 }
 
-/** What a `traceparent` says; undefined for none, and for one that is not valid, which W3C wants ignored. */
+/** The parsed `traceparent`; undefined when there is none or it is not valid: W3C requires that to be ignored. */
 function parentOf(traceparent: string | null | undefined): SpanContext | undefined {
   const [, version, traceId = '', spanId = '', flags = '', more] =
     /^([\da-f]{2})-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(-.*)?$/.exec(traceparent ?? '') ?? []
@@ -72,12 +72,12 @@ function parentOf(traceparent: string | null | undefined): SpanContext | undefin
   return isSpanContextValid(parent) ? parent : undefined
 }
 
-/** A trace that nobody here records. It is marked as sampled, so that a process further on that has an SDK may record it. */
+/** A trace that this process does not record. It is marked as sampled, so that a later process with an SDK may record it. */
 function beginTrace(): SpanContext {
   return { traceId: randomHex(16), spanId: randomHex(8), traceFlags: 1 }
 }
 
-// Asked for in large pieces: a call to the random source costs more than all else that a span does.
+// Drawn in large pieces: one call to the random source costs more than everything else about a span.
 const random = Buffer.alloc(4096)
 let used = random.length
 

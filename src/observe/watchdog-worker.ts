@@ -1,10 +1,11 @@
-// The thread of the watchdog. It counts its own looks, not the clock: a machine that sleeps, or a process that is stopped, blocks nobody.
+// The thread of the watchdog. It counts its own looks instead of the clock's time, so that a machine that sleeps, or a process that
+// is stopped, does not count as blocked.
 import { writeSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 import { workerData } from 'node:worker_threads'
 
 export interface WatchdogData {
-  /** How often the main thread has turned, and whether a debugger may hold it. */
+  /** How often the main thread has run, and whether a debugger may hold it. */
   readonly beats: Int32Array
   readonly blockedMs: number
 }
@@ -30,6 +31,6 @@ const line = {
 writeSync(2, `${JSON.stringify(line)}\n`)
 process.kill(process.pid, 'SIGABRT')
 Atomics.wait(idle, 0, 0, 1000) // on a busy machine the signal takes a moment
-// The first process of a container takes no signal of its own that it has no handler for: V8 ends it, with 139.
+// The first process of a container ignores signals from itself that it has no handler for: then V8 ends it, with exit code 139.
 setFlagsFromString('--allow-natives-syntax')
 new Function('%Abort("blocked")')()
