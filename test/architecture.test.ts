@@ -1,4 +1,5 @@
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
+import { posix } from 'node:path'
 import { expect, test } from 'vitest'
 import { pages } from '../scripts/pages.ts'
 import { providerNames } from '../src/config/models.ts'
@@ -26,19 +27,88 @@ const rooms = [
   'workers',
 ]
 
+/** Folders of which only the main file is imported from outside, apart from types. */
+const closedFolders = [
+  'broker/kafka',
+  'broker/memory',
+  'broker/pulsar',
+  'llm/offline',
+  'llm/ollama',
+  'llm/openai',
+  'complete/openai',
+]
+
+interface Import {
+  readonly from: string
+  readonly to: string
+  readonly typesOnly: boolean
+}
+
+/** The imports between files of src and processors, by paths from the root of the project; those of types too. */
+const imports: readonly Import[] = ['src', 'processors'].flatMap((folder) =>
+  readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts'))
+    .flatMap((file) => importsOf(posix.join(folder, file))),
+)
+
+function importsOf(from: string): Import[] {
+  const statements = readFileSync(from, 'utf8').matchAll(
+    /^(?:import|export)\b([^;'"]*?)\bfrom '(\.[^']+)'|\bimport\('(\.[^']+)'\)/gm,
+  )
+  return [...statements].map(([, names = '', path, loadedLater]) => ({
+    from,
+    to: posix.join(posix.dirname(from), (path ?? loadedLater)!),
+    typesOnly: /^\s+type\b/.test(names) || /^\s*\{(\s*type\s[^,]*,?)+\s*\}\s*$/.test(names),
+  }))
+}
+
 test('every room imports only from rooms that it stands on', () => {
   const found = readdirSync('src', { withFileTypes: true }).filter((entry) => entry.isDirectory())
   expect(found.map(({ name }) => name).sort()).toEqual([...rooms].sort())
-  const wrong: string[] = []
-  for (const [at, room] of rooms.entries())
-    for (const file of readdirSync(`src/${room}`, { recursive: true, encoding: 'utf8' }))
-      if (file.endsWith('.ts'))
-        for (const [, from] of readFileSync(`src/${room}/${file}`, 'utf8').matchAll(
-          /from '(?:\.\.\/)+([a-z]+)\/[^']+'/g,
-        ))
-          if (rooms.includes(from!) && rooms.indexOf(from!) < at)
-            wrong.push(`${room}/${file} imports from ${from}`)
-  expect(wrong).toEqual([])
+  const upward = imports.filter(({ from, to }) => {
+    const [at, beneath] = [from, to].map((path) => rooms.indexOf(path.split('/')[1]!))
+    return from.startsWith('src/') && at !== -1 && beneath !== -1 && beneath! < at!
+  })
+  expect(upward).toEqual([])
+  const ofProcessors = imports.filter(({ to }) => to.startsWith('processors/')).map(({ from }) => from)
+  expect(ofProcessors.filter((from) => !/^(processors|src\/cli)\/|^src\/index\.ts$/.test(from))).toEqual([])
+})
+
+test('no import is part of a cycle, in a room or between rooms, not even of types', () => {
+  const targets = Map.groupBy(imports, ({ from }) => from)
+  const finished = new Set<string>()
+  const cycles: string[] = []
+  function follow(file: string, path: readonly string[]): void {
+    const at = path.indexOf(file)
+    if (at !== -1) cycles.push([...path.slice(at), file].join(' → '))
+    if (at !== -1 || finished.has(file)) return
+    for (const { to } of targets.get(file) ?? []) follow(to, [...path, file])
+    finished.add(file)
+  }
+  for (const file of targets.keys()) follow(file, [])
+  expect(cycles).toEqual([])
+})
+
+test('only the main file of a broker or provider is imported from outside its folder, apart from types', () => {
+  for (const folder of closedFolders) {
+    const main = `src/${folder}/${posix.basename(folder)}.ts`
+    const others = imports.filter(
+      ({ from, to, typesOnly }) =>
+        !typesOnly && !from.startsWith(`src/${folder}/`) && to.startsWith(`src/${folder}/`) && to !== main,
+    )
+    expect(others, folder).toEqual([])
+    expect(
+      imports.some(({ to }) => to === main),
+      main,
+    ).toBe(true)
+  }
+})
+
+test('only src/index.ts and the main files of closed folders export what other files define', () => {
+  const mainFiles = closedFolders.map((folder) => `src/${folder}/${posix.basename(folder)}.ts`)
+  for (const file of new Set(imports.map(({ from }) => from)))
+    if (file !== 'src/index.ts' && !mainFiles.includes(file))
+      expect(readFileSync(file, 'utf8'), file).not.toMatch(/^export (\*|(type )?\{[^}]*\}) from/m)
 })
 
 test('brokers know no message and processors know no broker', () => {
