@@ -6,7 +6,8 @@
 // - Each header of a record is encoded so, by way of some ten small objects, and each one read copies all before it.
 //   Ordinary records are written, and all are read, in one go instead.
 // - A member joins again in the moment in which it hears of a rebalance, so that others begin again what it has nearly done.
-//   Now its `beforeJoin` comes first, and may wait.
+//   And when it can't join it goes on as before, maybe in a new generation with the partitions of the old one. Now its
+//   `JoinHooks` are asked first.
 import { createRequire } from 'node:module'
 import { isDeepStrictEqual } from 'node:util'
 import type { Cluster } from 'kafkajs'
@@ -71,11 +72,19 @@ interface ConsumerGroup {
   joinAndSync(): Promise<void>
 }
 
-const joinHooks = new WeakMap<Cluster, () => Promise<void>>()
+/** None of them may reject. */
+export interface JoinHooks {
+  /** Waited for before each time that the consumer joins its group. */
+  before(): Promise<void>
+  /** It could not join; resolves to whether it is to try again. */
+  failed(error: unknown): Promise<boolean>
+}
 
-/** Calls `hook` and waits for it before each time that the consumer of this cluster joins its group. It must not reject. */
-export function beforeJoin(cluster: Cluster, hook: () => Promise<void>): void {
-  joinHooks.set(cluster, hook)
+const joinHooks = new WeakMap<Cluster, JoinHooks>()
+
+/** For the consumer of this cluster. */
+export function hookJoins(cluster: Cluster, hooks: JoinHooks): void {
+  joinHooks.set(cluster, hooks)
 }
 
 type RecordEncoder = (record: KafkaRecord) => Encoded
@@ -126,8 +135,14 @@ const patches: readonly ((require: NodeJS.Require) => void)[] = [
     const { joinAndSync } = prototype
     if (typeof joinAndSync !== 'function') return
     prototype.joinAndSync = async function () {
-      await joinHooks.get(this.cluster)?.()
-      return joinAndSync.call(this)
+      const hooks = joinHooks.get(this.cluster)
+      await hooks?.before()
+      for (;;)
+        try {
+          return await joinAndSync.call(this)
+        } catch (error) {
+          if (!(await hooks?.failed(error))) throw error
+        }
     }
   },
 ]

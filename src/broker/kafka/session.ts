@@ -15,7 +15,7 @@ import { metadataOf } from './deaths.ts'
 import { leaveFor } from './leave-group.ts'
 import { type FoundPlace, findPlaces, type Gap, rangeOf } from './lost-range.ts'
 import { readMessage } from './message.ts'
-import { beforeJoin } from './quirks.ts'
+import { hookJoins } from './quirks.ts'
 
 const commitIntervalMs = 500
 /** Without a fetch or an answer for so long, ask whether the topic is still there and the broker lets us in. */
@@ -32,6 +32,9 @@ const missingDelayMs = 300
  * moves to another member is repeated there. The group waits for this member meanwhile, and gets no heartbeat from it.
  */
 const longestHandOverMs = 2000
+/** For how long a member that can't join tries again, before another session does. A coordinator may be loading the group. */
+const joinAgainMs = 5000
+const betweenJoinsMs = 200
 /** How long a member that joins has before the one that it follows leaves: then the group has it in the same rebalance. */
 const joinHeadStartMs = 200
 
@@ -70,7 +73,7 @@ export function openSession(
   const { topic, group } = subscription
   const client = createClient(settings, patient, placeAgain)
   const { consumer, cluster } = openConsumer(client.kafka, consumerConfig(settings, subscription))
-  beforeJoin(cluster, handOver)
+  hookJoins(cluster, { before: handOver, failed: joinsAgain })
   const over = Promise.withResolvers<GraphmillError>()
   const end = (cause: unknown) => over.resolve(kafkaError(cause, topic))
   const paused = new Set<number>()
@@ -78,6 +81,8 @@ export function openSession(
   const unplaced = new Set<number>()
   /** Counts the times that this member has joined. */
   let generation = 0
+  /** Since when it can't. */
+  let unjoinedSince: number | undefined
   const closing = new AbortController()
   let hasCrashed = false
   /** Called when handlers have nothing. */
@@ -91,6 +96,7 @@ export function openSession(
 
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     memberId = payload.memberId
+    unjoinedSince = undefined
     if (closing.signal.aborted) return
     answered()
     const partitions = payload.memberAssignment[topic] ?? []
@@ -199,6 +205,21 @@ export function openSession(
     }
     window.release()
     await commit()
+  }
+
+  /** What was handed over comes back with a join only: without one, this session is over. */
+  async function joinsAgain(error: unknown): Promise<boolean> {
+    // At the first join kafkajs crashes by itself.
+    if (memberId === undefined) return false
+    settings.log.debug({ group, topic, err: error }, 'kafka group could not be joined')
+    unjoinedSince ??= performance.now()
+    const mayPass = (error as { retriable?: unknown }).retriable === true
+    if (!mayPass || performance.now() - unjoinedSince > joinAgainMs) {
+      end(error)
+      return false
+    }
+    await delay(betweenJoinsMs, undefined, { signal: closing.signal }).catch(() => {})
+    return !closing.signal.aborted
   }
 
   async function leaveForBefore(memberId: string): Promise<void> {

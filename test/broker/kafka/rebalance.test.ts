@@ -1,5 +1,6 @@
 // What a member does while its group rebalances: it first finishes and commits what its handlers have, and one that is stopped
 // in the middle of it leaves the group all the same, so that nobody waits for it until its session times out.
+import { createRequire } from 'node:module'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { Broker } from '../../../src/broker/broker.ts'
 import { createClient, impatient, kafkaSettings } from '../../../src/broker/kafka/client.ts'
@@ -8,6 +9,7 @@ import { brokerSource } from '../../support/brokers.ts'
 import { type KafkaServer, startKafka } from '../../support/kafka-server.ts'
 import { ackAll, createHarness, hold, type Member, publishTexts, sorted } from '../suite/harness.ts'
 
+const require = createRequire(import.meta.url)
 const present = (await brokerSource('rebalances, on Kafka', ['jars'])) !== undefined
 
 describe.skipIf(!present)('on Kafka, with sessions of 45 s', { timeout: 90_000 }, () => {
@@ -109,6 +111,25 @@ describe.skipIf(!present)('on Kafka, with sessions of 45 s', { timeout: 90_000 }
     await harness.eventually('the next one is given messages', () => next.texts.length > 0)
   })
 
+  // As after a restart of the broker, which knows the generation of before once it has loaded the group.
+  test.each([
+    ['the coordinator is still loading the group', coordinatorError('GROUP_LOAD_IN_PROGRESS')],
+    ['the connection is lost', new Error('Broker not connected')],
+  ])('one that is to join again when %s is given messages all the same', async (_, error) => {
+    const client = await harness.client()
+    const topic = await harness.topic(client, { partitions: 6 })
+    const member = harness.join(client, { topic })
+    await publishTexts(client, topic, 20)
+    await harness.eventually('it has all', () => member.texts.length === 20)
+    const { group } = member
+    await Promise.all([
+      failOnce('heartbeat', group, coordinatorError('NOT_COORDINATOR_FOR_GROUP')),
+      failOnce('joinGroup', group, error),
+    ])
+    await publishTexts(client, topic, 20, 'more')
+    await harness.eventually('it is given messages', () => member.texts.length === 40)
+  })
+
   /** A member that joins and is never heard of again. */
   async function vanish({
     topic,
@@ -129,3 +150,23 @@ describe.skipIf(!present)('on Kafka, with sessions of 45 s', { timeout: 90_000 }
     client.abandon()
   }
 })
+
+/** What kafkajs makes of the answer of a broker. */
+function coordinatorError(type: string): Error {
+  const { createErrorFromCode, errorCodes } = require('kafkajs/src/protocol/error')
+  return createErrorFromCode(errorCodes.find((entry: { type: string }) => entry.type === type).code)
+}
+
+/** The next request of the group fails. Resolves when it has. */
+function failOnce(request: 'heartbeat' | 'joinGroup', group: string, error: Error): Promise<void> {
+  const { prototype } = require('kafkajs/src/broker')
+  const send = prototype[request]
+  return new Promise((resolve) => {
+    prototype[request] = async function (asked: { groupId: string }) {
+      if (asked.groupId !== group) return send.call(this, asked)
+      prototype[request] = send
+      resolve()
+      throw error
+    }
+  })
+}
