@@ -3,7 +3,7 @@
 import { costOf, type Prices, priceOf } from '../llm/limits/prices.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { Status, Tokens } from '../messages/generated.ts'
-import type { Counts } from '../progress/progress-aggregate.ts'
+import type { Counts } from '../progress/document-progress.ts'
 import { cutText } from './table.ts'
 
 /** What `--json` prints, one object a document. */

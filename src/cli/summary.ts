@@ -1,5 +1,6 @@
 // What a person reads at the end of `extract`, and its exit code, both from the tally of progress.
-import type { Counts, DocumentStatus } from '../progress/progress-aggregate.ts'
+import type { Counts } from '../progress/document-progress.ts'
+import type { DocumentStatus } from '../progress/progress-aggregate.ts'
 
 /** The files of a run. */
 export interface Files {

@@ -7,8 +7,6 @@ import { jsonFromReply } from './json-reply.ts'
 import { createItemsParser } from './parser.ts'
 import type { ItemSchema } from './validate.ts'
 
-export { jsonFromReply } from './json-reply.ts'
-
 export type ReplyType = 'text' | 'json' | 'jsonl'
 
 export interface ParseOptions {

@@ -13,8 +13,6 @@ import {
   serverError,
 } from './provider-error.ts'
 
-export type { Fetch } from '../http/request.ts'
-
 /** A server and its limits. */
 export interface Peer extends NamedServer {
   /** The longest silence of the server, in milliseconds. */

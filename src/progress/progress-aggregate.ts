@@ -33,8 +33,6 @@ import {
 import { expire } from './expiry.ts'
 import { readState, writeState } from './snapshot.ts'
 
-export type { Counts, Totals } from './document-progress.ts'
-
 export type DocumentState = 'queued' | 'running' | 'done' | 'partial' | 'failed'
 
 export interface DocumentStatus {

@@ -1,16 +1,9 @@
 // Requests to an Ollama server. Every failure is one of graphmill's errors.
+
 import { parseJson } from '../../http/json.ts'
+import type { Fetch } from '../../http/request.ts'
 import { isObject } from '../../is-object.ts'
-import {
-  beginCall,
-  type Fetch,
-  limitsOf,
-  type Peer,
-  readWatched,
-  refusing,
-  silence,
-  unreachable,
-} from '../transport.ts'
+import { beginCall, limitsOf, type Peer, readWatched, refusing, silence, unreachable } from '../transport.ts'
 import { recoded } from './error.ts'
 import { ollamaBaseUrl } from './host.ts'
 import { notOllama } from './record.ts'

@@ -2,7 +2,8 @@
 import { APIConnectionTimeoutError, APIError, OpenAI } from 'openai'
 import { type Secret, secretText } from '../../config/secret.ts'
 import { GraphmillError } from '../../errors.ts'
-import { type Fetch, limitsOf, type Peer, refusing, silence, unreachable } from '../transport.ts'
+import type { Fetch } from '../../http/request.ts'
+import { limitsOf, type Peer, refusing, silence, unreachable } from '../transport.ts'
 
 export interface OpenAiServer {
   /** With its path, as in `http://127.0.0.1:8080/v1`. */
