@@ -5,7 +5,7 @@ import { sorted } from '../llm/cache/canonical.ts'
 import type { CompletionRequest, JsonSchema, Llm, Sampling, TextMessage } from '../llm/llm.ts'
 import { invalid } from '../llm/provider-error.ts'
 import { joinedExtras, jsonFormatOf } from '../llm/structured-output/modes.ts'
-import { createRefusals } from '../llm/structured-output/schema-refusal.ts'
+import { Refusals } from '../llm/structured-output/schema-refusal.ts'
 import { readWholeReply } from '../llm/structured-output/whole-reply.ts'
 import { completeOn, type Exchange, type ProviderReply } from './call.ts'
 import type { CallOptions, ContentBlock, Provider, ProviderRequest, RuntimeConfig } from './provider.ts'
@@ -36,7 +36,7 @@ export function createLlmProvider(llm: Llm, options: LlmProviderOptions = {}): P
     return read(llm, asked, how, signal)
   }
 
-  const wire = { native, refusals: createRefusals(), accept, exchange }
+  const wire = { native, refusals: new Refusals(), accept, exchange }
   return {
     model: llm.model,
     ready: (signal = new AbortController().signal) => llm.ready(signal),

@@ -12,11 +12,11 @@ import {
 } from '../../llm/openai/openai.ts'
 import type { Fields, OpenAiReply } from '../../llm/openai/reply.ts'
 import { invalid, ProviderError } from '../../llm/provider-error.ts'
-import { createRefusals } from '../../llm/structured-output/schema-refusal.ts'
+import { Refusals } from '../../llm/structured-output/schema-refusal.ts'
 import { beginCall } from '../../llm/transport.ts'
 import { completeOn, type Exchange } from '../call.ts'
 import type { CallOptions, Provider, ProviderRequest } from '../provider.ts'
-import { newAssembly, readBody } from './message.ts'
+import { BodyAssembly, readBody } from './message.ts'
 import { checkedText, jsonBody } from './text.ts'
 import { completionBody } from './wire.ts'
 
@@ -68,7 +68,7 @@ export function createOpenAiProvider(options: OpenAiProviderOptions): Provider {
     }
   }
 
-  const wire = { native, refusals: createRefusals(), accept, exchange }
+  const wire = { native, refusals: new Refusals(), accept, exchange }
   return {
     model,
     ready: (signal = new AbortController().signal) => prober.ready(signal),
@@ -79,7 +79,7 @@ export function createOpenAiProvider(options: OpenAiProviderOptions): Provider {
 async function streamed(reply: OpenAiReply, how: CallOptions): Promise<Fields> {
   // Some servers ignore the flag.
   if (/\bjson\b/.test(reply.response.headers.get('content-type') ?? '')) return jsonBody(reply)
-  const assembly = newAssembly()
+  const assembly = new BodyAssembly()
   const seen = { ...reply, onChunk: (chunk: Fields) => assembly.add(chunk) }
   const callId = randomUUID()
   let chunkIndex = 0

@@ -4,7 +4,7 @@ import type { AnswerMode, ResolvedMode } from '../../config/models.ts'
 import type { Llm } from '../llm.ts'
 import type { CheckedSchema } from './checked-schema.ts'
 import { autoMode, jsonFormatOf, objectsOnly } from './modes.ts'
-import { createRefusals, type Refusals } from './schema-refusal.ts'
+import { Refusals } from './schema-refusal.ts'
 import type { ModePath } from './structured-call.ts'
 
 export interface PathOptions {
@@ -30,7 +30,7 @@ const warned = new Set<string>()
 const refusals = new Map<string, Refusals>()
 
 function refusalsOf({ circuit }: Llm): Refusals {
-  const known = refusals.get(circuit) ?? createRefusals()
+  const known = refusals.get(circuit) ?? new Refusals()
   refusals.set(circuit, known)
   return known
 }

@@ -12,41 +12,34 @@ export interface RefusedCall {
   readonly extras: Readonly<Record<string, unknown>> | undefined
 }
 
-export interface Refusals {
+/** What a server has refused. */
+export class Refusals {
+  #all = false
+  readonly #schemas = new Set<string>()
+
   /** Whether this schema need not be tried. */
-  has(schema: JsonSchema): boolean
+  has(schema: JsonSchema): boolean {
+    return this.#all || (this.#schemas.size > 0 && this.#schemas.has(flatJson(schema)))
+  }
+
   /**
    * Calls `fallback` when the failure is such a refusal, and throws it again when it is not. The refusal is remembered, for
    * all schemas or for this one, unless the server refuses the fallback's request too: then it was about something else.
    */
-  goOn<R>(refused: RefusedCall, fallback: () => Promise<R>): Promise<R>
-}
-
-export function createRefusals(): Refusals {
-  let all = false
-  const schemas = new Set<string>()
-
-  function remember(words: string, schema: JsonSchema): void {
-    if (/invalid (json )?schema/i.test(words)) schemas.add(flatJson(schema))
-    else all = true
-  }
-
-  return {
-    has: (schema) => all || (schemas.size > 0 && schemas.has(flatJson(schema))),
-    async goOn({ thrown, schema, extras }, fallback) {
-      const words = refusalOf(thrown)
-      // A refusal of grammars is about the caller's own grammar.
-      if (words === undefined || (extras && 'grammar' in extras && !/format/i.test(words))) throw thrown
-      try {
-        const result = await fallback()
-        remember(words, schema)
-        return result
-      } catch (second) {
-        const refusedToo = second instanceof ProviderError && second.category === 'provider_invalid_request'
-        if (!refusedToo) remember(words, schema)
-        throw second
-      }
-    },
+  async goOn<R>({ thrown, schema, extras }: RefusedCall, fallback: () => Promise<R>): Promise<R> {
+    const words = refusalOf(thrown)
+    // A refusal of grammars is about the caller's own grammar.
+    if (words === undefined || (extras && 'grammar' in extras && !/format/i.test(words))) throw thrown
+    let refusedToo = false
+    try {
+      return await fallback()
+    } catch (second) {
+      refusedToo = second instanceof ProviderError && second.category === 'provider_invalid_request'
+      throw second
+    } finally {
+      if (!refusedToo && /invalid (json )?schema/i.test(words)) this.#schemas.add(flatJson(schema))
+      else if (!refusedToo) this.#all = true
+    }
   }
 }
 

@@ -9,7 +9,7 @@ import type { Terms } from '../catalogue/terms.ts'
 import { finalFailure, isOverflow } from './calls.ts'
 import { continuationRequest } from './continuation.ts'
 import { brokenOff, incompleteness } from './incompleteness.ts'
-import { createItemCollector, type ItemCollector } from './item-collector.ts'
+import { ItemCollector } from './item-collector.ts'
 import { callForItems, type ItemsCallEnd, notTooLong } from './items-call.ts'
 import { reaskable, reaskRequest } from './reask.ts'
 import type { IncompleteCause, ReplyEnd, ReplyEvent, ReplyStream, RunContext } from './reply.ts'
@@ -37,7 +37,7 @@ interface ItemsText {
 export async function* readItems(context: RunContext): ReplyStream {
   const run: ItemsRun = {
     context,
-    collector: createItemCollector(),
+    collector: new ItemCollector(),
     finishReason: 'stop',
     truncated: false,
     empty: true,

@@ -5,22 +5,17 @@ const maxRepeats = 20
 /** This many characters of white space in succession are a loop too. */
 const maxBlank = 4096
 
-export interface RepetitionGuard {
-  /** Call it for every item; true when this one makes it a loop. */
-  repeats(isRepeat: boolean): boolean
-  /** The text up to the place where there is too much white space; undefined when there is not. */
-  blank(text: string): string | undefined
-}
-
-export function createRepetitionGuard(): RepetitionGuard {
+export function createRepetitionGuard() {
   let repeated = 0
   let blank = 0
   return {
-    repeats(isRepeat) {
+    /** Call it for every item; true when this one makes it a loop. */
+    repeats(isRepeat: boolean): boolean {
       repeated = isRepeat ? repeated + 1 : 0
       return repeated >= maxRepeats
     },
-    blank(text) {
+    /** The text up to the place where there is too much white space; undefined when there is not. */
+    blank(text: string): string | undefined {
       // The common case: a few characters that do not end in white space.
       if (blank + text.length < maxBlank && !isBlank(text.charCodeAt(text.length - 1))) {
         if (text !== '') blank = 0

@@ -2,6 +2,7 @@
 // its way forms the next part. Otherwise, and for json prompts always, a part is only cut when it gets too large for a message.
 // A replay cuts its parts where the run did.
 import { batches } from '../../batches.ts'
+import type { ResponseType } from '../catalogue/definition.ts'
 import { coalesce, collect } from './coalesce.ts'
 import { maxPart, type ReplyEnd, type ReplyEvent, type ReplyStream } from './reply.ts'
 
@@ -17,12 +18,10 @@ export interface ReplyPart {
   readonly end?: ReplyEnd
 }
 
-export type ReplyKind = 'text' | 'json' | 'jsonl'
-
 /** The parts, and how much each holds, in items or characters. */
 export async function* partsOf(
   reply: ReplyStream,
-  { kind, streaming }: { readonly kind: ReplyKind; readonly streaming: boolean },
+  { kind, streaming }: { readonly kind: ResponseType; readonly streaming: boolean },
 ): AsyncGenerator<{ readonly part: ReplyPart; readonly weight: number }, void> {
   const toPart = partMaker(kind)
   const inBatches = streaming && kind !== 'json' ? coalesce : collect
@@ -33,7 +32,7 @@ export async function* partsOf(
 /** The parts of a whole reply, cut after `cuts` items or characters each; without cuts, only when a part gets too large. */
 export function* cutParts(
   reply: readonly ReplyEvent[],
-  { kind, cuts = [] }: { readonly kind: ReplyKind; readonly cuts: readonly number[] | undefined },
+  { kind, cuts = [] }: { readonly kind: ResponseType; readonly cuts: readonly number[] | undefined },
 ): Generator<ReplyPart, void> {
   const toPart = partMaker(kind)
   const events = reply.slice(0, -1)
@@ -59,7 +58,7 @@ function takeFront(events: ReplyEvent[], weight: number): ReplyEvent[] {
   return taken
 }
 
-function partMaker(kind: ReplyKind): (events: readonly ReplyEvent[]) => ReplyPart {
+function partMaker(kind: ResponseType): (events: readonly ReplyEvent[]) => ReplyPart {
   let accepted = 0
   let rejected = 0
   return (events) => {

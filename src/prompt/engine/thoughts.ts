@@ -15,29 +15,24 @@ interface LeftItem {
   readonly text: string
 }
 
-export interface ThoughtWatch {
-  /** Whether the item with this fingerprint, at `place` of the call, is an answer that repeats a thought. */
-  confirms(print: number, place: number): boolean
-  /** Call it for every item that leaves. */
-  leave(print: number, item: LeftItem): void
-  /** The thoughts that left and that the answer did not repeat. */
-  unconfirmed(): RejectedRecord[]
-}
-
-export function watchThoughts(parser: Pick<ItemsParser, 'thoughts'>): ThoughtWatch {
+/** Watches which of the items that left were thoughts. */
+export function watchThoughts(parser: Pick<ItemsParser, 'thoughts'>) {
   /** The latest of equal items. */
   const left = new Map<number, LeftItem>()
   const isThought = (place: number) => place < parser.thoughts.items
 
   return {
-    confirms(print, place) {
+    /** Whether the item with this fingerprint, at `place` of the call, is an answer that repeats a thought. */
+    confirms(print: number, place: number): boolean {
       const earlier = isThought(place) ? undefined : left.get(print)
       return earlier !== undefined && isThought(earlier.place)
     },
-    leave(print, item) {
+    /** Call it for every item that leaves. */
+    leave(print: number, item: LeftItem): void {
       if (left.size < maxLeft || left.has(print)) left.set(print, item)
     },
-    unconfirmed() {
+    /** The thoughts that left and that the answer did not repeat. */
+    unconfirmed(): RejectedRecord[] {
       const message = 'It had left as an item before the model marked it as a thought.'
       return [...left.values()]
         .filter(({ place }) => isThought(place))

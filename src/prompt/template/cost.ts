@@ -1,61 +1,54 @@
-// What each operation of a template costs, in steps, known before it is done: by the size of what it reads and makes. All costs
-// are decided here, so that no filter, test or operator can take more than its template's budget.
+// What each operation of a template costs, in steps. The cost is known before the operation runs, by the size of what it reads
+// and makes, so that no filter, test or operator can exceed the budget of its template.
 import { isObject } from '../../is-object.ts'
 
-/** A step is the work for one node of a template, one element of a list, or so many characters. */
+/** A step is the work for one node of a template, one element of a list, or this many characters. */
 const charactersPerStep = 64
 const keysPerStep = 16
 
-/** The sizes of the values of one rendering, each worked out once: values do not change, and may share parts. */
-export interface Sizes {
-  /** The elements or members of a list or object, 0 for all else. */
-  own(value: unknown): number
-  /** Everything in it, in steps; what it holds twice counts twice. At least 1. */
-  whole(value: unknown): number
-  /** How deeply lists and objects are nested in it: 0 for a text. */
-  depth(value: unknown): number
-}
+/** The sizes of the values of one rendering, each calculated once: values do not change, and may share members. */
+export class Sizes {
+  readonly #known = new WeakMap<object, { readonly whole: number; readonly depth: number }>()
+  readonly #own = new WeakMap<object, number>()
 
-interface Size {
-  readonly whole: number
-  readonly depth: number
-}
-
-export function createSizes(): Sizes {
-  const known = new WeakMap<object, Size>()
-  const owns = new WeakMap<object, number>()
-  return {
-    own(value) {
-      if (Array.isArray(value)) return value.length
-      if (!isObject(value)) return 0
-      const count = owns.get(value) ?? Object.keys(value).length
-      owns.set(value, count)
-      return count
-    },
-    whole: (value) => sizeOf(value).whole,
-    depth: (value) => sizeOf(value).depth,
+  /** The elements or members of a list or object, 0 for anything else. */
+  own(value: unknown): number {
+    if (Array.isArray(value)) return value.length
+    if (!isObject(value)) return 0
+    const count = this.#own.get(value) ?? Object.keys(value).length
+    this.#own.set(value, count)
+    return count
   }
 
-  function sizeOf(value: unknown): Size {
-    if (!isStructure(value))
-      return { whole: typeof value === 'string' ? textSteps(value.length) : 1, depth: 0 }
-    const before = known.get(value)
+  /** Everything in it, in steps; what it holds twice counts twice. At least 1. */
+  whole(value: unknown): number {
+    return this.#sizeOf(value).whole
+  }
+
+  /** How deeply lists and objects are nested in it: 0 for a text. */
+  depth(value: unknown): number {
+    return this.#sizeOf(value).depth
+  }
+
+  #sizeOf(value: unknown) {
+    if (!isStructure(value)) return { whole: plainSteps(value), depth: 0 }
+    const before = this.#known.get(value)
     if (before !== undefined) return before
     let [whole, depth] = [1, 0]
     for (const [key, element] of Object.entries(value)) {
-      const size = sizeOf(element)
+      const size = this.#sizeOf(element)
       whole += size.whole + (Array.isArray(value) ? 0 : textSteps(key.length))
       depth = Math.max(depth, size.depth)
     }
     const size = { whole, depth: depth + 1 }
-    known.set(value, size)
+    this.#known.set(value, size)
     return size
   }
 }
 
 const isStructure = (value: unknown): value is object => typeof value === 'object' && value !== null
 
-/** Steps for as many characters. */
+/** Steps for so many characters. */
 export function textSteps(length: number): number {
   return 1 + length / charactersPerStep
 }
@@ -78,27 +71,27 @@ export function containsSteps(whole: unknown, part: unknown, sizes: Sizes): numb
     : whole.length * plainSteps(part)
 }
 
-/** A search is linear as a rule, and takes the product of both lengths at worst. */
+/** A search is usually linear, and takes the product of both lengths at worst. */
 const searchSteps = (text: string, part: string) => textSteps(text.length) * textSteps(part.length)
 
-/** Filters and tests that look at a value, not at what is in it. */
+/** Filters and tests that read a value, not its members. */
 const looking: ReadonlySet<string> = new Set(
   (
     'd default first last length ' +
     'callable defined escaped falsy iterable mapping null number string truthy undefined'
   ).split(' '),
 )
-/** Filters that go through elements, not through what is in them. */
+/** Filters that read the elements, not the members of these. */
 const walking: ReadonlySet<string> = new Set(['batch', 'reverse', 'slice'])
 
-/** Filters and tests that map characters to another case, which takes several times as long as to read them. */
+/** Filters and tests that change the case of characters, which takes several times as long as reading them. */
 const mapping: ReadonlySet<string> = new Set(['capitalize', 'lower', 'title', 'upper'])
 const stepsOfMapping = 4
 
 /** What a filter or a test reads. */
 export function readSteps(name: string, args: readonly unknown[], sizes: Sizes): number {
   if (looking.has(name)) return 1
-  const sizeOf = walking.has(name) ? sizes.own : sizes.whole
+  const sizeOf = (arg: unknown) => (walking.has(name) ? sizes.own(arg) : sizes.whole(arg))
   const steps = args.reduce<number>((sum, arg) => sum + sizeOf(arg), 1)
   return mapping.has(name) ? stepsOfMapping * steps : steps
 }
@@ -134,7 +127,7 @@ const made: Readonly<Record<string, (args: readonly unknown[], sizes: Sizes) => 
   },
 }
 
-/** The keys of an object are counted, or looked at for whether there is one. */
+/** The filter counts the keys of an object, or checks whether there is one. */
 function keySteps([value]: readonly unknown[], sizes: Sizes): number {
   return isObject(value) ? sizes.own(value) / keysPerStep : 0
 }
@@ -145,7 +138,7 @@ function sortSteps(elements: readonly unknown[], sizes: Sizes): number {
   return elements.length * Math.log2(elements.length + 1) * 2 * largest
 }
 
-/** Of what takes a text as a list of its characters. */
+/** For a filter that treats a text as a list of its characters. */
 const charactersOf = (value: unknown) => (typeof value === 'string' ? value.length : 0)
 
 function countOf(text: string, part: string): number {

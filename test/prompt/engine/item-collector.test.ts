@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { createItemCollector } from '../../../src/prompt/engine/item-collector.ts'
+import { ItemCollector } from '../../../src/prompt/engine/item-collector.ts'
 
 const knowAll = (items: readonly unknown[]) => {
-  const collector = createItemCollector()
+  const collector = new ItemCollector()
   collector.nextCall()
   return { collector, known: items.map((item) => collector.know(item)) }
 }
