@@ -1,4 +1,4 @@
-// From a configuration to a broker.
+// From a configuration to a broker, and the frame of every command that uses one.
 import { readFileSync } from 'node:fs'
 import type { Logger } from 'pino'
 import type { OnAvailability } from '../broker/availability.ts'
@@ -8,6 +8,10 @@ import type { Config } from '../config/config.ts'
 import type { OptionName } from '../config/options.ts'
 import { GraphmillError } from '../errors.ts'
 import { untilAvailable } from '../flow/runner/retry.ts'
+import { createSchemasTopic, type SchemasTopic } from '../flow/schemas-topic.ts'
+import { onShutdown } from '../flow/shutdown.ts'
+import { type Codec, createCodec } from '../messages/codec.ts'
+import { loadSchemas } from '../messages/registry.ts'
 import { createSchemaRegistry, type SchemaRegistry } from '../messages/schema-registry.ts'
 
 /** The options that `openBroker` reads. */
@@ -25,12 +29,41 @@ export const brokerOptions = [
   'schema-registry',
 ] as const satisfies readonly OptionName[]
 
-/** Connects at once or throws, the reason of the signal too: for commands that a person waits for. */
-export function openBroker(config: Config, signal?: AbortSignal): Promise<Broker> {
-  return open(config, {}, signal)
+/** What a one-shot command gets for its work on a broker. */
+export interface BrokerSession {
+  readonly config: Config
+  readonly broker: Broker
+  /** Aborted by the first SIGTERM or SIGINT, with the error `aborted`. */
+  readonly signal: AbortSignal
 }
 
-async function open(config: Config, watch: Partial<BrokerWatch>, signal?: AbortSignal): Promise<Broker> {
+/** Connects, runs `act`, and closes the connection. Throws what connecting or `act` throws, or the signal's reason. */
+export async function withBroker<T>(config: Config, act: (session: BrokerSession) => Promise<T>): Promise<T> {
+  const shutdown = onShutdown()
+  const broker = await openBroker(config, shutdown.asked)
+  try {
+    return await act({ config, broker, signal: shutdown.asked })
+  } finally {
+    await broker.close()
+    shutdown.dispose()
+  }
+}
+
+/** Decodes and encodes the messages of the broker. */
+export function openSchemas(
+  broker: Broker,
+  config: Config,
+): { readonly codec: Codec; readonly schemas: SchemasTopic } {
+  const codec = createCodec(loadSchemas())
+  return { codec, schemas: createSchemasTopic(broker, codec, config.options.space, openRegistry(config)) }
+}
+
+/** Connects once, without retries. Throws the error, or the signal's reason. */
+export async function openBroker(
+  config: Config,
+  signal?: AbortSignal,
+  watch: Partial<BrokerWatch> = {},
+): Promise<Broker> {
   const { broker: url } = config.options
   if (!url)
     throw new GraphmillError(
@@ -47,17 +80,17 @@ export function openRegistry({ options }: Config): SchemaRegistry | undefined {
 
 export interface BrokerWatch {
   readonly log: Logger
-  /** Told when the broker goes away, also before it was ever there, and when it is back. */
+  /** Called with the error when the broker becomes unavailable (also before the first connection), and with nothing when it is back. */
   readonly onAvailability: OnAvailability
 }
 
-/** Waits for a broker that is away: for `run`, which may be started before its broker. */
+/** Connects, with retries while the broker is unavailable: `run` may be started before its broker. */
 export async function awaitBroker(config: Config, watch: BrokerWatch, signal: AbortSignal): Promise<Broker> {
   const onFailure = (error: GraphmillError) => {
     watch.log.warn({ err: error }, 'waiting for the broker')
     watch.onAvailability(error)
   }
-  const broker = await untilAvailable(() => open(config, watch, signal), { signal, onFailure })
+  const broker = await untilAvailable(() => openBroker(config, signal, watch), { signal, onFailure })
   watch.onAvailability(undefined)
   return broker
 }
@@ -74,11 +107,7 @@ function connectOptions({ options }: Config): ConnectOptions {
   }
   const [ca, cert, key] = [file('tls-ca'), file('tls-cert'), file('tls-key')]
   const mechanism = options['sasl-mechanism']
-  const [username, password, token] = [
-    options['sasl-username'],
-    options['sasl-password'],
-    options['pulsar-token'],
-  ]
+  const { 'sasl-username': username, 'sasl-password': password, 'pulsar-token': token } = options
   if (mechanism && (!username || !password))
     throw new GraphmillError('configuration_invalid', 'sasl-mechanism needs sasl-username and sasl-password.')
   return {

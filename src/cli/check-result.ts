@@ -1,8 +1,8 @@
-// What `doctor` finds: one for each thing that it looks at.
+// The results of `graphmill doctor`: one for each thing that it checks.
 import { GraphmillError, toGraphmillError } from '../errors.ts'
 import { failureText } from './failure.ts'
 
-export interface Finding {
+export interface CheckResult {
   readonly check:
     | 'files'
     | 'key'
@@ -12,39 +12,32 @@ export interface Finding {
     | 'lost records'
     | 'schema registry'
     | 'store'
-  /** `skipped`: there was nothing to try. */
+  /** `skipped`: nothing is configured, or it could not be reached. */
   readonly state: 'ok' | 'failed' | 'skipped'
   readonly detail: string
-  /** What to do; empty where there is nothing. */
+  /** What to do; empty if there is nothing to do. */
   readonly fix: string
 }
 
-/** The longest that a server may take to answer a question that costs it nothing, in milliseconds. */
+/** The longest that a server may take to answer a question that costs nothing, in milliseconds. */
 export const patienceMs = 30_000
 
-export const ok = (check: Finding['check'], detail: string): Finding => ({
-  check,
-  state: 'ok',
-  detail,
-  fix: '',
-})
+const resultOf =
+  (state: CheckResult['state']) =>
+  (check: CheckResult['check'], detail: string, fix = ''): CheckResult => ({ check, state, detail, fix })
 
-export const skipped = (check: Finding['check'], detail: string): Finding => ({
-  check,
-  state: 'skipped',
-  detail,
-  fix: '',
-})
+export const ok = resultOf('ok')
+export const skipped = resultOf('skipped')
+export const failed = resultOf('failed')
 
-/** `fix`: by default what the table of errors says. */
-export const failed = (check: Finding['check'], error: GraphmillError, fix = error.remedy): Finding => ({
-  check,
-  state: 'failed',
-  detail: failureText(error),
-  fix,
-})
+/** `fix`: default the remedy of the error. */
+export const failedWith = (
+  check: CheckResult['check'],
+  error: GraphmillError,
+  fix = error.remedy,
+): CheckResult => failed(check, failureText(error), fix)
 
-/** What was thrown; a server that took too long is away. */
+/** What was thrown, as an error; a server that took too long counts as unavailable. Throws the signal's reason. */
 export function inTime(thrown: unknown, signal: AbortSignal): GraphmillError {
   signal.throwIfAborted()
   const error = toGraphmillError(thrown)

@@ -1,4 +1,4 @@
-// What an extraction may cost, and did, by the prices of the configuration.
+// The cost of an extraction by the configured prices: its limit and its total.
 import type { Config } from '../config/config.ts'
 import { GraphmillError } from '../errors.ts'
 import { createBudget } from '../llm/limits/budget.ts'
@@ -8,7 +8,7 @@ import type { TokenUsageRow } from '../progress/token-usage.ts'
 
 export const costOptions = ['prices', 'max-cost'] as const
 
-/** The model, kept to `--max-cost`. Throws `configuration_invalid` where that is no amount, or the model has no price. */
+/** The model, limited to `--max-cost`. Throws `configuration_invalid` if that is not an amount or the model has no price. */
 export function limitCost(llm: Llm, { options }: Config): Llm {
   // A model in this process costs nothing.
   if (options['max-cost'] === undefined || llm.isLocal) return llm
@@ -27,7 +27,7 @@ export function limitCost(llm: Llm, { options }: Config): Llm {
   return createBudget({ maxCost, price }).limit(llm)
 }
 
-/** Lines for the closing summary: calls by reason, and what they cost where any price is configured. */
+/** Lines for the summary: calls by reason and, if any price is configured, their cost. */
 export function costLines(rows: readonly TokenUsageRow[], prices: Prices): string[] {
   const calls = Object.entries(Object.groupBy(rows, ({ reason }) => reason)).map(
     ([reason, group = []]) => `${group.reduce((sum, row) => sum + row.calls, 0)} ${reason}`,

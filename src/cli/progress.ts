@@ -1,4 +1,4 @@
-// What a person sees while `extract` works: one line of progress, and a word on what is waited for.
+// What `extract` shows while it works: a line of progress, and what it waits for.
 import type { GraphmillError } from '../errors.ts'
 import type { Circuits } from '../flow/runner/circuits.ts'
 import type { Pause, RateLimiter } from '../llm/limits/rate-limiter.ts'
@@ -7,52 +7,36 @@ import type { ProgressAggregate } from '../progress/progress-aggregate.ts'
 import { failureText } from './failure.ts'
 import { progressLine } from './summary.ts'
 
-/** Shorter waits for a model's limit pass without a word, in milliseconds. */
+/** Pauses of a rate-limited model up to this length are not shown, in milliseconds. */
 const shortPauseMs = 5000
 
-interface Shown {
+interface ProgressSources {
   readonly aggregate: ProgressAggregate
   readonly circuits: Circuits
   readonly rateLimiter: RateLimiter
   readonly llm: Llm
 }
 
-/** A line that is rewritten on a terminal; elsewhere one every few seconds, and one at the end. */
-export function showProgress({ aggregate, circuits, rateLimiter, llm }: Shown): { stop(): void } {
+/** Shows a line that is rewritten on a terminal; elsewhere one every few seconds, and one at the end. */
+export function showProgress({ aggregate, circuits, rateLimiter, llm }: ProgressSources): { stop(): void } {
   const terminal = process.stderr.isTTY
-  const explained = new Set<string>()
-  let explainedPause = 0
+  const explain = createExplanations()
   let shown = ''
-  /** Why something is waited for, once for each code. */
-  function explain(name: string, error: GraphmillError) {
-    const key = `${name} ${error.code}`
-    if (explained.has(key)) return
-    explained.add(key)
-    say(`graphmill: waiting for ${name}: ${failureText(error)} ${error.remedy}`)
-  }
-  /** Until when a model is waited for that limits its calls, once for each pause. */
-  function explainPause(name: string, { id, error, leftMs }: Pause) {
-    if (id === explainedPause) return
-    explainedPause = id
-    say(
-      `graphmill: waiting for ${name}: ${failureText(error)}, next try in ${durationText(leftMs)}. ${error.remedy}`,
-    )
-  }
-  function show() {
-    const away = circuits.open().map((key) => {
-      const name = nameOf(key)
-      explain(name, circuits.reason(key)!)
-      return `, waiting for ${name}`
+  function waits(): string[] {
+    const open = circuits.open().map((key) => {
+      explain.circuit(nameOf(key), circuits.reason(key)!)
+      return nameOf(key)
     })
     const pause = rateLimiter.paused()
-    // One that was explained is shown to its end.
-    if (pause && (pause.leftMs > shortPauseMs || pause.id === explainedPause)) {
-      const name = nameOf(llm.circuit)
-      explainPause(name, pause)
-      // Elsewhere the line would never be twice the same.
-      away.push(`, waiting for ${name}${terminal ? `: next try in ${durationText(pause.leftMs)}` : ''}`)
-    }
-    const line = progressLine(aggregate.documents()) + away.join('')
+    // A pause that was explained is shown until it ends.
+    if (!pause || (pause.leftMs <= shortPauseMs && !explain.isExplained(pause))) return open
+    explain.pause(nameOf(llm.circuit), pause)
+    // A countdown would make every line different when lines are not rewritten.
+    return [...open, `${nameOf(llm.circuit)}${terminal ? `: next try in ${durationText(pause.leftMs)}` : ''}`]
+  }
+  function show() {
+    const waiting = waits().map((name) => `, waiting for ${name}`)
+    const line = progressLine(aggregate.documents()) + waiting.join('')
     if (line === shown) return
     shown = line
     process.stderr.write(terminal ? `\r${line}\u001b[K` : `${line}\n`)
@@ -67,10 +51,31 @@ export function showProgress({ aggregate, circuits, rateLimiter, llm }: Shown): 
   }
 }
 
-/** What a circuit stands for, as a person knows it. */
+/** Says why something is waited for: once for each circuit and error code, and once for each pause of the model. */
+function createExplanations() {
+  const explained = new Set<string>()
+  let explainedPause = 0
+  return {
+    isExplained: ({ id }: Pause) => id === explainedPause,
+    circuit(name: string, error: GraphmillError) {
+      const key = `${name} ${error.code}`
+      if (explained.has(key)) return
+      explained.add(key)
+      say(`graphmill: waiting for ${name}: ${failureText(error)} ${error.remedy}`)
+    },
+    pause(name: string, { id, error, leftMs }: Pause) {
+      if (id === explainedPause) return
+      explainedPause = id
+      const when = `next try in ${durationText(leftMs)}`
+      say(`graphmill: waiting for ${name}: ${failureText(error)}, ${when}. ${error.remedy}`)
+    },
+  }
+}
+
+/** The name of the circuit's resource, for people. */
 const nameOf = (circuit: string) => circuit.replace(/^\w+:/, '')
 
-/** `59 min 58 s`, `2 h 5 min`: seconds are rounded up, and left out beside hours. */
+/** `59 min 58 s`, `2 h 5 min`: seconds are rounded up, and omitted with hours. */
 export function durationText(ms: number): string {
   const seconds = Math.ceil(ms / 1000)
   const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60]
@@ -78,7 +83,8 @@ export function durationText(ms: number): string {
   return minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`
 }
 
+/** Writes a line to standard error, over the line of progress. */
 export function say(line: string): void {
-  // On a terminal the progress line may stand where this begins.
+  // On a terminal, the line of progress may be on the current line.
   process.stderr.write(process.stderr.isTTY ? `\r\u001b[K${line}\n` : `${line}\n`)
 }

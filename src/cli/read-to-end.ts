@@ -1,13 +1,13 @@
-// Reading all that a topic holds, for commands that print a whole.
+// Reading everything on a topic, for commands that print a complete result.
 import type { Broker, ReadMessage } from '../broker/broker.ts'
 import type { OnUnreadable } from '../flow/schemas-topic.ts'
 import { failureText } from './failure.ts'
 
-/** Says which entry is left out, and why. */
-export const passOver: OnUnreadable = ({ topic, partition, position }, error) =>
-  void process.stderr.write(`passed over ${topic}:${partition}:${position}: ${failureText(error)}\n`)
+/** Reports on standard error which entry is skipped, and why. */
+export const reportSkipped: OnUnreadable = ({ topic, partition, position }, error) =>
+  void process.stderr.write(`skipped ${topic}:${partition}:${position}: ${failureText(error)}\n`)
 
-/** What the topic holds now. Throws the signal's reason where that aborts first: what came until then is not the whole. */
+/** The current content of the topic. Throws the signal's reason when that aborts first, because the result would be incomplete. */
 export async function* readToEnd(
   broker: Broker,
   topic: string,

@@ -1,24 +1,20 @@
-// Whether there is the flow that a command is about: an empty answer about one that is not would look like good news.
+// Whether the flow of a command exists: an empty answer about an unknown flow would look like good news.
 import type { Broker } from '../broker/broker.ts'
-import { parseTopic } from '../broker/topics.ts'
 import { suggest } from '../config/config.ts'
-import type { Options } from '../config/options.ts'
 import { GraphmillError } from '../errors.ts'
+import { type FlowName, flowOfTopic } from './topic-names.ts'
 
-/** Flows that an error names, at most. */
+/** The most flows that an error names. */
 const mostNamed = 10
 
-/** Throws `flow_unknown`, with a suggestion, where the broker has no topic of the flow. */
+/** Throws `flow_unknown`, with a suggestion, if the broker has no topic of the flow. */
 export async function requireFlow(
   broker: Pick<Broker, 'listTopics'>,
-  { space, workspace, flow }: Pick<Options, 'space' | 'workspace' | 'flow'>,
+  { space, workspace, flow }: FlowName,
 ): Promise<void> {
   const wanted = `${workspace}/${flow}`
-  const flows = new Set<string>()
-  for (const { name } of await broker.listTopics(`${space}.`)) {
-    const parts = parseTopic(name)
-    if (parts && 'workspace' in parts) flows.add(`${parts.workspace}/${parts.flow}`)
-  }
+  const topics = await broker.listTopics(`${space}.`)
+  const flows = new Set(topics.flatMap(({ name }) => flowOfTopic(name) ?? []))
   if (flows.has(wanted)) return
   const known = [...flows].sort()
   const named = known.slice(0, mostNamed).join(', ') + (known.length > mostNamed ? ' and others' : '')

@@ -1,11 +1,11 @@
-// What is not read of a folder or pattern, said on standard error, so that no text vanishes in silence.
+// The files of a folder or pattern that are not read, as lines for standard error, so that no text is left out silently.
 import { extname } from 'node:path'
 import type { SkippedFile } from '../documents/files.ts'
 
-/** Endings that are shown, at most. */
+/** The most file extensions that are listed. */
 const mostEndings = 8
 
-/** The lines about them: one for all files of other endings, one for each of the others. */
+/** One line for all files with other extensions, and one for each other skipped file. */
 export function skippedLines(named: string, skipped: readonly SkippedFile[]): string[] {
   const others = skipped.filter(({ why }) => why === 'ending').map(({ path }) => path)
   const lines = others.length > 0 ? [endingsLine(named, others)] : []
@@ -21,7 +21,7 @@ function endingsLine(named: string, paths: readonly string[]): string {
   const given = endings.filter((ending) => ending !== '')
   const shown = given.slice(0, mostEndings)
   if (given.length > mostEndings) shown.push('…')
-  if (endings.includes('')) shown.push('without ending')
+  if (endings.includes('')) shown.push('no extension')
   const [files, one] = paths.length === 1 ? ['1 file', 'it'] : [`${paths.length} files`, 'one']
-  return `graphmill: ${named}: ${files} passed over (${shown.join(', ')}); name ${one} to have it read.`
+  return `graphmill: ${named}: ${files} skipped (${shown.join(', ')}); name ${one} to read it.`
 }

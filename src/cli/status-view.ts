@@ -1,12 +1,12 @@
-// A status as `graphmill status` shows it: one object for programs, a row or some lines for people.
-
+// A status as `graphmill status` prints it: one object for programs, a row or some lines for people.
 import { costOf, type Prices, priceOf } from '../llm/limits/prices.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { Status, Tokens } from '../messages/generated.ts'
 import type { Counts } from '../progress/document-progress.ts'
+import { countsText, sumOf } from './counts.ts'
 import { cutText } from './table.ts'
 
-/** What `--json` prints, one object a document. */
+/** What `--json` prints: one object per document. */
 export interface StatusView {
   readonly documentId: string
   readonly title: string
@@ -29,8 +29,8 @@ export interface StatusView {
   /** By `--prices`; null where a price or a count of tokens is unknown. */
   readonly cost: number | null
   /**
-   * What it waits for, in sentences: of a document that has not ended, or of which units expired. Null in the changes that
-   * `--watch` prints: the broker was not asked.
+   * What a document waits for if it has not ended or has expired units, one sentence each. Null in the changes that `--watch`
+   * prints, because the broker is not asked.
    */
   readonly waitsFor: readonly string[] | null
   /** ISO 8601. */
@@ -76,7 +76,7 @@ function costOfAll(tokens: StatusView['tokens'], prices: Prices): number | null 
   return sum
 }
 
-/** The row of a document in the table of all. */
+/** The row of a document in the table of all documents. */
 export function statusRow(view: StatusView): Record<string, string | number> {
   const { units } = view
   return {
@@ -86,13 +86,13 @@ export function statusRow(view: StatusView): Record<string, string | number> {
     done: `${units.done}/${units.expected}`,
     partial: units.partial,
     dead: units.dead,
-    facts: sum(view.facts),
-    rejected: sum(view.rejected),
+    facts: sumOf(view.facts),
+    rejected: sumOf(view.rejected),
     id: view.documentId,
   }
 }
 
-/** All that is known of one document. */
+/** Everything that is known about one document. */
 export function statusLines(view: StatusView): string[] {
   const { units, cost } = view
   const tokens = Object.entries(view.tokens).map(
@@ -105,12 +105,12 @@ export function statusLines(view: StatusView): string[] {
     ['chunks', String(view.chunks)],
     [
       'units',
-      `${units.done} of ${units.expected} done, ${units.partial} partial, ${units.dead} dead${named(view.incomplete)}`,
+      `${units.done} of ${units.expected} done, ${units.partial} partial, ${units.dead} dead${inBrackets(countsText(view.incomplete))}`,
     ],
-    ['facts', `${sum(view.facts)}${named(view.facts)}`],
-    ['rejected', `${sum(view.rejected)}${named(view.rejected)}`],
+    ['facts', `${sumOf(view.facts)}${inBrackets(countsText(view.facts))}`],
+    ['rejected', `${sumOf(view.rejected)}${inBrackets(countsText(view.rejected))}`],
     ['repaired', `${view.repaired}, ${view.duplicates} repeated`],
-    ['calls', `${sum(view.calls)}${named(view.calls)}`],
+    ['calls', `${sumOf(view.calls)}${inBrackets(countsText(view.calls))}`],
     ['tokens', tokens.join('; ') || 'none'],
     ['cost', cost === null ? 'unknown' : cost.toFixed(4)],
     ...(view.waitsFor ?? []).map((text): [string, string] => ['waits for', text]),
@@ -119,9 +119,4 @@ export function statusLines(view: StatusView): string[] {
   return lines.map(([name, text]) => `${name.padEnd(10)} ${text}`)
 }
 
-const sum = (counts: Counts) => Object.values(counts).reduce((total, count) => total + count, 0)
-
-function named(counts: Counts): string {
-  const parts = Object.entries(counts).filter(([, count]) => count > 0)
-  return parts.length === 0 ? '' : ` (${parts.map(([name, count]) => `${count} ${name}`).join(', ')})`
-}
+const inBrackets = (text: string) => text && ` (${text})`

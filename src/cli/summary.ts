@@ -1,18 +1,17 @@
-// What a person reads at the end of `extract`, and its exit code, both from the tally of progress.
-import type { Counts } from '../progress/document-progress.ts'
+// The summary at the end of `extract`, its exit code, and its line of progress, all computed from the documents' progress.
 import type { DocumentStatus } from '../progress/progress-aggregate.ts'
+import { addCounts, countsText, sumOf } from './counts.ts'
 
-/** The files of a run. */
+/** The files of an `extract` command. */
 export interface Files {
-  /** Where each document that was loaded came from, by its id: the same text under the same title is one document. */
+  /** The file names of each loaded document, by its id: the same text with the same title is one document. */
   readonly loaded: ReadonlyMap<string, ReadonlySet<string>>
-  /** What is wrong with each that could not be loaded; it begins with its name. */
+  /** One sentence for each file that could not be loaded; it begins with the name of the file. */
   readonly unloaded: readonly string[]
 }
 
-/** What is wrong with each file that failed, before it was loaded or after; it begins with the file's name. */
+/** One sentence for each file that failed, before it was loaded or after; it begins with the name of the file. */
 function failedFiles(documents: readonly DocumentStatus[], { loaded, unloaded }: Files): string[] {
-  // A document that was never loaded has failed in the tally too.
   const dead = documents.flatMap(({ documentId, state, error }) =>
     state === 'failed'
       ? [...(loaded.get(documentId) ?? [])].map(
@@ -23,7 +22,7 @@ function failedFiles(documents: readonly DocumentStatus[], { loaded, unloaded }:
   return [...unloaded, ...dead]
 }
 
-/** 4: some chunk dead or some document failed; 3: some partial, or with `strict` any item rejected; else 0. */
+/** 4: some chunk is dead or some document failed; 3: some chunk is partial, or with `strict` any item was rejected; 0 otherwise. */
 export function exitCodeOf(
   documents: readonly DocumentStatus[],
   { unloaded }: Files,
@@ -31,7 +30,7 @@ export function exitCodeOf(
 ): 0 | 3 | 4 {
   if (unloaded.length > 0 || documents.some(({ state, units }) => state === 'failed' || units.dead > 0))
     return 4
-  const rejected = documents.some(({ totals }) => sum(totals.rejected) > 0)
+  const rejected = documents.some(({ totals }) => sumOf(totals.rejected) > 0)
   return documents.some(({ units }) => units.partial > 0) || (strict && rejected) ? 3 : 0
 }
 
@@ -57,55 +56,37 @@ export function summaryLines(documents: readonly DocumentStatus[], files: Files,
   return lines
 }
 
-/** One line while the work goes on. */
+/** One line during the work. */
 export function progressLine(documents: readonly DocumentStatus[]): string {
   const { chunks, expected, done, partial, dead, facts } = merge(documents)
   const ended = done + partial + dead
   const percent = expected > 0 ? ` ${Math.floor((100 * ended) / expected)}%` : ''
-  return `${ended}/${expected} units of ${chunks} chunks${percent}, ${sum(facts)} facts${note(partial, 'partial')}${note(dead, 'dead')}`
+  return `${ended}/${expected} units of ${chunks} chunks${percent}, ${sumOf(facts)} facts${note(partial, 'partial')}${note(dead, 'dead')}`
 }
 
 function merge(documents: readonly DocumentStatus[]) {
-  const merged = {
-    chunks: 0,
-    expected: 0,
-    done: 0,
-    partial: 0,
-    dead: 0,
-    open: 0,
-    repaired: 0,
-    duplicates: 0,
-    promptTokens: 0,
-    completionTokens: 0,
-    unreported: 0,
-    facts: {} as Counts,
-    rejected: {} as Counts,
-    incomplete: {} as Counts,
+  const sum = (value: (document: DocumentStatus) => number) =>
+    documents.reduce((total, document) => total + value(document), 0)
+  const units = (name: 'expected' | 'done' | 'partial' | 'dead') => sum((document) => document.units[name])
+  const totals = (name: 'repaired' | 'duplicates' | 'promptTokens' | 'completionTokens' | 'unreported') =>
+    sum((document) => document.totals[name])
+  const [expected, done, partial, dead] = [units('expected'), units('done'), units('partial'), units('dead')]
+  return {
+    chunks: sum(({ chunks }) => chunks),
+    expected,
+    done,
+    partial,
+    dead,
+    open: Math.max(0, expected - done - partial - dead),
+    repaired: totals('repaired'),
+    duplicates: totals('duplicates'),
+    promptTokens: totals('promptTokens'),
+    completionTokens: totals('completionTokens'),
+    unreported: totals('unreported'),
+    facts: addCounts(documents.map(({ totals }) => totals.facts)),
+    rejected: addCounts(documents.map(({ totals }) => totals.rejected)),
+    incomplete: addCounts(documents.map(({ incomplete }) => incomplete)),
   }
-  for (const { chunks, units, totals, incomplete } of documents) {
-    merged.chunks += chunks
-    merged.expected += units.expected
-    merged.done += units.done
-    merged.partial += units.partial
-    merged.dead += units.dead
-    for (const name of ['repaired', 'duplicates', 'promptTokens', 'completionTokens', 'unreported'] as const)
-      merged[name] += totals[name]
-    add(merged.facts, totals.facts)
-    add(merged.rejected, totals.rejected)
-    add(merged.incomplete, incomplete)
-  }
-  merged.open = Math.max(0, merged.expected - merged.done - merged.partial - merged.dead)
-  return merged
 }
 
-function add(counts: Counts, more: Counts): void {
-  for (const [name, count] of Object.entries(more)) counts[name] = (counts[name] ?? 0) + count
-}
-
-const sum = (counts: Counts) => Object.values(counts).reduce((total, count) => total + count, 0)
 const note = (count: number, word: string) => (count > 0 ? `, ${count} ${word}` : '')
-const countsText = (counts: Counts) =>
-  Object.entries(counts)
-    .filter(([, count]) => count > 0)
-    .map(([name, count]) => `${count} ${name}`)
-    .join(', ')

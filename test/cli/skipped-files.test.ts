@@ -3,12 +3,12 @@ import { skippedLines } from '../../src/cli/skipped-files.ts'
 
 const others = (...paths: string[]) => paths.map((path) => ({ path, why: 'ending' as const }))
 
-test('says how many files of a folder were passed over, and their endings once each', () => {
+test('counts the skipped files of a folder, and lists their extensions once each', () => {
   expect(skippedLines('only', others('only/b.rst', 'only/README', 'only/in/a.RST', 'only/x.bin'))).toEqual([
-    'graphmill: only: 4 files passed over (.bin, .rst, without ending); name one to have it read.',
+    'graphmill: only: 4 files skipped (.bin, .rst, no extension); name one to read it.',
   ])
   expect(skippedLines('only', others('only/README'))).toEqual([
-    'graphmill: only: 1 file passed over (without ending); name it to have it read.',
+    'graphmill: only: 1 file skipped (no extension); name it to read it.',
   ])
 })
 

@@ -1,11 +1,12 @@
-// `graphmill doctor`: one call each to what the configuration names, and for what is wrong, what to do. Exit: 1 when anything is.
+// `graphmill doctor`: checks everything that the configuration names with one call each, and says what to fix. Exits with 1 if a
+// check fails.
 import type { Command } from 'commander'
 import { strangeVariables } from '../../config/config.ts'
 import { onShutdown } from '../../flow/shutdown.ts'
 import { brokerOptions } from '../broker.ts'
-import type { Finding } from '../check-result.ts'
+import type { CheckResult } from '../check-result.ts'
 import { coloured } from '../colour.ts'
-import { findings } from '../diagnosis.ts'
+import { runChecks } from '../diagnosis.ts'
 import { ontologyOptions } from '../ontologies.ts'
 import { addOptions, configOf, ownNames } from '../options.ts'
 import { printLine, printTable } from '../table.ts'
@@ -14,17 +15,17 @@ export function addDoctor(program: Command): void {
   const command = program
     .command('doctor')
     .description(
-      'try the key, the model, the broker and every other server that is configured, and say what to mend',
+      'check the key, the model, the broker and every other configured server, and say what to fix',
     )
     .action(async () => {
       const config = configOf(command)
       const shutdown = onShutdown()
       let wrong = false
       try {
-        for await (const finding of findings(config, shutdown.asked)) {
-          wrong ||= finding.state === 'failed'
-          if (config.options.json) printTable([{ ...finding }], true)
-          else print(finding)
+        for await (const result of runChecks(config, shutdown.asked)) {
+          wrong ||= result.state === 'failed'
+          if (config.options.json) printTable([{ ...result }], true)
+          else print(result)
         }
       } finally {
         shutdown.dispose()
@@ -52,7 +53,7 @@ export function addDoctor(program: Command): void {
 
 const colours = { ok: 'green', failed: 'red', skipped: 'yellow' } as const
 
-function print({ check, state, detail, fix }: Finding): void {
+function print({ check, state, detail, fix }: CheckResult): void {
   const word = coloured(colours[state], state.padEnd(7), process.stdout)
   printLine(`${word}  ${check.padEnd(15)}  ${detail}`)
   if (fix) printLine(`${' '.repeat(26)}${fix}`)

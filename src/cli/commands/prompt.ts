@@ -1,12 +1,12 @@
-// `graphmill prompt`: one request on prompt-live, and its reply on standard output: text as it is, values as JSON lines.
+// `graphmill prompt`: sends one request on prompt-live and prints its reply: text unchanged, values as JSON lines.
 import type { Command } from 'commander'
+import type { Config } from '../../config/config.ts'
 import { longestWait } from '../../config/options.ts'
 import { GraphmillError } from '../../errors.ts'
 import { PromptClient } from '../../flow/prompt-client.ts'
-import { onShutdown } from '../../flow/shutdown.ts'
 import type { PromptResponse } from '../../messages/generated.ts'
 import { decodeTerms } from '../../prompt/catalogue/terms.ts'
-import { brokerOptions, openBroker, openRegistry } from '../broker.ts'
+import { brokerOptions, openRegistry, withBroker } from '../broker.ts'
 import { readNamed } from '../named-file.ts'
 import { addOptions, configOf } from '../options.ts'
 import { requireFlow } from '../require-flow.ts'
@@ -15,7 +15,7 @@ export function addPrompt(program: Command): void {
   const command = program
     .command('prompt')
     .description('publish a prompt request and print the reply')
-    .argument('<id>', 'the prompt')
+    .argument('<id>', 'the id of the prompt')
     .option(
       '--term <NAME=JSON|NAME=@FILE>',
       'a term: JSON text, or the text of a file; may be repeated',
@@ -23,35 +23,31 @@ export function addPrompt(program: Command): void {
       [],
     )
     .option('--stream', 'print the reply while the model writes')
-    .option('--timeout <SECONDS>', 'how long to wait', '120')
-    .action(async (id: string, flags: { term: string[]; stream?: boolean; timeout: string }) => {
-      await ask(id, flags, command)
-    })
+    .option('--timeout <SECONDS>', 'how long to wait for the reply', '120')
+    .action((id: string, flags: PromptFlags) => ask(id, flags, configOf(command)))
   addOptions(command, [...brokerOptions, 'workspace', 'flow'])
+}
+
+interface PromptFlags {
+  readonly term: string[]
+  readonly stream?: boolean
+  readonly timeout: string
 }
 
 const collect = (value: string, before: readonly string[]) => [...before, value]
 
-async function ask(
-  id: string,
-  flags: { term: string[]; stream?: boolean; timeout: string },
-  command: Command,
-): Promise<void> {
-  const config = configOf(command)
+async function ask(id: string, flags: PromptFlags, config: Config): Promise<void> {
   const seconds = Number(flags.timeout)
   if (!(seconds > 0 && seconds <= longestWait))
     throw new GraphmillError(
       'usage',
       `--timeout ${flags.timeout} is not a number of seconds up to ${longestWait}.`,
     )
-  const timeoutMs = seconds * 1000
   const terms = Object.fromEntries(await Promise.all(flags.term.map(readTerm)))
   decodeTerms(terms)
   const { space, workspace, flow } = config.options
-  const shutdown = onShutdown()
   const registry = openRegistry(config)
-  const broker = await openBroker(config, shutdown.asked)
-  try {
+  await withBroker(config, async ({ broker, signal }) => {
     await requireFlow(broker, config.options)
     const client = await PromptClient.connect({
       ...(registry && { registry }),
@@ -61,21 +57,18 @@ async function ask(
       flow,
     })
     try {
-      const options = { streaming: flags.stream ?? false, timeoutMs, signal: shutdown.asked }
+      const options = { streaming: flags.stream ?? false, timeoutMs: seconds * 1000, signal }
       let run: string | undefined
-      for await (const part of client.askEncoded(id, terms, options)) {
-        if (run !== undefined && run !== part.run.id)
+      for await (const replyPart of client.askEncoded(id, terms, options)) {
+        if (run !== undefined && run !== replyPart.run.id)
           process.stderr.write('\nthe model was asked again; this is its new reply:\n')
-        run = part.run.id
-        print(part)
+        run = replyPart.run.id
+        print(replyPart)
       }
     } finally {
       await client.close()
     }
-  } finally {
-    await broker.close()
-    shutdown.dispose()
-  }
+  })
 }
 
 async function readTerm(given: string): Promise<[string, string]> {
@@ -86,16 +79,16 @@ async function readTerm(given: string): Promise<[string, string]> {
   return [name, JSON.stringify(await readNamed(value.slice(1)))]
 }
 
-function print(part: PromptResponse): void {
-  if (part.text !== null) process.stdout.write(part.text)
-  if (part.object !== null) {
-    const value: unknown = JSON.parse(part.object)
+function print(replyPart: PromptResponse): void {
+  if (replyPart.text !== null) process.stdout.write(replyPart.text)
+  if (replyPart.object !== null) {
+    const value: unknown = JSON.parse(replyPart.object)
     for (const line of Array.isArray(value) ? value : [value])
       process.stdout.write(`${JSON.stringify(line)}\n`)
   }
-  if (!part.endOfStream) return
-  if (part.text !== null) process.stdout.write('\n')
-  if (part.rejected > 0)
-    process.stderr.write(`${part.rejected} rejected: ${JSON.stringify(part.rejections)}\n`)
-  if (part.incomplete) process.stderr.write(`the reply is incomplete: ${part.incomplete}\n`)
+  if (!replyPart.endOfStream) return
+  if (replyPart.text !== null) process.stdout.write('\n')
+  if (replyPart.rejected > 0)
+    process.stderr.write(`${replyPart.rejected} rejected: ${JSON.stringify(replyPart.rejections)}\n`)
+  if (replyPart.incomplete) process.stderr.write(`the reply is incomplete: ${replyPart.incomplete}\n`)
 }

@@ -1,76 +1,47 @@
-// `graphmill rejected`: how many items were rejected, by prompt, model and reason, from all that the topic holds.
+// `graphmill rejected`: how many items were rejected, by prompt, model and reason, from everything on the topic.
 import type { Command } from 'commander'
-import type { Broker } from '../../broker/broker.ts'
-import type { Config } from '../../config/config.ts'
 import { toGraphmillError } from '../../errors.ts'
 import { outputRoute } from '../../flow/ports.ts'
-import { createSchemasTopic, decodeEntry } from '../../flow/schemas-topic.ts'
-import { onShutdown } from '../../flow/shutdown.ts'
-import { createCodec } from '../../messages/codec.ts'
-import { loadSchemas } from '../../messages/registry.ts'
-import { brokerOptions, openBroker, openRegistry } from '../broker.ts'
+import { decodeEntry } from '../../flow/schemas-topic.ts'
+import { type BrokerSession, brokerOptions, openSchemas, withBroker } from '../broker.ts'
 import { addOptions, configOf } from '../options.ts'
-import { passOver, readToEnd } from '../read-to-end.ts'
+import { readToEnd, reportSkipped } from '../read-to-end.ts'
 import { requireFlow } from '../require-flow.ts'
 import { printTable } from '../table.ts'
 
-interface Row {
-  readonly prompt: string
-  readonly model: string
-  readonly reason: string
-  items: number
-}
+type RejectedRow = { readonly prompt: string; readonly model: string; readonly reason: string; items: number }
 
 export function addRejected(program: Command): void {
   const command = program
     .command('rejected')
-    .description('count the items that were rejected, by prompt, model and reason')
-    .action(async () => {
-      const config = configOf(command)
-      const { json } = config.options
-      const shutdown = onShutdown()
-      const broker = await openBroker(config, shutdown.asked)
-      try {
+    .description('count the rejected items by prompt, model and reason')
+    .action(() =>
+      withBroker(configOf(command), async (session) => {
+        const { broker, config } = session
         await requireFlow(broker, config.options)
-        const rows = await countRejected(broker, config, shutdown.asked)
-        if (rows.length === 0 && !json) process.stderr.write('nothing was rejected\n')
-        printTable(
-          rows.map((row) => ({ ...row })),
-          json,
-        )
-      } finally {
-        await broker.close()
-        shutdown.dispose()
-      }
-    })
+        const rows = await countRejected(session)
+        if (rows.length === 0 && !config.options.json) process.stderr.write('nothing was rejected\n')
+        printTable(rows, config.options.json)
+      }),
+    )
   addOptions(command, [...brokerOptions, 'workspace', 'flow', 'json'])
 }
 
 /** The most frequent first. A message that was published twice counts once. */
-async function countRejected(broker: Broker, config: Config, signal: AbortSignal): Promise<Row[]> {
+async function countRejected({ broker, config, signal }: BrokerSession): Promise<RejectedRow[]> {
   const { topic } = outputRoute('rejected', config.options)
-  const schemas = createSchemasTopic(
-    broker,
-    createCodec(loadSchemas()),
-    config.options.space,
-    openRegistry(config),
-  )
-  const rows = new Map<string, Row>()
+  const { schemas } = openSchemas(broker, config)
+  const rows = new Map<string, RejectedRow>()
   const counted = new Set<string>()
   try {
     for await (const entry of readToEnd(broker, topic, signal)) {
-      const message = await decodeEntry(entry, 'Rejected', { schemas, signal, onUnreadable: passOver })
+      const message = await decodeEntry(entry, 'Rejected', { schemas, signal, onUnreadable: reportSkipped })
       if (!message || counted.has(message.id)) continue
-      const { id, payload } = message
-      counted.add(id)
-      for (const { reason } of payload.items) {
-        const key = JSON.stringify([payload.promptId, payload.model, reason])
-        const row = rows.get(key) ?? {
-          prompt: payload.promptId,
-          model: payload.model ?? '',
-          reason,
-          items: 0,
-        }
+      counted.add(message.id)
+      const { promptId: prompt, model, items } = message.payload
+      for (const { reason } of items) {
+        const key = JSON.stringify([prompt, model, reason])
+        const row = rows.get(key) ?? { prompt, model: model ?? '', reason, items: 0 }
         row.items++
         rows.set(key, row)
       }

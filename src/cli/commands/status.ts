@@ -1,99 +1,117 @@
-// `graphmill status`: what the ledger says of the documents of a flow. `--watch` goes on with every change; of one document,
-// until it has ended.
+// `graphmill status`: what the ledger knows about the documents of a flow. `--watch` prints every change; for one document, until
+// it has ended.
 import type { Command } from 'commander'
-import type { Broker, ReadMessage } from '../../broker/broker.ts'
+import type { ReadMessage } from '../../broker/broker.ts'
 import type { Config } from '../../config/config.ts'
 import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import { outputRoute } from '../../flow/ports.ts'
-import { createSchemasTopic, decodeEntry } from '../../flow/schemas-topic.ts'
-import { onShutdown } from '../../flow/shutdown.ts'
-import { readPrices } from '../../llm/limits/prices.ts'
-import { createCodec } from '../../messages/codec.ts'
+import { decodeEntry } from '../../flow/schemas-topic.ts'
+import { type Prices, readPrices } from '../../llm/limits/prices.ts'
 import type { Message } from '../../messages/envelope.ts'
-import { loadSchemas } from '../../messages/registry.ts'
 import { type FlowStatus, flowStatusId } from '../../progress/flow-status.ts'
 import { isNewer } from '../../progress/status-cache.ts'
 import { pause } from '../../wait.ts'
-import { brokerOptions, openBroker, openRegistry } from '../broker.ts'
+import { type BrokerSession, brokerOptions, openSchemas, withBroker } from '../broker.ts'
 import { addOptions, configOf } from '../options.ts'
-import { passOver, readToEnd } from '../read-to-end.ts'
+import { readToEnd, reportSkipped } from '../read-to-end.ts'
 import { requireFlow } from '../require-flow.ts'
 import { type StatusView, statusLines, statusRow, viewStatus } from '../status-view.ts'
 import { printLine, printTable } from '../table.ts'
 import { gapText, isRecent, waitsOf } from '../waits.ts'
 
-interface Flags {
+interface StatusFlags {
   readonly watch?: boolean
 }
 
 export function addStatus(program: Command): void {
   const command = program
     .command('status')
-    .description('say how far the documents of a flow are, as the ledger keeps it')
+    .description('print the status of the documents of a flow, as the ledger keeps it')
     .argument('[document]', 'the id of a document, or its title; default: all')
-    .option('--watch', 'go on with every change; of one document, until it has ended')
-    .action((document: string | undefined, flags: Flags) => status(document, flags, configOf(command)))
+    .option('--watch', 'print every change; for one document, until it has ended')
+    .action((document: string | undefined, flags: StatusFlags) => status(document, flags, configOf(command)))
   addOptions(command, [...brokerOptions, 'workspace', 'flow', 'prices', 'json'])
 }
 
-async function status(document: string | undefined, flags: Flags, config: Config): Promise<void> {
-  const { json } = config.options
+async function status(document: string | undefined, flags: StatusFlags, config: Config): Promise<void> {
   const prices = readPrices(config.options.prices)
-  const shutdown = onShutdown()
-  const broker = await openBroker(config, shutdown.asked)
-  try {
-    await requireFlow(broker, config.options)
-    const follower = followStatuses(broker, config, shutdown.asked)
-    const known = await follower.now()
-    const waits = await waitsNow(known ?? new Map(), follower.flow(), broker, config.options)
-    if (!known && !flags.watch)
-      throw new GraphmillError('document_unknown', 'No ledger keeps the statuses of this flow.')
-    const views = [...(known?.values() ?? [])].map((message) =>
-      viewStatus(message, prices, waits.get(message.documentId) ?? []),
-    )
-    const found = document === undefined ? undefined : findDocument(document, views)
-    if (document !== undefined && !found && !flags.watch)
-      throw new GraphmillError('document_unknown', `The ledger knows no document ${document}.`)
-    const shown = found ? [found] : document === undefined ? sorted(views) : []
-    for (const view of shown) if (json) print(view)
-    if (document !== undefined && !found)
-      process.stderr.write(`waiting for the ledger to hear of ${document}\n`)
-    else if (!json) printForPeople(found ?? shown)
-    noteLost(follower.flow().lost)
-    if (!flags.watch || (found && hasEnded(found))) return
-    let id = found?.documentId
-    for await (const message of follower.changes()) {
-      const view = viewStatus(message, prices, null)
-      if (document !== undefined) {
-        if (id === undefined && view.title === document) id = view.documentId
-        if (view.documentId !== (id ?? document)) continue
-      }
-      if (json) print(view)
-      else printChange(view)
-      if (document !== undefined && hasEnded(view)) return
-    }
-  } finally {
-    await broker.close()
-    shutdown.dispose()
+  await withBroker(config, async (session) => {
+    await requireFlow(session.broker, config.options)
+    await printStatus(document, { ...flags, prices }, session)
+  })
+}
+
+async function printStatus(
+  document: string | undefined,
+  { watch, prices }: StatusFlags & { readonly prices: Prices },
+  session: BrokerSession,
+): Promise<void> {
+  const { broker, config } = session
+  const { json } = config.options
+  const follower = followStatuses(session)
+  const known = await follower.now()
+  const statuses = new Map([...(known ?? [])].map(([id, { payload }]) => [id, payload]))
+  const waits = await waitsOf(statuses, follower.flow(), { broker, place: config.options, now: Date.now() })
+  if (!known && !watch)
+    throw new GraphmillError('document_unknown', 'No ledger keeps the statuses of this flow.')
+  const views = [...(known?.values() ?? [])].map((message) =>
+    viewStatus(message, prices, waits.get(message.documentId) ?? []),
+  )
+  const found = document === undefined ? undefined : findDocument(document, views)
+  if (document !== undefined && !found && !watch)
+    throw new GraphmillError('document_unknown', `The ledger knows no document ${document}.`)
+  const shown = found ? [found] : document === undefined ? sorted(views) : []
+  for (const view of shown) if (json) printJson(view)
+  if (document !== undefined && !found)
+    process.stderr.write(`waiting for the ledger to hear of ${document}\n`)
+  else if (!json) printForPeople(found ?? shown)
+  noteLost(follower.flow().lost)
+  if (!watch || (found && hasEnded(found))) return
+  for await (const view of changesOf(document, found?.documentId, follower, prices)) {
+    if (json) printJson(view)
+    else printChange(view)
   }
 }
 
-/** The newest status of each document: those of now, then each that is newer. */
-function followStatuses(broker: Broker, config: Config, signal: AbortSignal) {
+/** The changes of all documents, or of the one with this id or title until it has ended. */
+async function* changesOf(
+  document: string | undefined,
+  documentId: string | undefined,
+  follower: StatusFollower,
+  prices: Prices,
+): AsyncGenerator<StatusView> {
+  let id = documentId
+  for await (const message of follower.changes()) {
+    const view = viewStatus(message, prices, null)
+    if (document !== undefined) {
+      if (id === undefined && view.title === document) id = view.documentId
+      if (view.documentId !== (id ?? document)) continue
+    }
+    yield view
+    if (document !== undefined && hasEnded(view)) return
+  }
+}
+
+interface StatusFollower {
+  /** What was lost in the flow, and what its processors wait for. */
+  flow(): FlowStatus
+  /** The current statuses by documentId; undefined if no ledger has ever run in the flow. */
+  now(): Promise<ReadonlyMap<string, Message<'Status'>> | undefined>
+  /** Every newer status. Waits for a ledger if there is none. Ends when the signal aborts. */
+  changes(): AsyncGenerator<Message<'Status'>>
+}
+
+/** Reads the newest status of each document: first the current ones, then each newer one. */
+function followStatuses({ broker, config, signal }: BrokerSession): StatusFollower {
   const { topic } = outputRoute('status', config.options)
-  const schemas = createSchemasTopic(
-    broker,
-    createCodec(loadSchemas()),
-    config.options.space,
-    openRegistry(config),
-  )
+  const { schemas } = openSchemas(broker, config)
   const newest = new Map<string, Message<'Status'>>()
   let flow: Message<'Status'> | undefined
-  const places: Record<number, string> = {}
+  const positions: Record<number, string> = {}
 
   async function take(entry: ReadMessage): Promise<Message<'Status'> | undefined> {
-    places[entry.partition] = entry.position
-    const message = await decodeEntry(entry, 'Status', { schemas, signal, onUnreadable: passOver })
+    positions[entry.partition] = entry.position
+    const message = await decodeEntry(entry, 'Status', { schemas, signal, onUnreadable: reportSkipped })
     const isOfFlow = message?.documentId === flowStatusId
     const before = isOfFlow ? flow : newest.get(message?.documentId ?? '')
     if (!message || !isNewer(message.payload, before?.payload)) return undefined
@@ -106,10 +124,8 @@ function followStatuses(broker: Broker, config: Config, signal: AbortSignal) {
   }
 
   return {
-    /** What was lost in the flow, and what its processors wait for. */
-    flow: (): FlowStatus => flow?.payload ?? { lost: [], waiting: [] },
-    /** Undefined where no ledger has ever run in the flow. */
-    async now(): Promise<ReadonlyMap<string, Message<'Status'>> | undefined> {
+    flow: () => flow?.payload ?? { lost: [], waiting: [] },
+    async now() {
       try {
         for await (const entry of readToEnd(broker, topic, signal)) await take(entry)
       } catch (thrown) {
@@ -118,11 +134,10 @@ function followStatuses(broker: Broker, config: Config, signal: AbortSignal) {
       }
       return newest
     },
-    /** Waits for a ledger, too. Ends when the signal aborts. */
-    async *changes(): AsyncGenerator<Message<'Status'>> {
+    async *changes() {
       while (!signal.aborted) {
         try {
-          for await (const entry of broker.read({ topic, from: { ...places }, until: 'never' }, signal)) {
+          for await (const entry of broker.read({ topic, from: { ...positions }, until: 'never' }, signal)) {
             const message = await take(entry)
             if (message) yield message
           }
@@ -135,33 +150,23 @@ function followStatuses(broker: Broker, config: Config, signal: AbortSignal) {
   }
 }
 
-async function waitsNow(
-  known: ReadonlyMap<string, Message<'Status'>>,
-  flow: FlowStatus,
-  broker: Broker,
-  place: Config['options'],
-): Promise<ReadonlyMap<string, readonly string[]>> {
-  const statuses = new Map([...known].map(([id, { payload }]) => [id, payload]))
-  return await waitsOf(statuses, flow, { broker, place, now: Date.now() })
-}
-
-/** Records of facts and triples belong to no unit: no document shows that they are gone. */
+/** Records of facts and triples belong to no unit, so no document shows their loss. */
 function noteLost(lost: FlowStatus['lost']): void {
   for (const gap of lost.filter(isRecent))
     process.stderr.write(`note: ${gapText(gap)}; found ${new Date(gap.time).toISOString()}\n`)
 }
 
-/** How often it is looked whether a ledger has begun, in milliseconds. */
+/** Milliseconds between two looks for the topic of a ledger that has not started yet. */
 const topicPollMs = 1000
 
-/** By id, or by a title that only one document has; undefined where none is so. Throws `document_unknown` for a title of many. */
+/** The document with this id, or the only one with this title. Throws `document_unknown` if several have this title. */
 function findDocument(named: string, views: readonly StatusView[]): StatusView | undefined {
   const byId = views.find(({ documentId }) => documentId === named)
   const byTitle = views.filter(({ title }) => title === named)
   if (byId || byTitle.length < 2) return byId ?? byTitle[0]
   throw new GraphmillError(
     'document_unknown',
-    `${byTitle.length} documents are called ${named}: ${byTitle.map(({ documentId }) => documentId).join(', ')}.`,
+    `${byTitle.length} documents have the title ${named}: ${byTitle.map(({ documentId }) => documentId).join(', ')}.`,
   )
 }
 
@@ -170,7 +175,7 @@ const hasEnded = ({ state }: StatusView) => state === 'done' || state === 'parti
 const sorted = (views: readonly StatusView[]) =>
   [...views].sort((one, other) => (one.updatedAt < other.updatedAt ? -1 : 1))
 
-function print(view: StatusView): void {
+function printJson(view: StatusView): void {
   printLine(JSON.stringify(view))
 }
 
@@ -184,10 +189,9 @@ function printForPeople(shown: readonly StatusView[] | StatusView): void {
   }
 }
 
-/** Of all documents together so many sentences are shown; those of one document are shown all. */
+/** The most sentences for all documents together; for a single document all are printed. */
 const mostWaits = 20
 
-/** A change, while others may follow. */
 function printChange(view: StatusView): void {
   const { state, done, partial, dead, facts, rejected } = statusRow(view)
   printLine(

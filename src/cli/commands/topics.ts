@@ -1,28 +1,26 @@
-// `graphmill topics`: make the topics of a flow, see them, and see how far each group is behind.
+// `graphmill topics`: creates the topics of flows, lists them, and prints the lag of each group.
 import type { Command } from 'commander'
 import { processors } from '../../../processors/index.ts'
 import type { Broker } from '../../broker/broker.ts'
-import { parseTopic, schemasTopic, topicSpec } from '../../broker/topics.ts'
+import { schemasTopic, topicSpec } from '../../broker/topics.ts'
 import type { Config } from '../../config/config.ts'
 import type { OptionName } from '../../config/options.ts'
 import { inputGroup, inputTopic } from '../../flow/ports.ts'
 import { topicsOf } from '../../flow/run.ts'
 import { brokerOptions, openBroker } from '../broker.ts'
-import { flowsOf, serving } from '../flows.ts'
+import { flowsOf, nameOf, serving } from '../flows.ts'
 import { addOptions, configOf } from '../options.ts'
 import { requireFlow } from '../require-flow.ts'
 import { printTable } from '../table.ts'
+import { flowOfTopic } from '../topic-names.ts'
 
 export function addTopics(program: Command): void {
-  const topics = program.command('topics').description('create, describe and measure the topics of flows')
-  add(topics, 'create', 'make the topics that are missing', create)
-  add(topics, 'describe', 'list the topics that there are', describe)
-  add(
-    topics,
-    'lag',
-    'how many messages each group has not settled, and how many members it has to do so',
-    lag,
-  )
+  const topics = program
+    .command('topics')
+    .description('create and list the topics of flows, and print the lag of their groups')
+  add(topics, 'create', 'create the missing topics', create)
+  add(topics, 'describe', 'list the existing topics', describe)
+  add(topics, 'lag', 'print how many messages each group has not settled, and how many members it has', lag)
 }
 
 type Rows = readonly Readonly<Record<string, string | number>>[]
@@ -48,7 +46,7 @@ function add(
   addOptions(command, [...brokerOptions, ...flowChoice, 'json'])
 }
 
-/** What says which flows there are, and which extractors each wants. */
+/** The options that determine the flows, and the extractors of each. */
 const flowChoice = [
   'workspace',
   'flow',
@@ -58,7 +56,7 @@ const flowChoice = [
   'ontologies',
 ] as const satisfies readonly OptionName[]
 
-/** The topics of all that `run --all` with the same options serves. */
+/** Creates the topics that `run --all` with the same options needs. */
 async function create(broker: Broker, config: Config): Promise<Rows> {
   const { space } = config.options
   const specs = flowsOf(config).flatMap((flow) => {
@@ -76,37 +74,30 @@ async function create(broker: Broker, config: Config): Promise<Rows> {
   }))
 }
 
-/** All of the space, or those of the flows that are named. */
+/** The topics of the space, or of the flows that the options name. */
 async function describe(broker: Broker, config: Config): Promise<Rows> {
   const { options, origins } = config
   const isNamed = (['workspace', 'flow', 'flows'] as const).some((name) => origins[name] !== 'default')
   const flows = isNamed ? flowsOf(config) : []
   if (isNamed && options.flows === undefined) await requireFlow(broker, options)
   const rows = (await broker.listTopics(`${options.space}.`))
-    .filter(({ name }) => !isNamed || flows.some((flow) => isOf(name, flow)))
+    .filter(({ name }) => !isNamed || flows.some((flow) => nameOf(flow) === flowOfTopic(name)))
     .map(({ name, partitions }) => ({ topic: name, partitions }))
   if (rows.length === 0) process.stderr.write(`no topics of the space ${options.space} yet\n`)
   return rows
-}
-
-function isOf(topic: string, { options: { workspace, flow } }: Config): boolean {
-  const parts = parseTopic(topic)
-  return parts !== undefined && 'workspace' in parts && parts.workspace === workspace && parts.flow === flow
 }
 
 async function lag(broker: Broker, config: Config): Promise<Rows> {
   const { space, flows } = config.options
   if (flows === undefined) await requireFlow(broker, config.options)
   const existing = new Set((await broker.listTopics(`${space}.`)).map(({ name }) => name))
-  const lines = flowsOf(config).flatMap(({ options: { workspace, flow } }) =>
-    processors.flatMap((processor) =>
-      processor.inputs.map((port) => ({
-        topic: inputTopic(port, { space, workspace, flow }, processor.name),
-        group: inputGroup(port, { space, workspace, flow }, processor.name),
-      })),
-    ),
-  )
-  const present = lines.filter(({ topic }) => existing.has(topic))
+  const consumers = flowsOf(config).flatMap(({ options: { workspace, flow } }) => {
+    const place = { space, workspace, flow }
+    return processors.flatMap(({ name, inputs }) =>
+      inputs.map((port) => ({ group: inputGroup(port, place, name), topic: inputTopic(port, place, name) })),
+    )
+  })
+  const present = consumers.filter(({ topic }) => existing.has(topic))
   return Promise.all(
     present.map(async ({ topic, group }) => {
       const { total, members } = await broker.lag(group, topic)

@@ -113,7 +113,7 @@ describe.skipIf(source === undefined)('the store', { timeout: 60_000 }, () => {
       const { code, found, said } = await doctor(...place)
       expect(found.get('store')).toMatchObject({
         state: 'ok',
-        detail: `${new URL(own.dataset).host} takes updates`,
+        detail: `${new URL(own.dataset).host} accepts updates`,
       })
       expect(code).toBe(0)
       expect(said).not.toContain('pass-of-mill')

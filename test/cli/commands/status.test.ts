@@ -100,7 +100,7 @@ describe.skipIf(source === undefined)('on Kafka', () => {
     expect((await child.ended).code).toBe(0)
     expect(child.stdout().trim().split('\n')).toHaveLength(1)
     expect(child.stderr()).toBe(
-      `graphmill: ${only}: 2 files passed over (.rst, without ending); name one to have it read.\n`,
+      `graphmill: ${only}: 2 files skipped (.rst, no extension); name one to read it.\n`,
     )
   })
 
