@@ -30,303 +30,174 @@ export interface OptionEntry {
 /** A week in seconds. Node's timers take 24 days at most and treat a longer time as 1 ms. */
 export const longestWait = 604_800
 
+type Extra = Partial<Omit<OptionEntry, 'type' | 'value' | 'help'>>
+
+/** Makes the entries of one type. The literal types of `extra` decide the type of the option's value. */
+const entryOf =
+  <T extends OptionEntry['type']>(type: T) =>
+  <const E extends Extra = Record<never, never>>(value: string, help: string, extra?: E) =>
+    ({ type, value, help, ...extra }) as {
+      readonly type: T
+      readonly value: string
+      readonly help: string
+    } & E
+
+const text = entryOf('text')
+const count = entryOf('count')
+const number = entryOf('number')
+const list = entryOf('list')
+const flag = (help: string) => ({ type: 'flag', help, default: false }) as const
+const secret = <const E extends Extra = Record<never, never>>(value: string, help: string, extra?: E) =>
+  text(value, help, { ...(extra as E), secret: true as const })
+
 const ownTable = {
-  config: {
-    type: 'text',
-    value: 'FILE',
-    help: 'configuration file (YAML or JSON); graphmill.yaml if it exists',
-  },
+  config: text('FILE', 'configuration file (YAML or JSON); graphmill.yaml if it exists'),
   // where
-  broker: {
-    type: 'text',
-    value: 'URL',
-    help: 'kafka://host:port[,host:port] or pulsar+ws://host:port',
-    address: true,
-  },
-  space: { type: 'text', value: 'NAME', help: 'first part of all topic names', default: 'gm' },
-  workspace: { type: 'text', value: 'NAME', help: 'workspace', default: 'default' },
-  flow: { type: 'text', value: 'NAME', help: 'flow', default: 'default' },
-  collection: {
-    type: 'text',
-    value: 'NAME',
-    help: 'collection of the triples',
-    default: 'default',
-  },
-  tls: { type: 'flag', help: 'use TLS to Kafka with the system certificates', default: false },
-  'tls-ca': { type: 'text', value: 'FILE', help: 'certificate authority of the broker (PEM); implies --tls' },
-  'tls-cert': { type: 'text', value: 'FILE', help: 'client certificate (PEM)' },
-  'tls-key': { type: 'text', value: 'FILE', help: 'client key (PEM)' },
-  'sasl-mechanism': {
-    type: 'text',
-    value: 'NAME',
-    help: 'SASL mechanism for Kafka',
+  broker: text('URL', 'kafka://host:port[,host:port] or pulsar+ws://host:port', { address: true }),
+  space: text('NAME', 'first part of all topic names', { default: 'gm' }),
+  workspace: text('NAME', 'workspace', { default: 'default' }),
+  flow: text('NAME', 'flow', { default: 'default' }),
+  collection: text('NAME', 'collection of the triples', { default: 'default' }),
+  tls: flag('use TLS to Kafka with the system certificates'),
+  'tls-ca': text('FILE', 'certificate authority of the broker (PEM); implies --tls'),
+  'tls-cert': text('FILE', 'client certificate (PEM)'),
+  'tls-key': text('FILE', 'client key (PEM)'),
+  'sasl-mechanism': text('NAME', 'SASL mechanism for Kafka', {
     choices: ['plain', 'scram-sha-256', 'scram-sha-512'],
-  },
-  'sasl-username': { type: 'text', value: 'NAME', help: 'SASL user name' },
-  'sasl-password': {
-    type: 'text',
-    value: 'TEXT',
-    help: 'SASL password; prefer GRAPHMILL_SASL_PASSWORD',
-    secret: true,
-    anyText: true,
-  },
-  'context-key': {
-    type: 'text',
-    value: 'KEY[,KEY]',
-    help: 'keys for the requests of extractors: the first one signs, all are accepted; `unsigned` also accepts requests without a signature',
-    secret: true,
-    anyText: true,
-  },
-  'schema-registry': {
-    type: 'text',
-    value: 'URL',
-    help: "schema registry with Confluent's API; messages are then written in Confluent's format",
-    address: true,
-  },
-  'pulsar-token': {
-    type: 'text',
-    value: 'TEXT',
-    help: 'token for Pulsar; prefer GRAPHMILL_PULSAR_TOKEN',
-    secret: true,
-  },
+  }),
+  'sasl-username': text('NAME', 'SASL user name'),
+  'sasl-password': secret('TEXT', 'SASL password; prefer GRAPHMILL_SASL_PASSWORD', { anyText: true }),
+  'context-key': secret(
+    'KEY[,KEY]',
+    'keys for the requests of extractors: the first one signs, all are accepted; `unsigned` also accepts requests without a signature',
+    { anyText: true },
+  ),
+  'schema-registry': text(
+    'URL',
+    "schema registry with Confluent's API; messages are then written in Confluent's format",
+    { address: true },
+  ),
+  'pulsar-token': secret('TEXT', 'token for Pulsar; prefer GRAPHMILL_PULSAR_TOKEN'),
   // model
-  llm: { type: 'text', value: 'PROVIDER', help: 'model provider', choices: providerNames },
-  model: { type: 'text', value: 'NAME', help: 'model; optional if the server has only one' },
-  'llm-timeout': {
-    type: 'count',
-    value: 'SECONDS',
-    help: 'longest time that the model server may send nothing',
+  llm: text('PROVIDER', 'model provider', { choices: providerNames }),
+  model: text('NAME', 'model; optional if the server has only one'),
+  'llm-timeout': count('SECONDS', 'longest time that the model server may send nothing', {
     default: 120,
     most: longestWait,
-  },
-  'llm-call-timeout': {
-    type: 'count',
-    value: 'SECONDS',
-    help: 'longest time for one model call; a reply that has not ended by then counts as cut off',
-    default: 600,
-    most: longestWait,
-  },
-  temperature: {
-    type: 'number',
-    value: 'NUMBER',
-    help: 'sampling temperature, unless the prompt sets its own; not sent if neither does',
-  },
-  'num-ctx': {
-    type: 'count',
-    value: 'TOKENS',
-    help: 'context length to request from Ollama',
-    default: 8192,
-  },
-  'output-mode': {
-    type: 'text',
-    value: 'MODE',
-    help: 'how to ask the model for JSON, unless the prompt says so; by default chosen for the server',
-    choices: answerModes,
-  },
-  concurrency: { type: 'count', value: 'N', help: 'most model calls at once', default: 64 },
-  'requests-per-minute': { type: 'count', value: 'N', help: 'most model calls per minute' },
-  'tokens-per-minute': {
-    type: 'count',
-    value: 'N',
-    help: 'most tokens per minute, prompts and replies together',
-  },
-  prompts: {
-    type: 'list',
-    value: 'FILE|DIR',
-    help: 'prompts that override the built-in ones; may be repeated',
+  }),
+  'llm-call-timeout': count(
+    'SECONDS',
+    'longest time for one model call; a reply that has not ended by then counts as cut off',
+    { default: 600, most: longestWait },
+  ),
+  temperature: number(
+    'NUMBER',
+    'sampling temperature, unless the prompt sets its own; not sent if neither does',
+  ),
+  'num-ctx': count('TOKENS', 'context length to request from Ollama', { default: 8192 }),
+  'output-mode': text(
+    'MODE',
+    'how to ask the model for JSON, unless the prompt says so; by default chosen for the server',
+    { choices: answerModes },
+  ),
+  concurrency: count('N', 'most model calls at once', { default: 64 }),
+  'requests-per-minute': count('N', 'most model calls per minute'),
+  'tokens-per-minute': count('N', 'most tokens per minute, prompts and replies together'),
+  prompts: list('FILE|DIR', 'prompts that override the built-in ones; may be repeated', { default: [] }),
+  ontologies: list('FILE|DIR', 'ontologies in Turtle, RDF/XML, JSON-LD or JSON; may be repeated', {
     default: [],
-  },
-  ontologies: {
-    type: 'list',
-    value: 'FILE|DIR',
-    help: 'ontologies in Turtle, RDF/XML, JSON-LD or JSON; may be repeated',
-    default: [],
-  },
-  'ontology-budget': {
-    type: 'count',
-    value: 'TOKENS',
-    help: 'most tokens of a prompt that ontologies may use',
-    default: 2000,
-  },
-  embeddings: {
-    type: 'text',
-    value: 'URL',
-    help: 'embeddings endpoint (/v1/embeddings or /api/embed) for selecting ontology elements; without it, words are compared',
-    address: true,
-  },
-  'embeddings-model': { type: 'text', value: 'NAME', help: 'model of the embeddings endpoint' },
-  'embeddings-key': {
-    type: 'text',
-    value: 'TEXT',
-    help: 'key for the embeddings endpoint; prefer GRAPHMILL_EMBEDDINGS_KEY',
-    secret: true,
-  },
-  'cache-dir': {
-    type: 'text',
-    value: 'DIR',
-    help: "folder of the caches; by default the system's cache folder",
-  },
-  'no-cache': { type: 'flag', help: 'ask the model again even if its reply is cached', default: false },
-  'cache-size': { type: 'count', value: 'MIB', help: 'largest size of the reply cache', default: 1024 },
-  'cache-days': { type: 'count', value: 'N', help: 'days that replies stay in the cache', default: 30 },
-  'max-continuations': {
-    type: 'count',
-    value: 'N',
-    help: 'most continuations of a reply that stopped at the token limit',
+  }),
+  'ontology-budget': count('TOKENS', 'most tokens of a prompt that ontologies may use', { default: 2000 }),
+  embeddings: text(
+    'URL',
+    'embeddings endpoint (/v1/embeddings or /api/embed) for selecting ontology elements; without it, words are compared',
+    { address: true },
+  ),
+  'embeddings-model': text('NAME', 'model of the embeddings endpoint'),
+  'embeddings-key': secret('TEXT', 'key for the embeddings endpoint; prefer GRAPHMILL_EMBEDDINGS_KEY'),
+  'cache-dir': text('DIR', "folder of the caches; by default the system's cache folder"),
+  'no-cache': flag('ask the model again even if its reply is cached'),
+  'cache-size': count('MIB', 'largest size of the reply cache', { default: 1024 }),
+  'cache-days': count('N', 'days that replies stay in the cache', { default: 30 }),
+  'max-continuations': count('N', 'most continuations of a reply that stopped at the token limit', {
     default: 3,
     least: 0,
-  },
-  'max-calls': { type: 'count', value: 'N', help: 'most model calls for one prompt', default: 8 },
-  prices: {
-    type: 'list',
-    value: 'MODEL=IN/OUT',
-    help: 'prices of a model per million prompt tokens and per million reply tokens; may be repeated',
-    default: [],
-  },
-  'dry-run': {
-    type: 'flag',
-    help: 'call no model; print chunks, estimated tokens and estimated cost',
-    default: false,
-  },
-  resume: {
-    type: 'flag',
-    help: 'use cached replies and ask the model only for the rest',
-    default: false,
-  },
-  'max-cost': {
-    type: 'text',
-    value: 'AMOUNT',
-    help: 'stop before the cost, by --prices, exceeds this amount',
-  },
+  }),
+  'max-calls': count('N', 'most model calls for one prompt', { default: 8 }),
+  prices: list(
+    'MODEL=IN/OUT',
+    'prices of a model per million prompt tokens and per million reply tokens; may be repeated',
+    { default: [] },
+  ),
+  'dry-run': flag('call no model; print chunks, estimated tokens and estimated cost'),
+  resume: flag('use cached replies and ask the model only for the rest'),
+  'max-cost': text('AMOUNT', 'stop before the cost, by --prices, exceeds this amount'),
   // extraction
-  extractors: {
-    type: 'list',
-    value: 'A,B',
-    help: 'what to extract',
-    default: ['definitions', 'relationships', 'topics'],
-  },
-  schemas: {
-    type: 'list',
-    value: 'FILE|DIR',
-    help: 'row schemas, one for each table to extract; may be repeated',
-    default: [],
-  },
-  provenance: {
-    type: 'text',
-    value: 'HOW',
-    help: 'whether to add triples that say where facts come from',
+  extractors: list('A,B', 'what to extract', { default: ['definitions', 'relationships', 'topics'] }),
+  schemas: list('FILE|DIR', 'row schemas, one for each table to extract; may be repeated', { default: [] }),
+  provenance: text('HOW', 'whether to add triples that say where facts come from', {
     choices: ['none', 'subgraph'],
     defaults: { extract: 'none', run: 'subgraph' },
-  },
-  'chunk-size': { type: 'count', value: 'N', help: 'characters per chunk', default: 2000 },
-  'chunk-overlap': {
-    type: 'count',
-    value: 'N',
-    help: 'characters that neighbouring chunks share',
-    default: 100,
-    least: 0,
-  },
-  'document-timeout': {
-    type: 'count',
-    value: 'SECONDS',
-    help: 'longest time to read one PDF or HTML file, or the ontologies',
+  }),
+  'chunk-size': count('N', 'characters per chunk', { default: 2000 }),
+  'chunk-overlap': count('N', 'characters that neighbouring chunks share', { default: 100, least: 0 }),
+  'document-timeout': count('SECONDS', 'longest time to read one PDF or HTML file, or the ontologies', {
     default: 60,
     most: longestWait,
-  },
-  'document-memory': {
-    type: 'count',
-    value: 'MIB',
-    help: 'most memory for reading one PDF or HTML file, or the ontologies',
+  }),
+  'document-memory': count('MIB', 'most memory for reading one PDF or HTML file, or the ontologies', {
     default: 1024,
     least: 128,
-  },
-  'follow-links': {
-    type: 'flag',
-    help: 'also read files that links in a folder point to outside of it',
-    default: false,
-  },
+  }),
+  'follow-links': flag('also read files that links in a folder point to outside of it'),
   // output
-  format: {
-    type: 'text',
-    value: 'FORMAT',
-    help: 'file format of the output',
+  format: text('FORMAT', 'file format of the output', {
     choices: ['nquads', 'trig', 'turtle', 'jsonl'],
     default: 'nquads',
-  },
-  out: {
-    type: 'text',
-    value: 'PATH',
-    help: 'where to write triples: for extract a file (default: standard output), for run a folder',
-    defaults: { run: 'triples', 'prompts import': 'prompts' },
-  },
-  'rdf-star': {
-    type: 'flag',
-    help: 'write quoted triples to files as RDF 1.2 triple terms instead of reification',
-    default: false,
-  },
-  store: {
-    type: 'text',
-    value: 'URL',
-    help: 'SPARQL endpoint to write triples to instead of files; may contain user:password@',
+  }),
+  out: text(
+    'PATH',
+    'where to write triples: for extract a file (default: standard output), for run a folder',
+    { defaults: { run: 'triples', 'prompts import': 'prompts' } },
+  ),
+  'rdf-star': flag('write quoted triples to files as RDF 1.2 triple terms instead of reification'),
+  store: text('URL', 'SPARQL endpoint to write triples to instead of files; may contain user:password@', {
     address: true,
-  },
-  'store-protocol': {
-    type: 'text',
-    value: 'NAME',
-    help: 'protocol of the endpoint: SPARQL 1.1 Update or the Graph Store Protocol',
+  }),
+  'store-protocol': text('NAME', 'protocol of the endpoint: SPARQL 1.1 Update or the Graph Store Protocol', {
     choices: ['update', 'graph-store'],
     default: 'update',
-  },
-  'store-token': {
-    type: 'text',
-    value: 'TEXT',
-    help: 'bearer token for the endpoint; prefer GRAPHMILL_STORE_TOKEN',
-    secret: true,
-  },
-  limit: { type: 'count', value: 'N', help: 'extract only the first N chunks' },
-  json: { type: 'flag', help: 'print one JSON object per line instead of a table', default: false },
-  'strict-exit': { type: 'flag', help: 'exit with 3 if any item was rejected', default: false },
+  }),
+  'store-token': secret('TEXT', 'bearer token for the endpoint; prefer GRAPHMILL_STORE_TOKEN'),
+  limit: count('N', 'extract only the first N chunks'),
+  json: flag('print one JSON object per line instead of a table'),
+  'strict-exit': flag('exit with 3 if any item was rejected'),
   // operation
-  flows: {
-    type: 'text',
-    value: 'FILE',
-    help: 'file that lists the workspaces and flows; read again when it changes',
-  },
-  http: {
-    type: 'text',
-    value: 'HOST:PORT',
-    help: 'address that serves /healthz, /readyz, /metrics and /status.json; `off` to serve none',
-    default: '127.0.0.1:8000',
-  },
-  'http-names': {
-    type: 'list',
-    value: 'NAME',
-    help: 'host names accepted in HTTP requests, besides localhost and IP addresses; may be repeated',
-    default: [],
-  },
-  watchdog: {
-    type: 'count',
-    value: 'SECONDS',
-    help: 'end the process when its main thread is blocked for this long; 0 for never',
+  flows: text('FILE', 'file that lists the workspaces and flows; read again when it changes'),
+  http: text(
+    'HOST:PORT',
+    'address that serves /healthz, /readyz, /metrics and /status.json; `off` to serve none',
+    { default: '127.0.0.1:8000' },
+  ),
+  'http-names': list(
+    'NAME',
+    'host names accepted in HTTP requests, besides localhost and IP addresses; may be repeated',
+    { default: [] },
+  ),
+  watchdog: count('SECONDS', 'end the process when its main thread is blocked for this long; 0 for never', {
     default: 60,
     least: 0,
     most: longestWait,
-  },
-  drain: {
-    type: 'text',
-    value: 'HOW',
-    help: 'on SIGTERM: finish work in flight, or abort it',
+  }),
+  drain: text('HOW', 'on SIGTERM: finish work in flight, or abort it', {
     choices: ['graceful', 'now'],
     default: 'graceful',
-  },
-  'log-level': {
-    type: 'text',
-    value: 'LEVEL',
-    help: 'least severe level that is logged',
+  }),
+  'log-level': text('LEVEL', 'least severe level that is logged', {
     choices: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
     defaults: { extract: 'silent', run: 'info' },
-  },
-} as const satisfies Record<string, OptionEntry>
+  }),
+} satisfies Record<string, OptionEntry>
 
 type OwnTable = typeof ownTable
 

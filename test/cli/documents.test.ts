@@ -49,9 +49,7 @@ test('a folder with good, locked, scanned, empty, hostile and foreign files give
   ])
     expect(child.stderr()).toMatch(new RegExp(`${name}: .*\\[${code}\\]`))
   expect(child.stderr()).toMatch(/documents +2 read, 6 failed/)
-  expect(child.stderr()).toContain(
-    `graphmill: ${folder}: 1 file skipped (.png); name it to read it.\n`,
-  )
+  expect(child.stderr()).toContain(`graphmill: ${folder}: 1 file skipped (.png); name it to read it.\n`)
   expect(child.stderr()).toContain(`graphmill: ${folder}/pipe.txt: skipped: it is a pipe, not a file.\n`)
   expect(child.stderr()).toContain('(--document-memory)')
 })
