@@ -1,4 +1,4 @@
-// How documents are read, as the configuration says.
+// How documents are read, by the configuration.
 import type { Config } from '../config/config.ts'
 import type { FindOptions } from '../documents/read.ts'
 import type { SubprocessLimits } from '../subprocess/subprocess.ts'
@@ -7,12 +7,12 @@ import { skippedLines } from './skipped-files.ts'
 export const limitOptions = ['document-timeout', 'document-memory'] as const
 export const documentOptions = [...limitOptions, 'follow-links'] as const
 
-/** What reading a PDF or HTML file, or the ontologies, may take. */
+/** The limits for reading a PDF or HTML file, or the ontologies. */
 export function limitsOf({ options }: Pick<Config, 'options'>): SubprocessLimits {
   return { seconds: options['document-timeout'], memoryMb: options['document-memory'] }
 }
 
-/** How what `named` means is looked for; `say` prints a line. */
+/** How the files that `named` means are found; `say` prints a line about skipped files. */
 export function findOptions(config: Config, named: string, say: (line: string) => void): FindOptions {
   return {
     limits: limitsOf(config),

@@ -1,5 +1,5 @@
-// `extract --dry-run`: the same flow with a prompt processor that asks no model, counts what it would ask, and answers that
-// there is nothing.
+// `extract --dry-run`: the same flow with a prompt processor that calls no model, adds up what the calls would cost, and replies
+// with an empty list.
 import { defineProcessor } from '../flow/processor.ts'
 import { runKey } from '../llm/cache/entry.ts'
 import { estimateTokens } from '../llm/limits/limited-stream.ts'
@@ -10,10 +10,10 @@ import { cacheKeyRequest } from '../prompt/engine/request.ts'
 
 export interface Estimate {
   requests: number
-  /** Of the requests, those whose replies are remembered; they cost nothing, and their tokens are not counted. */
+  /** Requests whose replies are cached; they cost nothing, and their tokens are not counted. */
   remembered: number
   promptTokens: number
-  /** As many as the text that is asked about: nobody knows before. */
+  /** An estimate: as many as the text of the chunk has. */
   completionTokens: number
 }
 
@@ -52,18 +52,18 @@ export function estimator(estimate: Estimate) {
 
 const charactersPerToken = 3.5
 
-/** What `--dry-run` prints with `--json`; the cost is null where the model has no price. */
+/** The output of `--dry-run --json`; the cost is null if the model has no price. */
 export function estimateRow(estimate: Estimate, chunks: number, price: Price | undefined): object {
   return { chunks, ...estimate, cost: costOf(estimate, price) }
 }
 
-/** What `--dry-run` prints. */
+/** The output of `--dry-run`. */
 export function estimateLines(estimate: Estimate, chunks: number, price: Price | undefined): string[] {
   const { requests, remembered, promptTokens, completionTokens } = estimate
   const cost = costOf(estimate, price)
   return [
     `chunks     ${chunks}`,
-    `requests   ${requests}${remembered > 0 ? `, ${remembered} of them remembered` : ''}`,
+    `requests   ${requests}${remembered > 0 ? `, ${remembered} of them cached` : ''}`,
     `tokens     about ${promptTokens} in, ${completionTokens} out`,
     `cost       ${cost === null ? 'unknown: the model has no price in --prices' : `about ${cost.toFixed(4)}`}`,
   ]

@@ -1,4 +1,4 @@
-// The flows that a command is about: those of the flows file, or the one that its options name.
+// The flows of a command: those of the flows file, or the one that its options name.
 import { processors } from '../../processors/index.ts'
 import { topicSpec } from '../broker/topics.ts'
 import { type Config, suggest } from '../config/config.ts'
@@ -9,7 +9,7 @@ import type { AnyProcessor } from '../flow/processor.ts'
 import { topicsOf } from '../flow/run.ts'
 import { chosenExtractors } from './wiring.ts'
 
-/** Throws `configuration_invalid`, and `topic_name_invalid` for a flow whose topics can't be called after it. */
+/** Throws `configuration_invalid`, and `topic_name_invalid` if the flow's name can't be part of a topic name. */
 export function flowsOf(config: Config): readonly FlowConfig[] {
   const { flows: file } = config.options
   const flows = file === undefined ? [{ ...config, topics: {} }] : readFlows(file, config, ports)
@@ -25,7 +25,7 @@ function checkNames(flow: FlowConfig): void {
   }
 }
 
-/** The one flow that `--workspace` and `--flow` name. Throws `configuration_invalid`, and `usage` where the flows file has no such flow. */
+/** The flow that `--workspace` and `--flow` name. Throws `configuration_invalid`, and `usage` if the flows file has no such flow. */
 export function flowOf(config: Config): FlowConfig {
   const flows = flowsOf(config)
   const name = nameOf(config)
@@ -41,20 +41,20 @@ export function flowOf(config: Config): FlowConfig {
 /** `workspace/flow`. */
 export const nameOf = ({ options }: Config) => `${options.workspace}/${options.flow}`
 
-/** An error of one flow of many says of which. */
+/** With a flows file, the error names the flow. */
 export function flowError(flow: Config, thrown: unknown): GraphmillError {
   const error = toGraphmillError(thrown)
   if (flow.options.flows === undefined) return error
   return new GraphmillError(error.code, `${nameOf(flow)}: ${error.message}`, { cause: error })
 }
 
-/** Of `chosen` those that serve a flow: of the extractors only those that it wants. Throws `usage`. */
+/** The processors of `chosen` that serve the flow: all but the extractors that it does not use. Throws `usage`. */
 export function serving(chosen: readonly AnyProcessor[], flow: Config): AnyProcessor[] {
   const extractors = chosenExtractors(flow)
   return chosen.filter(({ name }) => !name.startsWith('extract-') || extractors.includes(name))
 }
 
-/** What a flow may say of its topics. */
+/** The topics that a flow can configure. */
 const ports = Object.fromEntries(
   inputPorts.map((port) => {
     const name = inputTopic(port, { space: 'x', workspace: 'x', flow: 'x' }, 'x')

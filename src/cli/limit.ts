@@ -1,4 +1,4 @@
-// `extract --limit`: a chunk-text that lets only so many chunks of the whole command pass, in the order in which it cuts them.
+// `extract --limit`: a chunk-text that publishes only the first chunks of the whole command.
 import type { chunkText } from '../../processors/chunk-text.ts'
 import type { MessageOf } from '../flow/ports.ts'
 
@@ -6,14 +6,14 @@ type Chunker = typeof chunkText
 
 export interface ChunkLimit {
   readonly processor: Chunker
-  /** Whether no further chunk will pass. */
+  /** Whether no further chunk will be published. */
   readonly reached: boolean
   /** Whether a chunk was left out. */
   readonly cut: boolean
 }
 
 export function limitChunks(chunker: Chunker, limit: number): ChunkLimit {
-  /** How many chunks of a part may pass: one that is handled again gets what it got before. */
+  /** How many chunks of a document part may pass. A part that is handled again gets the same number. */
   const granted = new Map<string, number>()
   let left = limit
   let cut = false
@@ -37,14 +37,14 @@ export function limitChunks(chunker: Chunker, limit: number): ChunkLimit {
         yield { ...output, payload: { ...output.payload, chunks: pass } }
         continue
       }
-      // What follows the last chunk that may pass is about those that may not.
+      // Outputs after the last chunk that may pass are about chunks that may not.
       if (output.to === 'chunk' && pass-- === 0) return
       yield output
     }
   }
 
   return {
-    // One part at a time, so that the first chunks are those that pass.
+    // One document part at a time, so that the first chunks are the ones that pass.
     processor: { ...chunker, maxInFlight: 1, handle },
     get reached() {
       return left === 0

@@ -1,4 +1,4 @@
-// The command line: one file a command. Exit codes: 0 well, 1 failed, 2 wrong usage; extract has more, see its file.
+// The command line; each command has its own file. Exit codes: 0 success, 1 failure, 2 wrong usage; extract has more, see its file.
 import { existsSync, readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { type ErrorCode, GraphmillError, toGraphmillError } from '../errors.ts'
@@ -41,7 +41,7 @@ const program = new Command('graphmill')
   .showSuggestionAfterError()
   .configureHelp({ sortSubcommands: false })
   .exitOverride()
-  // Said below, as any other error.
+  // Errors are printed below, like any other error.
   .configureOutput({ outputError: () => undefined })
 
 const commands = [
@@ -76,10 +76,10 @@ program.hook('preAction', (_, action) => {
 })
 
 process.stdout.on('error', (cause: NodeJS.ErrnoException) => {
-  // Whoever reads our output may have had enough: that is no failure of ours.
+  // The reader of the output has closed it, as `head` does: that is no failure.
   if (cause.code === 'EPIPE') process.exit(0)
   const code = command === 'extract' ? 'store_failed' : 'output_failed'
-  // On a terminal the progress line may stand where this begins.
+  // On a terminal, the line of progress may be on the current line.
   if (process.stderr.isTTY) process.stderr.write('\r\u001b[K')
   process.exit(fail(new GraphmillError(code, `standard output: ${cause.message}.`, { cause })))
 })
@@ -89,22 +89,22 @@ try {
   await program.parseAsync()
 } catch (thrown) {
   if (thrown instanceof CommanderError && (thrown.exitCode === 0 || thrown.code === 'commander.help')) {
-    // commander has printed the help; where nobody asked for it, a command is missing.
+    // commander has printed the help: because it was requested, or because the command is missing.
     process.exitCode = thrown.exitCode === 0 ? 0 : 2
   } else {
     process.exitCode = fail(thrown instanceof CommanderError ? usageError(thrown) : toGraphmillError(thrown))
   }
 }
 
-// The command has ended. A call that is stuck in the system would hold the process all the same, and `process.exit` with it.
+// The command has ended. A stuck system call would still keep the process alive, and block `process.exit` too.
 setTimeout(() => {
   const stuck = stuckCalls()
   if (stuck.length === 0) return
-  console.error(`graphmill: ended without what is stuck in the system: ${stuck.join(', ')}`)
+  console.error(`graphmill: ended without waiting for stuck system calls: ${stuck.join(', ')}`)
   process.kill(process.pid, 'SIGTERM')
 }, 10_000).unref()
 
-/** Says what went wrong; returns the exit code. */
+/** Prints the error; returns the exit code. */
 function fail(error: GraphmillError): 1 | 2 {
   console.error(`${coloured('red', `graphmill: ${failureText(error)}`, process.stderr)}\n${error.remedy}`)
   if (error.code === 'unexpected' && error.cause instanceof Error) console.error(error.cause.stack)

@@ -1,4 +1,4 @@
-// The ontologies of a command's flows, as the configuration names them.
+// The ontologies of a command's flows, by the configuration.
 import { join } from 'node:path'
 import type { Config } from '../config/config.ts'
 import { GraphmillError } from '../errors.ts'
@@ -19,7 +19,7 @@ export const ontologyOptions = [
 
 /**
  * Opens the ontologies of flows. A flow that is opened again keeps the versions that it had loaded, so that replies to them can
- * still be checked; broken files leave in force what was.
+ * still be checked. If a file is invalid, the versions loaded before stay in use.
  */
 export function createOntologyOpener(
   metrics: OntologyMetrics | undefined,
@@ -37,7 +37,7 @@ export function createOntologyOpener(
     if (paths.length === 0)
       throw new GraphmillError(
         'configuration_invalid',
-        'ontologies must name the files that the extractor ontology reads with.',
+        'ontologies must name the files for the extractor ontology.',
       )
     const embeddings = embeddingsOf(config)
     const limits = limitsOf(config)
@@ -56,7 +56,7 @@ export function createOntologyOpener(
   }
 }
 
-/** The endpoint that compares texts, where one is configured. Throws `configuration_invalid`. */
+/** The embeddings endpoint, if one is configured. Throws `configuration_invalid`. */
 export function embeddingsOf({ options, cacheDir, servers }: Config): OntologyServiceOptions['embeddings'] {
   const { embeddings: url, 'embeddings-model': model, 'embeddings-key': given } = options
   if (url === undefined) return undefined
@@ -66,7 +66,7 @@ export function embeddingsOf({ options, cacheDir, servers }: Config): OntologySe
       'embeddings-model must name the model of the embeddings endpoint.',
     )
   const { origin } = endpointOf(url)
-  // The key of the language model is for its own server only.
+  // The key of the language model is sent only to its own server.
   const ownServer = URL.parse(servers.openaiBaseUrl ?? 'https://api.openai.com')?.origin
   const apiKey = given ?? (origin === ownServer ? servers.openaiApiKey : undefined)
   return { url, model, apiKey, timeoutMs: options['llm-timeout'] * 1000, cacheDir: join(cacheDir, 'vectors') }

@@ -1,10 +1,10 @@
-// How the options of the table become flags of a command, and a command's flags the configuration.
+// From the table of options to the flags of a command, and from a command's flags to the configuration.
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Config, readConfig, readConfigFile, suggest, variableOf } from '../config/config.ts'
 import { fileOption, isSecret, type OptionEntry, type OptionName, optionTable } from '../config/options.ts'
 import { GraphmillError } from '../errors.ts'
 
-/** Adds options of the table to a command, with each secret the one of its file; `config` is on every one. */
+/** Adds options of the table to a command. Each secret brings the option for its file, and every command gets `--config`. */
 export function addOptions(command: Command, names: readonly OptionName[]): Command {
   const withFiles = names.flatMap((name) => (isSecret(name) ? [name, fileOption(name)] : [name]))
   for (const name of new Set([...withFiles, 'config' as const])) {
@@ -22,13 +22,13 @@ export function addOptions(command: Command, names: readonly OptionName[]): Comm
   return command
 }
 
-/** As people call it, such as `prompts import`. */
+/** The full name, such as `prompts import`. */
 function commandName(command: Command): string {
   const { parent } = command
   return parent?.parent ? `${commandName(parent)} ${command.name()}` : command.name()
 }
 
-/** An option that only one command has, and that takes one of these values. */
+/** An option of a single command, with a fixed set of values. */
 export function choiceOption(flags: string, help: string, choices: readonly string[]): Option {
   return new Option(flags, help).choices(choices).argParser((value) => {
     if (choices.includes(value)) return value
@@ -37,8 +37,8 @@ export function choiceOption(flags: string, help: string, choices: readonly stri
 }
 
 /**
- * Options that only one command has, such as `tail --from`, may be given as environment variables and in the configuration
- * file, too; those of the table are read with the configuration. Throws `usage` for a value that is none.
+ * Reads options of a single command, such as `tail --from`, from environment variables and the configuration file. Those in the
+ * table are read with the configuration. Throws `usage` for an invalid value.
  */
 export function readOwnOptions(
   program: Command,
@@ -62,7 +62,7 @@ export function readOwnOptions(
   })
 }
 
-/** `place` is where the value was given, as errors name it. */
+/** `place`: where the value was given, for error messages. */
 function ownValue(option: Option, place: string, value: unknown): unknown {
   if (option.isBoolean()) {
     if (value === true || value === 'true' || value === '1') return true
@@ -80,7 +80,7 @@ function ownValue(option: Option, place: string, value: unknown): unknown {
   }
 }
 
-/** The names of the options that are in no table. */
+/** The names of the options that are not in the table. */
 export function ownNames(program: Command): string[] {
   return ownOptions(program).map(([, option]) => option.long!.slice(2))
 }
@@ -93,7 +93,7 @@ function ownOptions(command: Command): [Command, Option][] {
   ]
 }
 
-/** The configuration for a command that was called with these flags. Throws `configuration_invalid`. */
+/** The configuration for a command with its flags. Throws `configuration_invalid`. */
 export function configOf(command: Command): Config {
   const flags: Record<string, unknown> = {}
   for (const option of command.options) flags[option.long!.slice(2)] = flagValue(command, option)
@@ -102,7 +102,7 @@ export function configOf(command: Command): Config {
   return readConfig({ flags, environment: process.env, own: ownNames(program) })
 }
 
-/** `--no-x` is to commander an `x` that is true until it is given; here it is a flag as any other. */
+/** For commander, `--no-x` is an `x` that is true unless the flag is given; here it is a flag like any other. */
 function flagValue(command: Command, option: Option): unknown {
   const value: unknown = command.getOptionValue(option.attributeName())
   return option.negate ? value === false || undefined : value

@@ -1,5 +1,5 @@
-// Bringing dead letters back to the topics they came from. A letter that can't be brought back is told, and holds up none
-// behind it.
+// Replaying dead letters: publishing them to the topics they came from. A dead letter that can't be replayed is reported, and does
+// not block the ones after it.
 import type { Broker, OutgoingBytes, ReadMessage } from '../broker/broker.ts'
 import { parseTopic } from '../broker/topics.ts'
 import { GraphmillError, toGraphmillError } from '../errors.ts'
@@ -11,23 +11,23 @@ import type { Codec } from '../messages/codec.ts'
 import { pause } from '../wait.ts'
 import { readToEnd } from './read-to-end.ts'
 
-export interface ReplayPlace {
+export interface ReplayContext {
   readonly broker: Broker
   readonly codec: Codec
   readonly signal: AbortSignal
-  /** Told of each letter that can't be brought back. */
+  /** Called for each dead letter that can't be replayed. */
   readonly onRefused: (letter: ReadMessage, error: GraphmillError) => void
 }
 
-/** How often it is looked whether others have brought back the rest, in milliseconds. */
+/** Milliseconds between two looks whether other replays have replayed the rest. */
 const lookMs = 1000
 
 /**
- * Brings back the letters of `topic` that `group` has not brought back yet, beside whoever else does; resolves to how many.
- * Letters of one message that died in several groups bring it back once. What dies again meanwhile waits for the next time.
+ * Replays the dead letters of `topic` that `group` has not replayed yet, and returns how many. Several replays may run at once.
+ * If a message died in several groups, it is replayed once. A message that dies again in the meantime waits for the next replay.
  */
-export async function replayWaiting(place: ReplayPlace, topic: string, group: string): Promise<number> {
-  const { broker, signal } = place
+export async function replayWaiting(context: ReplayContext, topic: string, group: string): Promise<number> {
+  const { broker, signal } = context
   const { total } = await broker.lag(group, topic)
   if (total === 0) return 0
   const over = new AbortController()
@@ -48,7 +48,7 @@ export async function replayWaiting(place: ReplayPlace, topic: string, group: st
         continue
       }
       const origin = originOf(letter.headers)
-      if (origins.has(origin) || (await bringBack(place, letter, `${replay}-${taken}`))) {
+      if (origins.has(origin) || (await republish(context, letter, `${replay}-${taken}`))) {
         origins.add(origin)
         replayed++
       }
@@ -62,18 +62,18 @@ export async function replayWaiting(place: ReplayPlace, topic: string, group: st
   return replayed
 }
 
-/** Brings back the newest letter with this id, whatever was brought back before; resolves to whether there is one. */
-export async function replayOne(place: ReplayPlace, topic: string, id: string): Promise<boolean> {
-  const { broker, signal } = place
+/** Replays the newest dead letter with this id, even if it was replayed before. Returns false if there is none, or it can't be replayed. */
+export async function replayOne(context: ReplayContext, topic: string, id: string): Promise<boolean> {
+  const { broker, signal } = context
   let newest: ReadMessage | undefined
   for await (const letter of readToEnd(broker, topic, signal)) if (idOf(letter) === id) newest = letter
-  return newest !== undefined && (await bringBack(place, newest, uuids.next()))
+  return newest !== undefined && (await republish(context, newest, uuids.next()))
 }
 
-/** The message's id; where a foreign producer gave it none, its place in its topic. */
+/** The message's id or, if a foreign producer gave it none, its position in its topic. */
 export const idOf = ({ headers }: ReadMessage): string => headers['id'] ?? originOf(headers)
 
-/** Resolves when the group has settled all there is, or at `signal`. */
+/** Resolves when the group has settled everything, or when `signal` aborts. */
 async function untilSettled(
   broker: Broker,
   { group, topic }: { readonly group: string; readonly topic: string },
@@ -91,13 +91,13 @@ async function untilSettled(
   }
 }
 
-/** Whether it could be brought back. Throws what may pass, and what a person must mend first. */
-async function bringBack(place: ReplayPlace, letter: ReadMessage, replay: string): Promise<boolean> {
-  const { broker, codec, onRefused } = place
+/** Returns whether the dead letter could be replayed. Throws temporary errors, and those that a person must fix first. */
+async function republish(context: ReplayContext, letter: ReadMessage, replay: string): Promise<boolean> {
+  const { broker, codec, onRefused } = context
   try {
     const entry = entryOn(letter, { codec, replay })
     await broker.publish(messageIn(letter, replay))
-    // It may have died again by now: that death is another one, whose cause is this replay.
+    // The message may have died again by now. That is another death, and its cause is this replay.
     if (entry) await broker.publish(entry)
     return true
   } catch (thrown) {
@@ -108,11 +108,11 @@ async function bringBack(place: ReplayPlace, letter: ReadMessage, replay: string
   }
 }
 
-/** What died, as it was. Throws `message_invalid` for a letter that does not hold it. */
+/** The message that died, unchanged. Throws `message_invalid` if the dead letter does not contain it. */
 function messageIn({ key, value, headers }: ReadMessage, replay: string): OutgoingBytes {
   const topic = headers['dead-topic']
   if (!topic || !parseTopic(topic))
-    throw new GraphmillError('message_invalid', 'The letter does not say which topic it came from.')
+    throw new GraphmillError('message_invalid', 'The dead letter does not name the topic that it came from.')
   if (headers[cutHeader])
     throw new GraphmillError(
       'message_invalid',
@@ -127,7 +127,7 @@ function messageIn({ key, value, headers }: ReadMessage, replay: string): Outgoi
   }
 }
 
-/** The entry on progress that takes the death back; none for what is of no document. */
+/** The entry on progress that undoes the death; undefined if the message belongs to no document. */
 function entryOn(
   { headers }: ReadMessage,
   { codec, replay }: { readonly codec: Codec; readonly replay: string },

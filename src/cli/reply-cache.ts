@@ -1,4 +1,4 @@
-// The cache of model replies as the configuration wants it, and how far a prompt's run may go.
+// The cache of model replies, and the limits of a prompt's run, by the configuration.
 import { join } from 'node:path'
 import type { Config } from '../config/config.ts'
 import { openCache, type ReplyCache } from '../llm/cache/reply-cache.ts'
@@ -9,7 +9,7 @@ export const cacheOptions = ['cache-dir', 'cache-size', 'cache-days'] as const
 
 export const replyOptions = [...cacheOptions, 'no-cache', 'max-continuations', 'max-calls'] as const
 
-/** The cache in its folder, which all processes of a machine share, or pods over a shared volume. */
+/** The cache in its folder, which is shared by all processes of a machine, or by pods with a shared volume. */
 export function openReplies(
   { cacheDir, options }: Config,
   onFailure?: (error: unknown) => void,
@@ -22,7 +22,7 @@ export function openReplies(
 const mebibyte = 1024 ** 2
 const day = 24 * 3600 * 1000
 
-/** Opens caches, each folder once, so that equal requests of this process find each other; `onFailure` is told of one that cannot be used. */
+/** Opens each cache folder once, so that equal requests of this process find each other. `onFailure` is called if a folder cannot be used. */
 export function createCacheOpener(
   onFailure: (cacheDir: string, error: unknown) => void,
 ): (config: Config, llm: Llm) => ReplyCache | undefined {

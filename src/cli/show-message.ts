@@ -1,13 +1,13 @@
-// A message as a person sees it: the envelope's fields and the payload, or what is known of bytes that can't be read.
+// A message for people: the fields of its envelope and its payload, or, if it can't be decoded, what is known about its bytes.
 import type { ReadMessage } from '../broker/broker.ts'
 import { isDeadTopic } from '../broker/topics.ts'
 import { toGraphmillError } from '../errors.ts'
 import type { SchemasTopic } from '../flow/schemas-topic.ts'
 
-/** Bytes of an undecodable message that are shown. */
+/** The number of bytes of an undecodable message that are shown. */
 const shownBytes = 200
 
-/** With the headers for dead letters, whose `dead-*` headers say why. */
+/** Dead letters include their headers, because the `dead-*` headers say why. */
 export async function show(
   entry: ReadMessage,
   {
@@ -24,13 +24,7 @@ export async function show(
     signal.throwIfAborted()
     const { code, message } = toGraphmillError(thrown)
     const bytes = Buffer.from(value.subarray(0, shownBytes)).toString('base64')
-    return {
-      undecodable: { code, message, size: value.length, bytes },
-      topic,
-      partition,
-      position,
-      key,
-      headers,
-    }
+    const undecodable = { code, message, size: value.length, bytes }
+    return { undecodable, topic, partition, position, key, headers }
   }
 }

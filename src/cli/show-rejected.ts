@@ -1,10 +1,10 @@
-// The items of a model that `extract` did not take: the first of each reason is said, each of them at the log level `debug`.
+// The items of a model that `extract` rejected: shows the first of each reason, and logs all of them at level `debug`.
 import type { Logger } from 'pino'
 import type { Message } from '../messages/envelope.ts'
 import { say } from './progress.ts'
 
-export interface RejectedShown {
-  /** What people call a document. */
+export interface ShowRejectedOptions {
+  /** The title of a document. */
   readonly titleOf: (documentId: string) => string
   readonly log: Logger
 }
@@ -12,7 +12,7 @@ export interface RejectedShown {
 /** Ends with `messages`. */
 export async function showRejected(
   messages: AsyncIterable<Message<'Rejected'>>,
-  { titleOf, log }: RejectedShown,
+  { titleOf, log }: ShowRejectedOptions,
 ): Promise<void> {
   const said = new Set<string>()
   for await (const { documentId, chunkId, payload } of messages) {
@@ -24,8 +24,8 @@ export async function showRejected(
       )
       if (said.has(reason)) continue
       said.add(reason)
-      const more = 'the first of its kind; --log-level debug shows each'
-      say(`graphmill: rejected of ${title}, chunk ${chunkId}: ${message} [${reason}] ${text} (${more})`)
+      const more = 'the first for this reason; --log-level debug shows all'
+      say(`graphmill: rejected in ${title}, chunk ${chunkId}: ${message} [${reason}] ${text} (${more})`)
     }
   }
 }

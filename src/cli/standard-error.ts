@@ -1,8 +1,8 @@
-// What leaves on standard error shows no secret, regardless of the writer. Logs have their own way there; see observe/log.ts.
+// Removes secrets from everything that is written to standard error. Logs do so themselves; see observe/log.ts.
 import { isSecret } from '../config/options.ts'
 import { keepSecret, redact } from '../redact.ts'
 
-/** From now on; the secrets of a configuration are known once it is read, those of the command line at once. */
+/** Starts the removal. Secrets of the command line are known at once, those of the configuration once it is read. */
 export function guardStandardError(args: readonly string[]): void {
   for (const [at, arg] of args.entries()) {
     const [, name = '', value = args[at + 1] ?? ''] = /^--([^=]+)(?:=(.*))?$/s.exec(arg) ?? []

@@ -1,4 +1,4 @@
-// Where a command's triples go: a SPARQL store where one is named, else files or standard output.
+// Where a command writes its triples: to the SPARQL store if one is configured, else to files or standard output.
 import type { Config } from '../config/config.ts'
 import { type OptionName, optionTable } from '../config/options.ts'
 import { openSparqlStore } from '../rdf/sparql-store.ts'
@@ -29,7 +29,7 @@ export function openStore({ options }: Config): TripleStore {
   })
 }
 
-/** The store at `url`. A request may take `timeoutMs`, by default a minute. */
+/** The store at `url`. `timeoutMs` limits a request; default one minute. */
 export function openRemoteStore(url: string, options: Config['options'], timeoutMs?: number): TripleStore {
   const { 'store-protocol': protocol, 'store-token': token } = options
   return openSparqlStore({ url, protocol, token, ...(timeoutMs !== undefined && { timeoutMs }) })

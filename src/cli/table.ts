@@ -1,19 +1,19 @@
 // Tables for people, and the same rows as JSON lines for programs.
 import { redact } from '../redact.ts'
 
-/** A row; only JSON shows a value that is no text or number as it is. */
+/** A row. Values other than texts and numbers are converted to text, unless the row is printed as JSON. */
 type Row = Readonly<Record<string, unknown>>
 
-/** Characters of a text that somebody wrote freely, at most: one long title would make every row as wide. */
+/** The most characters of a free text, since one long title would make every row as wide. */
 const mostOfText = 40
 
-/** A text for a cell, cut where it is long. What is a name for other commands must not be cut. */
+/** A text for a cell, shortened if it is long. Do not shorten names that other commands need. */
 export function cutText(text: string): string {
   const characters = [...text]
   return characters.length > mostOfText ? `${characters.slice(0, mostOfText - 1).join('')}…` : text
 }
 
-/** Writes a line to standard output, without secrets; triples and other content have ways of their own. */
+/** Writes a line to standard output, without secrets. Triples and other content are written elsewhere. */
 export function printLine(line: string): void {
   process.stdout.write(`${redact(line)}\n`)
 }

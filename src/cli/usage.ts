@@ -1,10 +1,10 @@
-// What commander finds wrong with a command line, as an error of ours.
+// Errors of commander about the command line, as errors with a code.
 import type { CommanderError } from 'commander'
 import { GraphmillError } from '../errors.ts'
 
 /** `error: unknown option '--x'\n(Did you mean --y?)` becomes the error `usage` with `Unknown option '--x'. Did you mean --y?`. */
 export function usageError(cause: CommanderError): GraphmillError {
-  // What stands behind the name of an option that is none may be a secret that was meant for another.
+  // The value of an unknown option may be a secret that was meant for another option.
   const message = cause.message.replace(/^error: /, '').replace(/^(unknown option '--?[^=']*)=.*'/s, "$1'")
   const [problem = '', suggestion] = message.split(/\n\((.*)\)/s)
   const sentence = `${problem.charAt(0).toUpperCase()}${problem.slice(1)}${/[.?]$/.test(problem) ? '' : '.'}`

@@ -1,42 +1,40 @@
-// What documents that have not ended wait for, as far as the broker knows: queues, processors without a member, what these
-// reported of themselves, records that are gone. Asked once for all documents, side by side, and never for long.
+// What unfinished documents wait for: queued messages, processors that no process runs, waits that processors reported, and lost
+// records. The broker is asked once for all documents, concurrently and with a timeout.
 import type { Broker, Lag } from '../broker/broker.ts'
-import type { Options } from '../config/options.ts'
 import { type ErrorCode, errorTable, toGraphmillError } from '../errors.ts'
 import { type InputPort, inputGroup, inputTopic } from '../flow/ports.ts'
 import type { LostRecords, Status, Waiting } from '../messages/generated.ts'
 import type { FlowStatus } from '../progress/flow-status.ts'
 import { type Running, runningUnits } from '../progress/running-units.ts'
-
-type Place = Pick<Options, 'space' | 'workspace' | 'flow'>
+import type { FlowName } from './topic-names.ts'
 
 /** One input of a processor that a document must still pass. */
-interface Station {
+interface PendingInput {
   readonly processor: string
   readonly port: InputPort
 }
 
-/** Longer nobody waits for the broker's answers, in milliseconds. */
+/** The broker's answers must arrive within this time, in milliseconds. */
 const patienceMs = 5000
 /**
- * What a processor waited for longer ago than this is over, in milliseconds: it is reported again every half minute, or once
+ * An older report of a wait no longer counts, in milliseconds: while a wait lasts, it is reported again every half minute, or when
  * the other side may be asked again.
  */
 const recentMs = 120_000
 
-/** By documentId, one sentence for each thing that the document waits for; nothing of documents that have ended. */
+/** By documentId, one sentence for each thing that the document waits for. Finished documents have no entry, unless units expired. */
 export async function waitsOf(
   statuses: ReadonlyMap<string, Status>,
   flow: FlowStatus,
-  { broker, place, now }: { readonly broker: Broker; readonly place: Place; readonly now: number },
+  { broker, place, now }: { readonly broker: Broker; readonly place: FlowName; readonly now: number },
 ): Promise<Map<string, string[]>> {
   const running = new Map<string, Running>()
   for (const [id, { state, ledger }] of statuses)
     if (state === 'queued' || state === 'running') running.set(id, unitsIn(ledger))
-  const stations = new Map<string, Station>()
+  const inputs = new Map<string, PendingInput>()
   for (const each of running.values())
-    for (const station of stationsOf(each)) stations.set(keyOf(station), station)
-  const lags = await lagsOf([...stations.values()], broker, place)
+    for (const input of pendingInputsOf(each)) inputs.set(keyOf(input), input)
+  const lags = await lagsOf([...inputs.values()], broker, place)
   const waits = new Map<string, string[]>()
   for (const [id, { incomplete }] of statuses) {
     const known = running.get(id)
@@ -47,7 +45,7 @@ export async function waitsOf(
   return waits
 }
 
-/** Nothing is known of a document whose ledger is of another version. */
+/** The units that are not done. If the ledger that wrote the status has another version, nothing is known. */
 function unitsIn(ledger: Uint8Array): Running {
   try {
     return runningUnits(ledger)
@@ -56,17 +54,17 @@ function unitsIn(ledger: Uint8Array): Running {
   }
 }
 
-interface Known {
-  /** Null where the broker did not say in time. */
+interface WaitContext {
+  /** Null if the broker did not answer in time. */
   readonly lags: ReadonlyMap<string, Lag | null>
-  readonly place: Place
+  readonly place: FlowName
   readonly now: number
 }
 
-function ofRunning(running: Running, flow: FlowStatus, { lags, place, now }: Known): string[] {
-  const stations = stationsOf(running)
+function ofRunning(running: Running, flow: FlowStatus, { lags, place, now }: WaitContext): string[] {
+  const inputs = pendingInputsOf(running)
   const sentences = running.loading ? ['its source has not published all of it'] : []
-  for (const { processor, port } of stations) {
+  for (const { processor, port } of inputs) {
     const lag = lags.get(keyOf({ processor, port }))
     const topic = inputTopic(port, place, processor)
     if (lag === null) sentences.push(`the broker did not say in time how many messages of ${topic} wait`)
@@ -75,14 +73,14 @@ function ofRunning(running: Running, flow: FlowStatus, { lags, place, now }: Kno
     else if (lag && lag.total > 0)
       sentences.push(`${lag.total} messages wait for ${processor} (${lag.members} members) in ${topic}`)
   }
-  const names = new Set(stations.map(({ processor }) => processor))
+  const names = new Set(inputs.map(({ processor }) => processor))
   for (const waiting of flow.waiting)
     if (names.has(waiting.processor) && Math.max(waiting.time, waiting.until ?? 0) > now - recentMs)
       sentences.push(sentenceOf(waiting))
   return sentences
 }
 
-/** Without these nothing of the flow goes on, whether or not something waits at the moment. */
+/** Without a process for these inputs no document can be finished, even if no message waits at the moment. */
 const isNeeded = (port: InputPort) => port === 'prompt' || port === 'progress'
 
 function sentenceOf({ processor, error: { type, message }, time, until }: Waiting): string {
@@ -97,7 +95,7 @@ function lostOf(incomplete: Status['incomplete'], { lost }: FlowStatus): string[
   const gaps = lost.map(gapText).slice(-3)
   const named = gaps.length > 0 ? ` (${gaps.join('; ')})` : ''
   return [
-    `${units} units may have been among records that expired${named}: those that were not are done when it is their turn; once no messages wait (graphmill topics lag), load the document again`,
+    `${units} units may have been among records that expired${named}: those that were not will still be done; when no messages wait any more (graphmill topics lag), load the document again`,
   ]
 }
 
@@ -106,12 +104,12 @@ export function gapText({ processor, topic, partition, count }: LostRecords): st
   return `${count ?? 'an unknown number of'} records of ${topic} (partition ${partition}) were deleted before ${processor} had read them`
 }
 
-/** How long a gap is worth a note, in milliseconds. */
+/** How long a gap is reported, in milliseconds. */
 const notedMs = 7 * 24 * 3_600_000
 
 export const isRecent = ({ time }: LostRecords) => time > Date.now() - notedMs
 
-function stationsOf({ uncutParts, units }: Running): Station[] {
+function pendingInputsOf({ uncutParts, units }: Running): PendingInput[] {
   const extractors = [...new Set([...units.keys()].map((unit) => unit.split(':')[0]!))]
   return [
     { processor: 'ledger', port: 'progress' },
@@ -122,24 +120,24 @@ function stationsOf({ uncutParts, units }: Running): Station[] {
   ]
 }
 
-const keyOf = ({ processor, port }: Station) => `${processor} ${port}`
+const keyOf = ({ processor, port }: PendingInput) => `${processor} ${port}`
 
 async function lagsOf(
-  stations: readonly Station[],
+  inputs: readonly PendingInput[],
   broker: Broker,
-  place: Place,
+  place: FlowName,
 ): Promise<Map<string, Lag | null>> {
-  const lags = new Map<string, Lag | null>(stations.map((station) => [keyOf(station), null]))
+  const lags = new Map<string, Lag | null>(inputs.map((input) => [keyOf(input), null]))
   const late = Promise.withResolvers<void>()
   const timer = setTimeout(late.resolve, patienceMs)
-  const asked = stations.map(async (station) => {
-    const topic = inputTopic(station.port, place, station.processor)
+  const asked = inputs.map(async (input) => {
+    const topic = inputTopic(input.port, place, input.processor)
     try {
-      lags.set(keyOf(station), await broker.lag(inputGroup(station.port, place, station.processor), topic))
+      lags.set(keyOf(input), await broker.lag(inputGroup(input.port, place, input.processor), topic))
     } catch (thrown) {
-      // A topic that was not made yet: its processor has never run.
+      // The topic does not exist yet: its processor has never run.
       if (toGraphmillError(thrown).code === 'topic_missing')
-        lags.set(keyOf(station), { partitions: [], total: 0, members: 0 })
+        lags.set(keyOf(input), { partitions: [], total: 0, members: 0 })
     }
   })
   await Promise.race([Promise.all(asked), late.promise])

@@ -86,7 +86,7 @@ test('--dry-run knows what is remembered of a json prompt, in each output mode',
     inCache('text-based', '--dry-run'),
     inCache('fallback', '--dry-run'),
   ])
-  expect(same.stdout).toContain('requests   20, 20 of them remembered\n')
+  expect(same.stdout).toContain('requests   20, 20 of them cached\n')
   expect(other.stdout).toContain('requests   20\n')
 })
 

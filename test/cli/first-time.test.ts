@@ -320,7 +320,7 @@ describe('prompts import', () => {
     const from = file('trustgraph.json', configuration)
     const there = file('grind.yaml', 'prompt: mine\n')
     const { code, stderr } = await graphmill(['prompts', 'import', from, '--out', folder])
-    expect(stderr).toMatch(/Nothing was written: .*grind\.yaml is there already.*\[usage\]/)
+    expect(stderr).toMatch(/Nothing was written: .*grind\.yaml exists already.*\[usage\]/)
     expect(code).toBe(2)
     expect(readdirSync(folder).sort()).toEqual(['grind.yaml', 'trustgraph.json'])
     expect((await graphmill(['prompts', 'import', from, '--out', folder, '--force'])).code).toBe(0)
@@ -342,7 +342,7 @@ describe('prompts import', () => {
     [
       'an id that would leave the folder',
       '{"template-index": ["../a"], "template.../a": {"prompt": "x"}}',
-      /cannot be the name of a file/,
+      /cannot be a file name/,
     ],
   ])('%s is an error, and nothing is written', async (_, content, expected) => {
     const out = join(folder, 'mine')

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Broker, ReadMessage } from '../../src/broker/broker.ts'
 import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
 import { deadTopic, topicSpec } from '../../src/broker/topics.ts'
-import { type ReplayPlace, replayOne, replayWaiting } from '../../src/cli/replay.ts'
+import { type ReplayContext, replayOne, replayWaiting } from '../../src/cli/replay.ts'
 import { createCodec } from '../../src/messages/codec.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import { loadSchemas } from '../../src/messages/registry.ts'
@@ -30,7 +30,7 @@ afterEach(async () => {
   await broker.close()
 })
 
-const place = (): ReplayPlace => ({
+const place = (): ReplayContext => ({
   broker: cluster.connect(),
   codec,
   signal: stop.signal,

@@ -1,4 +1,4 @@
-// `graphmill cache`: what the cache of model replies holds, and how to empty it.
+// `graphmill cache`: prints the size of the reply cache, and empties it.
 import type { Command } from 'commander'
 import { addOptions, configOf } from '../options.ts'
 import { cacheOptions, openReplies } from '../reply-cache.ts'
@@ -7,10 +7,10 @@ import { printTable } from '../table.ts'
 export function addCache(program: Command): void {
   const group = program
     .command('cache')
-    .description('the replies of models that are remembered, so that no answered call is paid twice')
+    .description('the cache of model replies, which saves paying for the same call twice')
   const stats = group
     .command('stats')
-    .description('print how many runs are remembered, and how much room they take')
+    .description('print how many runs are cached, and how much space they use')
     .action(async () => {
       const config = configOf(stats)
       const cache = openReplies(config)
@@ -24,7 +24,7 @@ export function addCache(program: Command): void {
     })
   const clear = group
     .command('clear')
-    .description('forget all of them')
+    .description('delete all cached replies')
     .action(async () => {
       const cache = openReplies(configOf(clear))
       const { entries } = await cache.stats()

@@ -1,4 +1,5 @@
-// `graphmill check`: everything that is wrong with the configuration, the flows file, the ontologies, the row schemas, the prompts and their schemas, at once.
+// `graphmill check`: lists every problem of the configuration, the flows file, the ontologies, the row schemas, and the prompts and
+// their schemas.
 import type { Command } from 'commander'
 import type { FlowConfig } from '../../config/flows.ts'
 import { createLogger } from '../../observe/log.ts'
@@ -20,7 +21,7 @@ export function addCheck(program: Command): void {
     )
     .action(async () => {
       const config = configOf(command)
-      const found: Found[] = []
+      const found: FlowCheck[] = []
       for (const flow of flowsOf(config)) found.push(await checkFlow(flow))
       const problems = distinct(found.flatMap((flow) => flow.problems))
       if (problems.length > 0) process.exitCode = 1
@@ -52,15 +53,15 @@ export function addCheck(program: Command): void {
   ])
 }
 
-/** What was found of a flow: what is wrong, and what is there. */
-interface Found {
+/** The result for one flow: its problems, and what it has. */
+interface FlowCheck {
   readonly name: string
   readonly problems: readonly Problem[]
   readonly notes: readonly string[]
   readonly lines: readonly string[]
 }
 
-async function checkFlow(flow: FlowConfig): Promise<Found> {
+async function checkFlow(flow: FlowConfig): Promise<FlowCheck> {
   const { options } = flow
   const { problems: inPrompts, ids } = await checkCatalogue(options.prompts)
   const { loaded, problems: inOntologies } = await readOntologyBounded(
@@ -76,7 +77,7 @@ async function checkFlow(flow: FlowConfig): Promise<Found> {
   return { name: nameOf(flow), problems, notes: loaded.notes, lines }
 }
 
-/** What would keep the flow from running though every file of it is sound. */
+/** Problems that keep the flow from running although all its files are valid. */
 async function checkSettings(flow: FlowConfig): Promise<Problem[]> {
   const parts = {
     fallback: undefined,
@@ -93,7 +94,7 @@ async function checkSettings(flow: FlowConfig): Promise<Problem[]> {
   }
 }
 
-/** Flows may share what is wrong. */
+/** Several flows may have the same problem. */
 function distinct(problems: readonly Problem[]): Problem[] {
   return [...new Map(problems.map((problem) => [formatProblem(problem), problem])).values()]
 }

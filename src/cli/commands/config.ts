@@ -1,4 +1,4 @@
-// `graphmill config`: the value of every option, and where it came from. What is secret is not shown.
+// `graphmill config`: prints the value of every option and where it came from. Secrets are not shown.
 import type { Command } from 'commander'
 import { maskAddress } from '../../config/address.ts'
 import { type Config, strangeVariables, variableOf } from '../../config/config.ts'
@@ -38,7 +38,7 @@ export function addConfig(program: Command): void {
 
 type Setting = {
   readonly option: string
-  /** Null where there is none; by command where commands differ. */
+  /** Null if there is none; an object by command if the default differs between commands. */
   readonly value: Exclude<Config['options'][OptionName], Secret> | Readonly<Record<string, string>> | null
   /** `default`, or the flag, variable or file. */
   readonly from: string
@@ -75,7 +75,7 @@ function settingsOf({ options, origins, file, servers, cacheDir }: Config): Sett
   ]
 }
 
-/** Addresses may hold credentials, also where none is expected. */
+/** Addresses may contain credentials, even in options that should have none. */
 function shown(value: Setting['value'], isAddress: boolean): Setting['value'] {
   if (Array.isArray(value)) return value.map((each) => shown(each, isAddress)).map(String)
   if (typeof value !== 'string' || !(isAddress || value.includes('://'))) return value

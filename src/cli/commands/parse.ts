@@ -1,4 +1,4 @@
-// `graphmill parse`: a model's reply, or JSON in a stream format, on standard input, as one JSON object on standard output.
+// `graphmill parse`: reads a model's reply, or JSON in a stream format, from standard input and prints one JSON object.
 import type { Command } from 'commander'
 import { decodeText } from '../../documents/read.ts'
 import { GraphmillError } from '../../errors.ts'
@@ -11,9 +11,11 @@ import { addOptions, choiceOption } from '../options.ts'
 
 export function addParse(program: Command): void {
   addOptions(program.command('parse'), [])
-    .description("read a model's reply on standard input and print what the items engine makes of it")
+    .description(
+      "read a model's reply from standard input and print its items, and what was rejected or repaired",
+    )
     .addOption(
-      choiceOption('--response-type <TYPE>', 'what was asked of the model', [
+      choiceOption('--response-type <TYPE>', 'the response type that the model was asked for', [
         'text',
         'json',
         'jsonl',
@@ -23,11 +25,14 @@ export function addParse(program: Command): void {
     .addOption(
       choiceOption(
         '--format <FORMAT>',
-        'read JSON texts in this format by its own rules, not a reply',
+        'read JSON texts in this format instead of a reply',
         formats,
       ).conflicts('responseType'),
     )
-    .option('--strict', "the specification's plain line parser; for a format, nothing that it forbids")
+    .option(
+      '--strict',
+      "repair nothing: for a reply, the specification's line parser; for a format, its exact rules",
+    )
     .action(async (options: ParseFlags) => {
       process.stdout.write(`${JSON.stringify(await parse(options))}\n`)
     })

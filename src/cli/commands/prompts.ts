@@ -1,5 +1,5 @@
-// `graphmill prompts import`: the prompts of a TrustGraph configuration as files of their own, one a prompt. All or none is
-// written, and nothing that is there is overwritten unless asked.
+// `graphmill prompts import`: writes the prompts of a TrustGraph configuration to one file each. It writes all files or none, and
+// overwrites existing files only with --force.
 import { existsSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -17,12 +17,12 @@ import { addOptions, configOf } from '../options.ts'
 import { printTable } from '../table.ts'
 
 export function addPrompts(program: Command): void {
-  const prompts = program.command('prompts').description('prompts of your own')
+  const prompts = program.command('prompts').description('manage your own prompts')
   const command = prompts
     .command('import')
     .description("write the prompts of TrustGraph's configuration to a folder, one YAML file each")
-    .argument('<file>', "TrustGraph's configuration of its prompts, JSON or YAML")
-    .option('--force', 'overwrite files that are there')
+    .argument('<file>', "TrustGraph's prompt configuration, JSON or YAML")
+    .option('--force', 'overwrite existing files')
     .action(async (file: string, { force = false }: { force?: boolean }) => {
       const { options } = configOf(command)
       const out = options.out ?? optionTable.out.defaults['prompts import']
@@ -38,8 +38,8 @@ interface ImportOptions {
 }
 
 /**
- * Throws `prompt_invalid` for a file that is no such configuration, or holds a prompt that `check` refuses; `usage` where a file
- * is in the way.
+ * Throws `prompt_invalid` if the file is no such configuration or has a prompt that `check` refuses, and `usage` if a file exists
+ * already.
  */
 async function importPrompts(
   file: string,
@@ -50,7 +50,7 @@ async function importPrompts(
   if (inTheWay.length > 0 && !force)
     throw new GraphmillError(
       'usage',
-      `Nothing was written: ${inTheWay.join(', ')} ${inTheWay.length > 1 ? 'are' : 'is'} there already. Give another --out, or --force to overwrite.`,
+      `Nothing was written: ${inTheWay.join(', ')} ${inTheWay.length > 1 ? 'exist' : 'exists'} already. Choose another --out, or use --force to overwrite.`,
     )
   await mkdir(out, { recursive: true })
   for (const [name, content] of files) await writeFile(join(out, name), content)
@@ -69,7 +69,7 @@ async function readFiles(file: string): Promise<ReadonlyMap<string, string>> {
     if (system?.prompt !== undefined) files.set('system.yaml', yaml({ prompt: system.prompt }))
     for (const prompt of prompts) {
       if (!/^[\w-][\w.-]*$/.test(prompt.id) || prompt.id === 'system')
-        report([...found.at, `template.${prompt.id}`], 'this id cannot be the name of a file')
+        report([...found.at, `template.${prompt.id}`], 'this id cannot be a file name')
       else files.set(`${prompt.id}.yaml`, yaml(contentOf(prompt)))
     }
   } else if (source)
@@ -78,7 +78,7 @@ async function readFiles(file: string): Promise<ReadonlyMap<string, string>> {
       file,
       message: "not TrustGraph's configuration: it has no `template-index`",
     })
-  // Templates and schemas too: what is written is what `check` takes.
+  // Check templates and schemas too, so that `check` accepts what is written.
   if (problems.length === 0) problems.push(...(await checkCatalogue([file])).problems)
   const [first, ...others] = problems
   if (first) {

@@ -73,7 +73,7 @@ describe('extract', () => {
     expect((await extract('--dry-run')).stdout).toMatch(/cost +unknown/)
     expect(calls()).toBe(before)
     await extract()
-    expect((await extract('--dry-run')).stdout).toMatch(/requests +(\d+), \1 of them remembered/)
+    expect((await extract('--dry-run')).stdout).toMatch(/requests +(\d+), \1 of them cached/)
   })
 
   test('stops before it costs more, keeps what it found, and goes on when told to', async () => {

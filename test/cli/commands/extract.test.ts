@@ -148,7 +148,7 @@ describe('extract', () => {
     const shown = stderr.split('\n').filter((line) => line.includes('graphmill: rejected of'))
     expect(shown).toEqual([
       expect.stringMatching(
-        /^graphmill: rejected of mill\.txt, chunk urn:.*\/0\/0: .*definition.* \[schema\] \{"entity":"river"\} /,
+        /^graphmill: rejected in mill\.txt, chunk urn:.*\/0\/0: .*definition.* \[schema\] \{"entity":"river"\} /,
       ),
     ])
     const all = (await extract([...args, '--log-level', 'debug'])).stderr
