@@ -1,4 +1,4 @@
-# Build with development dependencies, run with what is needed only. glibc, since native parts of dependencies are built for it.
+# Builds with development dependencies and runs without them. Uses glibc, because native dependencies are built for it.
 FROM node:24-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
@@ -8,7 +8,7 @@ RUN npm run build && npm prune --omit=dev
 
 FROM node:24-bookworm-slim
 ENV NODE_ENV=production
-# Probes and Prometheus come from outside; publish the port to where they are only.
+# Probes and Prometheus connect from outside the container; publish the port only to them.
 ENV GRAPHMILL_HTTP=0.0.0.0:8000
 WORKDIR /app
 COPY --from=build /app/package.json ./
