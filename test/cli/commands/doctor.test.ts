@@ -155,7 +155,7 @@ describe.skipIf(source === undefined)('the store', { timeout: 60_000 }, () => {
     expect(away.found.get('store')).toMatchObject({
       state: 'failed',
       detail: expect.stringMatching(/does not answer.*ECONNREFUSED.*\[store_failed\]/),
-      fix: expect.stringContaining('--store names'),
+      fix: expect.stringContaining('store in --store'),
     })
     const none = await doctor('--store', 'fuseki.example.org')
     expect(none.found.get('store')).toMatchObject({

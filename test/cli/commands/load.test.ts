@@ -6,7 +6,7 @@ test('`load` says what comes of a document that is loaded again', async () => {
   expect(await child.ended).toMatchObject({ code: 0 })
   const text = child.stdout().replace(/\s+/g, ' ')
   expect(text).toContain(
-    'facts that were found before are not doubled, but each attempt adds provenance of its own',
+    'Facts that were found before are not duplicated, but each attempt adds its own provenance',
   )
   for (const option of ['--document-timeout', '--document-memory', '--follow-links'])
     expect(text).toContain(option)
