@@ -1,5 +1,5 @@
-// Chunking: a part of a document becomes chunks, and `progress` is told how many and what is expected of each.
-// Where provenance is wanted, triples say what the document is and which piece of it each chunk is.
+// Chunking: a part of a document becomes chunks, and an entry on `progress` says how many there are and which units each must pass.
+// With provenance, triples describe the document and the place of each chunk in it.
 import { pageAt } from '../src/documents/pages.ts'
 import { splitAside } from '../src/documents/split.ts'
 import { defineProcessor } from '../src/flow/processor.ts'
@@ -20,7 +20,7 @@ export const chunkText = defineProcessor({
     const { chunkSize, chunkOverlap, provenance } = context.settings
     const chunks = await splitAside(text, { chunkSize, chunkOverlap }, context.signal)
     const units = expectedUnits(context.settings)
-    // Stored before any chunk is: whoever counts knows what is expected before the first reply.
+    // Stored before any chunk: readers of progress know the units before the first reply.
     await (yield { to: 'progress', payload: { kind: 'part', part, chunks: chunks.length, units } })
     if (provenance === 'subgraph' && part === 0)
       yield { to: 'triples', payload: { triples: documentProvenance({ documentId, ...payload }) } }

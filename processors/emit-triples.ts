@@ -1,5 +1,5 @@
-// Facts become triples and entity contexts, in batches that fit a message. Where provenance is wanted, the triples of each
-// message of facts end with the subgraph that quotes them. Contexts come from facts only, never from provenance.
+// Facts become triples and entity contexts, in batches that fit a message. With provenance, the triples of each message of facts end
+// with the subgraph that quotes them. Contexts come from facts only, never from provenance.
 import { batches } from '../src/batches.ts'
 import type { MessageOf } from '../src/flow/ports.ts'
 import { type Context, defineProcessor, type Outputs } from '../src/flow/processor.ts'
@@ -43,9 +43,9 @@ export const emitTriples = defineProcessor({
   outputs: ['triples', 'entity-contexts'],
   async *handle(message, { settings }: Context): Outputs<'triples' | 'entity-contexts'> {
     const facts = factTriples(message)
-    const said = facts.flatMap(({ triples }) => triples)
-    const whence = settings.provenance === 'subgraph' && facts.length > 0 ? provenance(message, facts) : []
-    for (const triples of batches([...said, ...whence], tripleLimits))
+    const stated = facts.flatMap(({ triples }) => triples)
+    const source = settings.provenance === 'subgraph' && facts.length > 0 ? provenance(message, facts) : []
+    for (const triples of batches([...stated, ...source], tripleLimits))
       yield { to: 'triples', payload: { triples } }
     for (const entities of batches(contexts(message), contextLimits))
       yield { to: 'entity-contexts', payload: { entities } }
@@ -71,7 +71,7 @@ function factTriples(message: FactMessage): FactTriples[] {
   }
 }
 
-/** Facts name no unit: the processor that found them is one. */
+/** Facts name no unit: the source of their message stands for it. */
 function provenance(message: FactMessage, facts: readonly FactTriples[]): Triple[] {
   const { source: unit, chunkId, payload } = message
   const ontologies = 'ontology' in payload ? payload.ontology.split(' ').filter((id) => id !== '') : []

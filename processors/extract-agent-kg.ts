@@ -1,4 +1,4 @@
-// Definitions and relationships from one prompt, told apart by type; the facts are those of the other extractors.
+// Definitions and relationships from one prompt, distinguished by type. The facts are those of the other extractors.
 import { defineExtractor } from '../src/flow/extractor.ts'
 import { definitionFact } from './extract-definitions.ts'
 import { relationshipFact } from './extract-relationships.ts'

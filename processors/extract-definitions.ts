@@ -10,7 +10,7 @@ export const extractDefinitions = defineExtractor({
   facts: { definition: definitionFact },
 })
 
-/** `entity` is what the item says by `definition`. */
+/** A fact from an item with `entity` and `definition`. */
 export function definitionFact(item: Item): Fact<'definitions'> {
   const fact = texts(item, { entity: ['entity'], definition: ['definition'] })
   return 'refused' in fact ? fact : { to: 'definitions', fact }

@@ -1,5 +1,5 @@
-// Facts in the words of the flow's ontologies: each chunk is asked with the part of them that it needs, and every item of a reply
-// is checked against the whole, at the version that the prompt had. The ontologies' own triples go out once per flow and version.
+// Facts in the terms of the flow's ontologies. The prompt for a chunk holds the part of the ontologies that the chunk needs, and every
+// item of a reply is checked against the whole of the same version. The ontologies' own triples are published once per flow and version.
 import { batches } from '../src/batches.ts'
 import { GraphmillError } from '../src/errors.ts'
 import { defineUnitExtractor, rejectionLimits } from '../src/flow/extractor.ts'
@@ -35,7 +35,7 @@ const extractor = defineUnitExtractor({
     )
     const { ids, version } = service.summary
     return {
-      fact: (_item, place) => verdicts[place]!,
+      fact: (_item, index) => verdicts[index]!,
       payload: (facts) => ({ ontology: ids.join(' '), version, facts }),
     }
   },
@@ -45,10 +45,10 @@ export const extractOntology = defineProcessor({
   ...extractor,
   outputs: [...extractor.outputs, 'triples'],
   async *handle(message, context) {
-    if (message.type === 'Chunk') yield* tellOntologies(context)
+    if (message.type === 'Chunk') yield* publishOntologies(context)
     yield* extractor.handle(message, context)
   },
-  /** Items that can no longer be checked are rejected, and the dead letter keeps them. */
+  /** Items that can no longer be checked are rejected; the dead letter keeps them. */
   async *onDead(message, error): Outputs<'rejected'> {
     if (message.type !== 'PromptResponse' || error.code !== 'version_gone') return
     const { promptId, run, model } = message.payload
@@ -67,15 +67,15 @@ function ontologiesOf({ ontologies }: FlowSettings): Ontologies {
   throw new GraphmillError('ontology_not_configured', 'The flow has no ontologies.')
 }
 
-/** The versions that this process has told, by flow. A message that fails half-way leaves its version to the next. */
-const told = new WeakMap<Scope, Set<string>>()
+/** The versions that this process has published, by flow. When a message fails half-way, the next one publishes its version. */
+const published = new WeakMap<Scope, Set<string>>()
 
-/** Published by every replica that meets a version first; the triples are a set, so a repeat adds nothing. */
-async function* tellOntologies({ scope, settings, signal }: Context): Outputs<'triples'> {
+/** Every replica publishes a version once: the triples are a set, so a repeat adds nothing. */
+async function* publishOntologies({ scope, settings, signal }: Context): Outputs<'triples'> {
   const service = ontologiesOf(settings).current()
   const { version } = service.summary
-  const versions = told.get(scope) ?? new Set()
-  told.set(scope, versions)
+  const versions = published.get(scope) ?? new Set()
+  published.set(scope, versions)
   if (versions.has(version)) return
   versions.add(version)
   let stored = false
@@ -94,7 +94,7 @@ async function* tellOntologies({ scope, settings, signal }: Context): Outputs<'t
   }
 }
 
-/** That they are a list of JSON was seen when their version was asked for. */
+/** They are a JSON list: the reader has parsed them before it asked for their version. */
 function uncheckedItems({ payload }: Message<'PromptResponse'>): readonly unknown[] {
   return JSON.parse(payload.object ?? '[]') as unknown[]
 }

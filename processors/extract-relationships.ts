@@ -10,7 +10,7 @@ export const extractRelationships = defineExtractor({
   facts: { relationship: relationshipFact },
 })
 
-/** The object is an entity unless `object-entity` says that it is none. */
+/** The object is an entity unless `object-entity` is false. */
 export function relationshipFact(item: Item): Fact<'relationships'> {
   const fact = texts(item, { subject: ['subject'], predicate: ['predicate'], object: ['object'] })
   if ('refused' in fact) return fact
@@ -18,7 +18,7 @@ export function relationshipFact(item: Item): Fact<'relationships'> {
   return { to: 'relationships', fact: { ...fact, objectEntity: key === undefined || isTrue(item[key]) } }
 }
 
-/** As Python, and so TrustGraph, takes a value for true: all but false, 0, null and what is empty. "false" is a text, and true. */
+/** Truth as in Python, and so in TrustGraph: all but false, 0, null and empty values. The text "false" is true. */
 function isTrue(value: unknown): boolean {
   return typeof value === 'object' && value !== null ? Object.keys(value).length > 0 : Boolean(value)
 }

@@ -1,10 +1,10 @@
-// Rows: for each row schema of the flow, the rows of its table that a chunk holds. Each schema is a unit of work of its own.
+// Rows: for each row schema of the flow, the rows of its table that a chunk contains. Each schema is a unit of work of its own.
 import { GraphmillError } from '../src/errors.ts'
 import { defineUnitExtractor } from '../src/flow/extractor.ts'
 import { rowUnit } from '../src/flow/units.ts'
 import { readRow } from '../src/rows/row.ts'
 
-/** Characters of a chunk that a row's source span quotes, at most. */
+/** The most characters of a chunk that a row's source span quotes. */
 const spanText = 100
 
 export const extractRows = defineUnitExtractor({

@@ -1,8 +1,8 @@
-// The ledger: from `progress` to one status a document, in a compacted topic. An entry is settled only when a status that
-// includes it is stored, and a status carries all that is needed to go on: so whoever is given a document's next entry begins
-// with its newest status, and nothing is counted twice or forgotten. A document has a book here only while entries wait in it.
-// Entries about the flow itself go into a status of its own; when records were lost, each document that has not ended is
-// sent an entry of it.
+// The ledger: from `progress` to one status a document, in a compacted topic. An entry is acked only when a status that includes it is
+// stored, and a status holds the whole state of its document. So the replica that gets a document's next entry goes on from the newest
+// status, and nothing is counted twice or forgotten. A document's state is in memory only while entries of it are in flight.
+// Entries about the flow itself go into a status of its own. When records were lost, each document that has not ended gets an entry
+// about it.
 import { setImmediate as turn } from 'node:timers/promises'
 import { GraphmillError } from '../src/errors.ts'
 import { type Context, defineProcessor, type Outputs, type Scope } from '../src/flow/processor.ts'
@@ -13,36 +13,36 @@ import { createProgressAggregate, type ProgressAggregate } from '../src/progress
 import { createStatusCache, type StatusCache } from '../src/progress/status-cache.ts'
 import { unlessAborted } from '../src/wait.ts'
 
-/** A document has at most one status in this time, in milliseconds. */
+/** The shortest time between two statuses of a document, in milliseconds. */
 const intervalMs = 1000
-/** Entries that are added or settled in one stretch: others must have their turn. */
+/** Entries that are added or settled before others get their turn. */
 const atOnce = 500
 
-/** What is known of a document while entries about it are in hand. */
+/** The state of a document while entries of it are in flight. */
 interface DocumentState {
   readonly documentId: string
   readonly aggregate: ProgressAggregate
-  /** Entries that came before the newest status was taken in; undefined from then on. */
+  /** Entries that came before the newest status was restored; undefined after that. */
   early: Message<'Progress'>[] | undefined
   epoch: number
   revision: number
-  /** For what comes in now; undefined while nothing has come since the last one was closed. */
+  /** The status for the entries that come now; undefined when none has come since the last status was made. */
   pending: PendingStatus | undefined
-  /** Resolves when the page before is stored or given up. */
+  /** Resolves when the last status is stored or given up. */
   written: Promise<void>
 }
 
-/** Entries that one status will include. The handler of the first writes it; the others wait in sheaves, and hold nothing. */
+/** The entries that one status will include. The handler of the first writes it; the others wait for that write and hold no memory. */
 interface PendingStatus {
   readonly waiters: PromiseWithResolvers<void>[]
   waiting: number
 }
 
-/** The books of one flow of one mill. */
+/** The state of one flow of one runtime. */
 interface FlowState {
   readonly cache: StatusCache
   readonly documents: Map<string, DocumentState>
-  /** Resolves when the last entry about the flow is done with, well or not. */
+  /** Resolves when the last entry about the flow is handled, or has failed. */
   flowWritten: Promise<void>
 }
 
@@ -52,9 +52,9 @@ export const ledger = defineProcessor({
   name: 'ledger',
   inputs: ['progress'],
   outputs: ['status', 'progress'],
-  // One replica has all of a document; not one entry after the other, since each waits until a status is due.
+  // One replica gets all entries of a document, but side by side: each waits until a status is due.
   ordering: 'member',
-  // As many entries go through in a second, where they are all of one document.
+  // The throughput in entries a second when all are of one document.
   maxInFlight: 32_000,
   async *handle(message, context): Outputs<'status' | 'progress'> {
     const { documentId } = message
@@ -70,7 +70,7 @@ export const ledger = defineProcessor({
   },
 })
 
-/** Takes an entry about the whole flow into its status, one after the other. */
+/** Adds an entry about the flow to its status, one after the other. */
 async function* writeFlow(
   message: Message<'Progress'>,
   flowState: FlowState,
@@ -91,7 +91,7 @@ async function* writeFlow(
     cache.put(flowStatusId, payload, now)
     const { lost } = message.payload
     if (!lost) return
-    // A document without a status by now finds the loss in the flow's status; the others, whichever replica has them, are sent it.
+    // A document without a status by now finds the loss in the flow's status. The others get an entry, whichever replica has them.
     await cache.latest(flowStatusId, context)
     for (const [documentId, { status: known }] of [...cache.known])
       if (isRunning(known)) yield lossOf(documentId, lost)
@@ -105,17 +105,15 @@ const isRunning = ({ state }: Status) => state === 'queued' || state === 'runnin
 const lossOf = (documentId: string, lost: LostRecords) =>
   ({ to: 'progress', documentId, chunkId: '', deadline: null, payload: { kind: 'lost', lost } }) as const
 
-interface Place {
+interface StatusWrite {
   readonly document: DocumentState
   readonly flowState: FlowState
   readonly context: Context
 }
 
-/** Closes the page when a status is due, and writes it; then what waits for it is settled, or fails with it. */
-async function* write(
-  pending: PendingStatus,
-  { document, flowState, context }: Place,
-): Outputs<'status' | 'progress'> {
+/** Writes the status when it is due. The entries that wait for it are acked then, or fail with it. */
+async function* write(pending: PendingStatus, statusWrite: StatusWrite): Outputs<'status' | 'progress'> {
+  const { document, flowState, context } = statusWrite
   const { documentId } = document
   const { signal } = context
   const before = document.written
@@ -124,22 +122,22 @@ async function* write(
   const drop = () => discard(flowState, document)
   signal.addEventListener('abort', drop)
   let failure: unknown = new GraphmillError('aborted', 'The status could not be written here.')
-  let taken: TakenUp | undefined
+  let restored: Restored | undefined
   try {
     await unlessAborted(before, signal)
     if (flowState.documents.get(documentId) !== document) throw failure
     if (document.early) {
-      taken = await restore({ document, flowState, context })
-      // A replica that lost a document may have written late.
+      restored = await restore(statusWrite)
+      // A replica that no longer owns a document may have written late.
       for (const [late, payload] of flowState.cache.takeOverwritten())
         yield { to: 'status', documentId: late, chunkId: '', deadline: null, payload }
     }
-    await unlessAborted(untilDue({ document, flowState, context }), signal)
+    await unlessAborted(untilDue(statusWrite), signal)
     document.pending = undefined
     const payload = statusOf(document)
     await (yield { to: 'status', chunkId: '', deadline: null, payload })
     flowState.cache.put(documentId, payload, context.clock.now())
-    if (taken?.isNew) yield* lossesSince(taken.lost, { document, flowState, context })
+    if (restored?.isNew) yield* lossesSince(restored.lost, statusWrite)
     failure = undefined
   } catch (thrown) {
     failure = thrown
@@ -152,30 +150,30 @@ async function* write(
   }
 }
 
-/** A loss that was noted while the document had no status yet: the replica that noted it did not know of the document. */
+/** Losses that were reported while the document had no status: the replica that reported them did not know of the document. */
 async function* lossesSince(
   known: Status['lost'],
-  { document, flowState, context }: Place,
+  { document, flowState, context }: StatusWrite,
 ): Outputs<'progress'> {
-  const places = new Set(known.map((lost) => JSON.stringify(lost)))
+  const keys = new Set(known.map((lost) => JSON.stringify(lost)))
   const flow = await flowState.cache.latest(flowStatusId, context)
   for (const lost of flow?.lost ?? [])
-    if (!places.has(JSON.stringify(lost))) yield lossOf(document.documentId, lost)
+    if (!keys.has(JSON.stringify(lost))) yield lossOf(document.documentId, lost)
 }
 
-/** Resolves when the newest status, whoever wrote it, is old enough; soon also where the clock went back. */
-async function untilDue({ document, flowState, context }: Place): Promise<void> {
+/** Resolves when the newest status, of any replica, is old enough; after at most the interval when the clock was set back. */
+async function untilDue({ document, flowState, context }: StatusWrite): Promise<void> {
   const age =
     context.clock.now() - (flowState.cache.writtenAt(document.documentId) ?? Number.NEGATIVE_INFINITY)
   const leftMs = Math.min(Math.max(intervalMs - age, 0), intervalMs)
   if (leftMs > 0) await new Promise((resolve) => setTimeout(resolve, leftMs).unref())
 }
 
-/** Resolves when the status of the page is stored; rejects when it can not be written. */
+/** Resolves when the pending status is stored; rejects when it can't be written. */
 function waitFor(pending: PendingStatus): Promise<void> {
   if (pending.waiting++ % atOnce === 0) {
     const waiter = Promise.withResolvers<void>()
-    waiter.promise.catch(() => undefined) // whoever waits sees it
+    waiter.promise.catch(() => undefined) // the handlers that wait see it
     pending.waiters.push(waiter)
   }
   return pending.waiters.at(-1)!.promise
@@ -189,17 +187,17 @@ async function settle({ waiters }: PendingStatus, failure: unknown): Promise<voi
   }
 }
 
-interface TakenUp {
-  /** It has never had a status. */
+interface Restored {
+  /** Whether the document had no status. */
   readonly isNew: boolean
-  /** What was lost in its flow, as far as was known then. */
+  /** The losses of the flow that were known then. */
   readonly lost: Status['lost']
 }
 
-/** Takes in the newest status, then what has come since the book was opened. */
-async function restore({ document, flowState, context }: Place): Promise<TakenUp> {
+/** Restores the newest status, then adds the entries that have come since. */
+async function restore({ document, flowState, context }: StatusWrite): Promise<Restored> {
   const latest = await flowState.cache.latest(document.documentId, context)
-  // Later than every opening before, also where the clock went back.
+  // Later than every epoch before, also when the clock was set back.
   document.epoch = Math.max(context.clock.now(), (latest?.epoch ?? 0) + 1)
   if (latest) document.aggregate.restore(latest.ledger)
   for (const [index, message] of document.early!.entries()) {
@@ -235,7 +233,7 @@ function openDocument({ documents }: FlowState, documentId: string): DocumentSta
   return document
 }
 
-/** Whoever comes next opens another book: this one's last entry is settled, or the document is somebody else's now. */
+/** Forgets the document: its last entry is settled, or another replica has it now. The next entry starts from its newest status. */
 function discard(flowState: FlowState, document: DocumentState): void {
   if (flowState.documents.get(document.documentId) === document)
     flowState.documents.delete(document.documentId)
@@ -246,8 +244,8 @@ function statusOf(document: DocumentState): Status {
   const { state, title, error, chunks, units, incomplete, totals } = aggregate.status(documentId)!
   const { facts, rejected, repaired, duplicates, calls, models } = structuredClone(totals)
   const truncated = incomplete['truncated'] ?? 0
-  const said = { state, title, error: error ?? null, chunks, ...units, truncated, incomplete }
+  const own = { state, title, error: error ?? null, chunks, ...units, truncated, incomplete }
   const counted = { facts, rejected, repaired, duplicates, calls, tokens: models }
   const ledger = aggregate.save(documentId)!
-  return { epoch, revision: ++document.revision, ...said, ...counted, ledger, lost: [], waiting: [] }
+  return { epoch, revision: ++document.revision, ...own, ...counted, ledger, lost: [], waiting: [] }
 }

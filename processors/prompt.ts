@@ -1,4 +1,4 @@
-// The prompt processor: a PromptRequest is rendered, put to the model, and answered in parts on its reply topic.
+// The prompt processor: a PromptRequest is rendered and sent to the model, and answered in parts on its reply topic.
 import { batches } from '../src/batches.ts'
 import { type Context, defineProcessor, type Outputs } from '../src/flow/processor.ts'
 import type { Message } from '../src/messages/envelope.ts'
@@ -7,10 +7,10 @@ import type { Prompt } from '../src/prompt/catalogue/catalogue.ts'
 import { decodeTerms } from '../src/prompt/catalogue/terms.ts'
 import { ask, type LostRun, type RunPart } from '../src/prompt/engine/engine.ts'
 
-/** Rejections of one Rejected message, at most: 200 characters of text each. */
+/** The most rejections of one message: each has up to 200 characters of text. */
 const rejectionLimits = { maxItems: 300 }
 
-/** The prompts that the operator was told of. */
+/** The prompts whose note was logged. */
 const noted = new WeakSet<Prompt>()
 
 export const prompt = defineProcessor({
@@ -56,29 +56,19 @@ async function* answer(
   onLost: (lost: LostRun) => void,
 ): Answers {
   const { promptId, streaming, context: echo } = payload
-  const { llm, limits, replies, scope, signal } = context
+  const { llm, limits, replies, scope, signal, ids, clock } = context
   const prompt = context.prompts.get(promptId)
   const terms = decodeTerms(payload.terms)
-  const newRun = () => ({ id: context.ids.next(), startedAt: context.clock.now() })
+  const newRun = () => ({ id: ids.next(), startedAt: clock.now() })
   const cache = replies && { replies, workspace: scope.workspace }
   const onNote = (note: string) => {
     if (!noted.has(prompt)) context.log.warn({ promptId }, note)
     noted.add(prompt)
   }
+  const request = { prompt, terms, llm, streaming, newRun, limits, cache, onNote, onLost, signal }
   let seq = 0
-  for await (const part of ask({
-    prompt,
-    terms,
-    llm,
-    streaming,
-    newRun,
-    limits,
-    cache,
-    onNote,
-    onLost,
-    signal,
-  })) {
-    const { run, end } = part
+  for await (const runPart of ask(request)) {
+    const { run, end } = runPart
     for (const batch of batches(end?.rejections ?? [], rejectionLimits)) {
       const items = batch.map(({ reason, line, text, message }) => ({ reason, line, text, message }))
       yield { to: 'rejected', payload: { promptId, run, model: end!.model, items } }
@@ -86,7 +76,7 @@ async function* answer(
     if (end?.cause) context.log.warn({ cause: end.cause }, 'reply stayed incomplete')
     await (yield {
       to: 'reply',
-      payload: { promptId, run, model: llm.model, context: echo, seq: seq++, ...partOf(part) },
+      payload: { promptId, run, model: llm.model, context: echo, seq: seq++, ...replyPartOf(runPart) },
     })
   }
 }
@@ -95,7 +85,7 @@ function spentOn({ run, model, spent }: LostRun, unit: string | undefined): Prog
   return { kind: 'spent', unit: unit ?? null, run, model, usage: { spent } }
 }
 
-function partOf({ text, object, accepted, rejected, end }: RunPart): Omit<PromptResponseInit, 'run'> {
+function replyPartOf({ text, object, accepted, rejected, end }: RunPart): Omit<PromptResponseInit, 'run'> {
   return {
     text,
     object,

@@ -1,4 +1,4 @@
-// Triples are stored; a message is settled when the store says that its triples are durable.
+// Triples are stored; a message is acked when the store reports its triples as durable.
 import { defineSink } from '../src/flow/sink.ts'
 
 export const storeTriples = defineSink({

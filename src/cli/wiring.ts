@@ -1,4 +1,4 @@
-// What the commands share: from a configuration to the parts of a mill.
+// From a configuration to the parts of a flow runtime, for the commands that have flows.
 import type { Logger } from 'pino'
 import { processors } from '../../processors/index.ts'
 import { type Config, suggest } from '../config/config.ts'
@@ -43,7 +43,7 @@ export interface Assembly {
   readonly rateLimiter: RateLimiter
   readonly prompts: Catalogue
   readonly limits: RunLimits
-  /** Where replies are remembered, if they are. */
+  /** The cache of replies, if there is one. */
   readonly replies: ReplyCache | undefined
   readonly log: Logger
   readonly clock: Clock
@@ -55,22 +55,22 @@ export interface Assembly {
 }
 
 export interface WiringOptions {
-  /** The model where none is configured. */
+  /** The model when none is configured. */
   readonly fallback: Llm | undefined
-  /** Whether a processor asks a model. Default true. */
+  /** Whether a processor calls a model. Default true. */
   readonly needsModel?: boolean
-  /** Whether triples say where they come from, where the configuration does not say. */
+  /** The default of `--provenance`. */
   readonly provenance: 'none' | 'subgraph'
   readonly log: Logger
-  /** Default: nothing is counted of ontologies. */
+  /** Default: no metrics of ontologies. */
   readonly metrics?: FlowMetrics
-  /** Told once of each folder in which replies cannot be remembered. Default: a warning in the log. */
+  /** Called once for each folder in which replies can't be remembered. Default: logs a warning. */
   readonly onCacheFailure?: (cacheDir: string, error: unknown) => void
 }
 
-/** Makes the parts of one flow after another; flows with the same model share its governor. */
+/** Makes the parts of one flow after another. Flows with the same model share its rate limiter. */
 export interface Wiring {
-  /** Throws what opening the model and loading prompts and ontologies throw. */
+  /** Throws the errors of opening the model and of loading prompts and ontologies. */
   assemble(config: Config): Promise<Assembly>
 }
 
@@ -78,13 +78,13 @@ export function createWiring(options: WiringOptions, signal: AbortSignal): Wirin
   const { fallback, needsModel = true, provenance, log, metrics } = options
   const warn = (cacheDir: string, err: unknown) =>
     log.warn({ err, cacheDir }, 'replies of the model cannot be remembered')
-  const governors = new Map<string, RateLimiter>()
+  const rateLimiters = new Map<string, RateLimiter>()
   const openOntologies = createOntologyOpener(metrics?.ontology)
   const openReplies = createCacheOpener(options.onCacheFailure ?? warn)
 
-  function governorOf(llm: Llm, { options }: Config): RateLimiter {
+  function rateLimiterOf(llm: Llm, { options }: Config): RateLimiter {
     const rateLimiter =
-      governors.get(llm.circuit) ??
+      rateLimiters.get(llm.circuit) ??
       createRateLimiter({
         concurrency: options.concurrency,
         requestsPerMinute: options['requests-per-minute'],
@@ -95,28 +95,28 @@ export function createWiring(options: WiringOptions, signal: AbortSignal): Wirin
             'the model is not asked for a while',
           ),
       })
-    governors.set(llm.circuit, rateLimiter)
+    rateLimiters.set(llm.circuit, rateLimiter)
     return rateLimiter
   }
 
   async function settingsOf(config: Config): Promise<FlowSettings> {
-    const { options } = config
+    const { 'chunk-size': chunkSize, 'chunk-overlap': chunkOverlap } = config.options
     const extractors = chosenExtractors(config)
     const ontologies = extractors.includes('extract-ontology') ? await openOntologies(config) : undefined
-    const settings = {
-      extractors,
-      chunkSize: options['chunk-size'],
-      chunkOverlap: options['chunk-overlap'],
-      ...(ontologies && { ontologies }),
-      rowSchemas: await rowSchemasOf(config, extractors),
-      provenance: options.provenance ?? provenance,
-    }
-    if (settings.chunkOverlap >= settings.chunkSize)
+    const rowSchemas = await rowSchemasOf(config, extractors)
+    if (chunkOverlap >= chunkSize)
       throw new GraphmillError(
         'configuration_invalid',
-        `chunk-overlap (${settings.chunkOverlap}) must be less than chunk-size (${settings.chunkSize}).`,
+        `chunk-overlap (${chunkOverlap}) must be less than chunk-size (${chunkSize}).`,
       )
-    return settings
+    return {
+      extractors,
+      chunkSize,
+      chunkOverlap,
+      ...(ontologies && { ontologies }),
+      rowSchemas,
+      provenance: config.options.provenance ?? provenance,
+    }
   }
 
   return {
@@ -125,7 +125,7 @@ export function createWiring(options: WiringOptions, signal: AbortSignal): Wirin
       const llm = needsModel ? await openLlm(config, fallback, signal) : unasked
       return {
         llm,
-        rateLimiter: governorOf(llm, config),
+        rateLimiter: rateLimiterOf(llm, config),
         prompts: await loadCatalogue(options.prompts),
         limits: limitsOf(config),
         replies: openReplies(config, llm),
@@ -140,7 +140,7 @@ export function createWiring(options: WiringOptions, signal: AbortSignal): Wirin
   }
 }
 
-/** Throws `configuration_invalid` for a text that is no list of keys. */
+/** Throws `configuration_invalid` when the text is no list of keys. */
 function contextKeyOf({ options }: Config): (() => string) | undefined {
   const secret = options['context-key']
   if (secret === undefined) return undefined
@@ -148,7 +148,7 @@ function contextKeyOf({ options }: Config): (() => string) | undefined {
   return () => secretText(secret)
 }
 
-/** The model of a process whose processors ask none. */
+/** The model of a process whose processors call none. */
 const unasked: Llm = {
   ...offline,
   model: 'none',
@@ -163,7 +163,7 @@ const unasked: Llm = {
 /** The names of all processors. */
 export const processorNames = processors.map(({ name }) => name)
 
-/** Processors by name. Throws `usage`, with a suggestion, for a name that is none. */
+/** Processors by name. Throws `usage`, with a suggestion, for an unknown name. */
 export function findProcessors(names: readonly string[]): AnyProcessor[] {
   return names.map((name) => {
     const found = processors.find((processor) => processor.name === name)
@@ -172,7 +172,7 @@ export function findProcessors(names: readonly string[]): AnyProcessor[] {
   })
 }
 
-/** The extractors of the flow, by their full names: those named, else the usual ones and what else is configured. */
+/** The full names of the flow's extractors: those that are named, else the default ones and those for configured schemas and ontologies. */
 export function chosenExtractors({ options, origins }: Config): string[] {
   const rows = options.schemas.length > 0 ? ['rows'] : []
   const ontology = options.ontologies.length > 0 ? ['ontology'] : []
@@ -180,7 +180,7 @@ export function chosenExtractors({ options, origins }: Config): string[] {
   return extractorNames([...options.extractors, ...configured])
 }
 
-/** Throws `row_schema_invalid`, and `configuration_invalid` where rows are wanted of no table. */
+/** Throws `row_schema_invalid`, and `configuration_invalid` when there is an extractor for rows and no row schema. */
 async function rowSchemasOf(
   { options }: Config,
   extractors: readonly string[],
@@ -193,7 +193,7 @@ async function rowSchemasOf(
   )
 }
 
-/** The full names of extractors given in short (`definitions`) or in full. Throws `usage` for one that there is not. */
+/** The full names of extractors given in short (`definitions`) or in full. Throws `usage` for an unknown one. */
 function extractorNames(given: readonly string[]): string[] {
   const known = processorNames.filter((name) => name.startsWith('extract-'))
   if (given.length === 0) throw new GraphmillError('usage', 'No extractor is named.')
@@ -208,7 +208,7 @@ function extractorNames(given: readonly string[]): string[] {
   return [...new Set(full)]
 }
 
-/** Who gets the text, for the first line that a person sees. */
+/** Which model gets the text: the first line that a user sees. */
 export function announceModel(llm: Llm): string {
   if (llm.isLocal)
     return 'graphmill: no model is asked; a few rules in this process read the text (offline). For a real model set OPENAI_BASE_URL and OPENAI_API_KEY.'

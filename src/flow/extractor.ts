@@ -1,5 +1,5 @@
-// An extractor: a chunk becomes prompt requests, one for each unit of work, whose replies come back to the extractor's own
-// topic, and every part of a reply becomes facts. Nothing is remembered between the two: all that is needed travels in the messages.
+// An extractor: a chunk becomes prompt requests, one for each unit of work. Their replies come back to the extractor's own topic, and
+// every part of a reply becomes facts. The extractor keeps no state between the two: everything it needs travels in the messages.
 import { batches } from '../batches.ts'
 import { topicName } from '../broker/topics.ts'
 import { GraphmillError } from '../errors.ts'
@@ -33,28 +33,28 @@ export interface FactPorts {
 
 export type FactPort = keyof FactPorts
 
-/** An item, as a prompt's own schema lets it pass. */
+/** An item that has passed the prompt's own schema. */
 export type Item = Readonly<Record<string, unknown>>
 
-/** A fact with the port it goes to, or why an item is none: a word to count it by and, where that says too little, a sentence. */
+/** A fact with its port, or why an item is no fact: a code that is counted and, when the code says too little, a sentence. */
 export type Fact<P extends FactPort = FactPort> =
   | { [N in P]: { readonly to: N; readonly fact: FactPorts[N] } }[P]
   | { readonly refused: string; readonly message?: string }
 
-/** What is asked of the prompt for one chunk. */
+/** One request for a chunk. */
 export interface UnitRequest {
   /** The unit of work. Default: the extractor's name. */
   readonly unit?: string
   readonly terms: Readonly<Record<string, unknown>>
-  /** What the reply brings back, besides unit and place: 3 KiB at most; ids, versions, offsets. */
+  /** What the reply brings back besides the unit and the chunk's place: ids, versions, offsets; at most 3 KiB. */
   readonly context?: Readonly<Record<string, string>>
 }
 
 /** How one part of a reply is read. */
 export interface ReplyReader<P extends FactPort> {
-  /** `place` is the item's among all items of the part. */
-  readonly fact: (item: Item, place: number) => Fact<P>
-  /** What a message of these facts says besides run and model. Default: `{ facts }`. */
+  /** `index` counts all items of the reply part. */
+  readonly fact: (item: Item, index: number) => Fact<P>
+  /** The payload of a message of these facts, besides run and model. Default: `{ facts }`. */
   payload?(facts: readonly FactPorts[P][], to: P): object
 }
 
@@ -63,12 +63,12 @@ export interface UnitExtractorOptions<P extends FactPort> {
   /** The prompt to run. */
   readonly prompt: string
   readonly outputs: readonly P[]
-  /** The requests that a chunk leads to; none where there is nothing to ask. */
+  /** The requests for a chunk; none when there is nothing to ask. */
   readonly requests: (
     chunk: Message<'Chunk'>,
     context: Context,
   ) => Iterable<UnitRequest> | AsyncIterable<UnitRequest>
-  /** May throw: then the part of the reply is given up, and its unit is partial. */
+  /** May throw: then the reply part is dead-lettered, and its unit is partial. */
   readonly reader: (
     reply: PromptResponse,
     context: Context,
@@ -82,8 +82,8 @@ export interface ExtractorOptions<Kind extends string, P extends FactPort> {
   readonly prompt: string
   readonly terms: (chunk: Message<'Chunk'>['payload']) => Readonly<Record<string, unknown>>
   /**
-   * The kind of every item of a prompt of a single kind: `type` is a field of the item's own then, whatever it says, unless the
-   * prompt's schema restricts it to texts that name this kind, and so tells kinds apart.
+   * The kind of every item, for a prompt of a single kind. An item's `type` is then a field of its own, unless the prompt's schema
+   * restricts it to texts that name this kind.
    */
   readonly implied?: Kind
   /** From an item to a fact, by the item's type. */
@@ -144,7 +144,7 @@ export function defineExtractor<const Kind extends string, const P extends FactP
 }
 
 /**
- * Declares an extractor that may ask several things of a chunk, or reads a reply by what its request said of it.
+ * Declares an extractor that sends several requests for a chunk, or reads a reply by the context of its request.
  * @example
  * export const extractRows = defineUnitExtractor({
  *   name: 'extract-rows', prompt: 'extract-rows', outputs: ['rows'],
@@ -157,8 +157,8 @@ export function defineUnitExtractor<const P extends FactPort>(options: UnitExtra
 
   async function* ask(message: Message<'Chunk'>, context: Context): Outputs<'prompt'> {
     const { text, part, index } = message.payload
-    const place = { space: context.space, workspace: message.workspace, flow: message.flow }
-    const replyTo = topicName({ ...place, class: 'response', role: 'prompt', receiver: name })
+    const { space, scope } = context
+    const replyTo = topicName({ space, ...scope, class: 'response', role: 'prompt', receiver: name })
     const here = { part: String(part), index: String(index), length: String(text.length) }
     for await (const request of options.requests(message, context)) {
       const terms = Object.fromEntries(
@@ -169,34 +169,15 @@ export function defineUnitExtractor<const P extends FactPort>(options: UnitExtra
     }
   }
 
-  async function* sort(
-    message: Message<'PromptResponse'>,
-    context: Context,
-  ): Outputs<Exclude<Written, 'prompt'>> {
-    const reply = message.payload
+  async function* publishFacts(reply: PromptResponse, context: Context): Outputs<Exclude<Written, 'prompt'>> {
     const items = itemsOf(reply)
-    const { fact: read, payload = (facts) => ({ facts }) } = await options.reader(reply, context, items)
-    const facts = new Map<FactPort, FactPorts[P][]>()
-    const refused: RejectionInit[] = []
-    for (const [place, item] of items.entries()) {
-      const fact: Fact<P> = isObject(item) ? read(item, place) : { refused: 'not_object' }
-      if ('refused' in fact) {
-        const text = excerptOf(JSON.stringify(item))
-        refused.push({
-          reason: fact.refused,
-          text,
-          message: fact.message ?? `The item is no fact: ${fact.refused}.`,
-        })
-        continue
-      }
-      const list = facts.get(fact.to)
-      if (list) list.push(fact.fact)
-      else facts.set(fact.to, [fact.fact])
-    }
+    const reader = await options.reader(reply, context, items)
+    const { payload = (facts) => ({ facts }) } = reader
+    const { facts, refused } = sortItems(items, reader)
     const { run, model, promptId } = reply
     for (const [to, all] of facts)
-      for (const part of batches(all, factLimits))
-        yield { to, payload: { run, model, ...payload(part, to as P) } } as Output<FactPort>
+      for (const batch of batches(all, factLimits))
+        yield { to, payload: { run, model, ...payload(batch, to) } } as Output<FactPort>
     for (const items of batches(refused, rejectionLimits))
       yield { to: 'rejected', payload: { promptId, run, model, items } }
     const counts = Object.fromEntries([...facts].map(([to, all]) => [to, all.length]))
@@ -210,9 +191,27 @@ export function defineUnitExtractor<const P extends FactPort>(options: UnitExtra
     outputs: ['prompt', 'rejected', 'progress', ...options.outputs],
     async *handle(message, context): Outputs<Written> {
       if (message.type === 'Chunk') yield* ask(message, context)
-      else yield* sort(message, context)
+      else yield* publishFacts(message.payload, context)
     },
   })
+}
+
+/** The facts by port, and the items that are none. */
+function sortItems<P extends FactPort>(items: readonly unknown[], reader: ReplyReader<P>) {
+  const facts = new Map<P, FactPorts[P][]>()
+  const refused: RejectionInit[] = []
+  for (const [index, item] of items.entries()) {
+    const read: Fact<P> = isObject(item) ? reader.fact(item, index) : { refused: 'not_object' }
+    if ('refused' in read) {
+      const { refused: reason, message = `The item is no fact: ${reason}.` } = read
+      refused.push({ reason, text: excerptOf(JSON.stringify(item)), message })
+    } else {
+      const list = facts.get(read.to)
+      if (list) list.push(read.fact)
+      else facts.set(read.to, [read.fact])
+    }
+  }
+  return { facts, refused }
 }
 
 function itemsOf(reply: PromptResponse): readonly unknown[] {
@@ -257,9 +256,9 @@ function progressOf(
   }
 }
 
-/** Characters of a name, at most: percent-encoded several times over it must still fit a message. */
+/** The longest name, in characters: percent-encoded several times over it must still fit a message. */
 const maxName = 2000
-/** Characters of any other text, at most. */
+/** The longest other text, in characters. */
 const maxText = 100_000
 
 /**

@@ -1,6 +1,6 @@
-// Units that have ended badly, folded into bits: a document of which very much went wrong must still fit a message. What is
-// lost are the counts of such a unit, should a whole run come after all (both runs are counted then), and which dead message
-// it waits for (the replay of any of its chunk brings it back).
+// Units that have ended badly are folded into bits, so that a document with very many of them still fits a message. A folded unit loses
+// its counts (when a complete run comes later, both runs are counted) and the ids of its dead messages (the replay of any message of its
+// chunk brings it back).
 import {
   type ChunkPlace,
   chunkPlace,
@@ -17,10 +17,10 @@ import {
   unitKey,
 } from './document-progress.ts'
 
-/** Stands for the id of a dead message that is not known any more. */
+/** Stands for the id of a dead message that was folded away. */
 export const anyDeath = ''
 
-/** Folds the oldest units that have ended, until `keep` of them are left as they are. */
+/** Folds the oldest units that have ended, all but `keep` of them. */
 export function foldUnits(document: Document, keep: number): void {
   const ended = [...document.open].filter(([, unit]) => stateOfUnit(unit) !== 'running')
   for (const [key, unit] of ended.slice(0, Math.max(0, ended.length - keep))) {
@@ -38,7 +38,7 @@ export function isFolded({ folds }: Document, unit: string, { part, index }: Chu
   return folds.some(({ units }) => hasBit(units, unitKey(unit, part), index))
 }
 
-/** A unit of which nothing is known but that it is dead. */
+/** Adds a unit of which only its death is known. */
 export function foldDead(
   document: Document,
   unit: string,
@@ -50,7 +50,7 @@ export function foldDead(
   fold.count++
 }
 
-/** The unit as it was folded, taken out of its fold; an empty one if it was in none. */
+/** Takes the unit out of its fold. Returns an empty unit when it was in none. */
 export function unfoldUnit(document: Document, unit: string, { part, index }: ChunkPlace): OpenUnit {
   const open = emptyUnit()
   const fold = document.folds.find(({ units }) => hasBit(units, unitKey(unit, part), index))

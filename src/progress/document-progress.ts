@@ -1,4 +1,4 @@
-// What is known of one document: its parts, which units of its chunks are done (bits), and what was seen of those that are not.
+// The state of one document: its parts, which units of its chunks are done (as bits), and what was seen of the other units.
 import type { Message } from '../messages/envelope.ts'
 import type { Progress } from '../messages/generated.ts'
 
@@ -11,7 +11,7 @@ export interface Tokens {
   unreported: number
 }
 
-/** What was counted of complete runs; of runs that failed their tokens and calls. */
+/** Counts of complete runs, and the tokens and calls of failed runs. */
 export interface Totals extends Tokens {
   readonly facts: Counts
   readonly rejected: Counts
@@ -19,54 +19,54 @@ export interface Totals extends Tokens {
   duplicates: number
   /** Calls, by what they were for: first, continuation, reask and so on; see schemas/spent.avsc. */
   readonly calls: Counts
-  /** The tokens again, by the model as the server names it; without what was remembered and cost nothing. */
+  /** The tokens by the model as the server names it, without replies from the cache, which cost nothing. */
   readonly models: Record<string, Tokens>
 }
 
 export interface Reason {
   /** A code, such as `document_encrypted` or `empty_document`. */
   readonly type: string
-  /** In one sentence. */
+  /** One sentence. */
   readonly message: string
 }
 
-export type Entry = Message<'Progress'>
+export type ProgressEntry = Message<'Progress'>
 
-/** A unit of a chunk that is not done: what was seen of its runs, and what of it is dead. */
+/** A unit of a chunk that is not done: what was seen of its runs, and which of its messages are dead. */
 export interface OpenUnit {
   readonly runs: Map<string, SeenRun>
-  /** The run whose counts are in the totals; a cut-off one gives way to the first that is whole. */
+  /** The run whose counts are in the totals; the first complete run replaces one that was cut off. */
   counted: SeenRun | undefined
   /** Ids of dead messages that held all of it (a chunk, a request, an error reply), with the reason. */
   readonly wholeDead: Map<string, string>
   /** Ids of dead messages that held a part of it (replies, facts, triples), with the reason. */
   readonly partDead: Map<string, string>
-  /** When the newest of these died. */
+  /** The time of the newest death in `partDead`, in milliseconds since 1970. */
   partDeadAt: number
-  /** What was seen since of runs that began again, by run: a whole one brings back all that was dead. */
+  /** What was seen of runs since that death, by run: a complete one makes up for all dead parts. */
   readonly again: Map<string, SeenRun>
-  /** Runs that failed, and whose tokens are in the totals. */
-  readonly lost: Set<string>
+  /** The ids of failed runs, whose tokens are in the totals. */
+  readonly failedRuns: Set<string>
 }
 
 export interface SeenRun {
   readonly seqs: Set<number>
-  /** The place of its last part. */
+  /** The `seq` of its last part. */
   last: number | undefined
-  /** Why it leaves its unit partial; known when all of its parts are. */
+  /** Why it leaves its unit partial; known when all of its parts were seen. */
   incomplete: string | undefined
   readonly totals: Totals
 }
 
-/** A part of the document that died before it was chunks. */
+/** A part of the document that died before it was cut into chunks. */
 export interface DeadPart {
-  /** Which part; null where its message could not be read. */
+  /** The part's index; null when its message could not be decoded. */
   readonly part: number | null
   readonly time: number
   readonly reason: Reason
 }
 
-/** Sets of chunks as bits: by unit and part, a bit a chunk. */
+/** Sets of chunks: by unit and part, with one bit for each chunk. */
 export type ChunkSets = Map<string, Uint8Array>
 
 /** Units that ended in the same way, for the same reason: see compaction.ts. */
@@ -78,11 +78,11 @@ export interface Fold {
   count: number
 }
 
-/** How many chunks a part has, and what is expected of each. */
+/** The chunks of a part, and the units of each. */
 export interface PartSize {
   readonly chunks: number
   readonly units: readonly string[]
-  /** When it was cut, in milliseconds since 1970; undefined where an older ledger did not keep it. */
+  /** When it was cut, in milliseconds since 1970; undefined in the state of an older ledger. */
   readonly time?: number | undefined
 }
 
@@ -90,22 +90,22 @@ export interface Document {
   readonly id: string
   title: string
   parts: number | undefined
-  /** When the last of its parts was published, in milliseconds since 1970; undefined like `parts`. */
+  /** When its last part was published, in milliseconds since 1970; undefined like `parts`. */
   loadedAt: number | undefined
   /** Why it could not be read. */
   failed: Reason | undefined
-  /** By what each death names as its cause. */
+  /** By the cause that the death names. */
   readonly deadParts: Map<string, DeadPart>
-  /** Deaths that were taken back, the newest of them: told again, they are nothing new. */
+  /** The newest deaths that a replay cancelled: their entries may come again. */
   readonly replayed: Set<string>
   readonly chunksOfPart: Map<number, PartSize>
   readonly done: ChunkSets
   doneCount: number
   readonly open: Map<string, OpenUnit>
-  /** Further units that ended badly, where there are very many. */
+  /** The units beyond a number of those that ended badly. */
   readonly folds: Fold[]
-  /** Dead messages of units that are not known yet: the part of the document was not announced. */
-  unplaced: Entry[]
+  /** Entries of dead messages whose part of the document was not announced yet. */
+  unplaced: ProgressEntry[]
   readonly totals: Totals
 }
 
@@ -135,7 +135,7 @@ export const emptyUnit = (): OpenUnit => ({
   partDead: new Map(),
   partDeadAt: Number.POSITIVE_INFINITY,
   again: new Map(),
-  lost: new Set(),
+  failedRuns: new Set(),
 })
 
 export const emptyRun = (): SeenRun => ({
@@ -145,7 +145,7 @@ export const emptyRun = (): SeenRun => ({
   totals: emptyTotals(),
 })
 
-/** Adds a part to its run; whether all parts of the run are there now. */
+/** Adds a reply part to its run. Returns whether all parts of the run have been seen. */
 export function addToRun(run: SeenRun, part: Progress): boolean {
   if (!run.seqs.has(part.seq)) {
     run.seqs.add(part.seq)
@@ -162,7 +162,7 @@ export function addToRun(run: SeenRun, part: Progress): boolean {
 
 const sum = (counts: Counts) => Object.values(counts).reduce((total, count) => total + count, 0)
 
-/** Stands for a run that was counted when its unit was done: its totals are in, and stay. */
+/** Stands for a run that was counted when its unit was done: its totals stay counted. */
 export const countedBefore: SeenRun = {
   seqs: new Set(),
   last: 0,
@@ -206,7 +206,7 @@ export function clearDone(document: Document, unit: string, { part, index }: Chu
   document.doneCount--
 }
 
-/** Forgets which of the part's units are done, but for those below `chunks` that are among `units`. */
+/** Forgets which units of the part are done, except those of chunks below `chunks` that are among `units`. */
 export function keepDone(document: Document, part: number, { chunks, units }: PartSize): void {
   for (const [key, bits] of document.done) {
     const [unit, of] = key.split('\n') as [string, string]
@@ -249,7 +249,7 @@ export function emptyTotals(): Totals {
   }
 }
 
-/** Names come from servers and messages: none of them may mean a prototype. */
+/** Names come from servers and messages, and must not reach a prototype. */
 function named<T>(): Record<string, T> {
   return Object.create(null) as Record<string, T>
 }
@@ -258,7 +258,7 @@ function emptyTokens(): Tokens {
   return { promptTokens: 0, completionTokens: 0, unreported: 0 }
 }
 
-/** Adds what one part of a run says. */
+/** Adds the counts of one part of a run. */
 export function addProgress(totals: Totals, entry: Progress): void {
   addCounts(totals.facts, entry.facts, 1)
   addCounts(totals.rejected, entry.rejected, 1)
@@ -267,7 +267,7 @@ export function addProgress(totals: Totals, entry: Progress): void {
   if (entry.last) addUsage(totals, entry)
 }
 
-/** Adds the tokens of a run, and its calls. */
+/** Adds the tokens and calls of a run. */
 export function addUsage(totals: Totals, { usage, model }: Progress): void {
   const spent = usage?.spent ?? []
   if (spent.length === 0) {

@@ -1,5 +1,5 @@
-// What becomes of units whose messages may be among records that were deleted before they were read. Nobody knows any more
-// which messages these were. So all that may have waited for one of them is dead, `expired`, until it is done all the same.
+// Units whose messages may be among records that were deleted before they were read. Which messages these were is unknown, so every unit
+// that may have waited for one of them is dead, `expired`, until it is done after all.
 import { parseTopic } from '../broker/topics.ts'
 import type { LostRecords } from '../messages/generated.ts'
 import { foldDead, isFolded } from './compaction.ts'
@@ -8,28 +8,27 @@ import { type Document, isDone, stateOfUnit, unitKey } from './document-progress
 const reason = 'expired'
 
 /**
- * A part counts as cut this much earlier than its entry says, in milliseconds: clocks differ, and its chunks come before
- * the entry. A unit that is ended though nothing of it was lost is corrected when it is done; one that is not ended would
- * run for ever.
+ * How much earlier than its entry a part counts as cut, in milliseconds: clocks differ, and its chunks come before the entry. A unit
+ * that is ended by mistake is corrected when it is done, but one that is missed would run for ever.
  */
 const slackMs = 10_000
 
-/** Ends what waits in the document, or in one part of it, for records that were lost. What has ended stays as it is. */
+/** Ends the units of the document, or of one part of it, that wait for lost records. Units that have ended stay as they are. */
 export function expire(document: Document, losses: Iterable<LostRecords>, only?: number): void {
   for (const lost of losses) {
-    const { role, units: isOf } = hurtBy(lost)
+    const { role, units: isHurt } = hurtBy(lost)
     const end = lost.before + slackMs
     if (role === 'document' || role === 'progress') expireParts(document, lost, end)
-    if (isOf === undefined) continue
+    if (isHurt === undefined) continue
     for (const [part, { chunks, units, time = 0 }] of document.chunksOfPart) {
       if (time > end || (only !== undefined && part !== only)) continue
-      for (const unit of units.filter(isOf))
+      for (const unit of units.filter(isHurt))
         for (let index = 0; index < chunks; index++) expireUnit(document, unit, { part, index }, lost)
     }
   }
 }
 
-/** The topic's role, and which units its messages are of; none where units are done before these messages are handled. */
+/** The topic's role, and the units that its messages belong to; undefined when units are done before these messages are handled. */
 function hurtBy({ topic, processor }: LostRecords): {
   readonly role: string | undefined
   readonly units: ((unit: string) => boolean) | undefined
@@ -48,7 +47,7 @@ function expireParts(document: Document, lost: LostRecords, end: number): void {
   for (let part = 0; part < document.parts!; part++) {
     if (document.chunksOfPart.has(part)) continue
     const message = `${lost.topic} has lost records before they were read`
-    // Older than whatever comes of the part after all.
+    // Older than any later entry of the part.
     document.deadParts.set(`${reason} ${part}`, { part, time: -1, reason: { type: reason, message } })
   }
 }

@@ -1,6 +1,6 @@
-// The tally of progress: from `Progress` messages, in any order and however often repeated, to what is known of each document.
-// A chunk is done for a unit when every part of one run up to the last was seen, and not all of its items were rejected; the
-// first complete run counts, a later one turns partial or dead into done, and everything else changes nothing.
+// From `Progress` messages, in any order and with any repetitions, to the state of each document. A chunk is done for a unit when every
+// part of one run was seen and not all of its items were rejected. The first complete run counts, and a later one turns partial or dead
+// into done. Everything else changes nothing.
 import { parseTopic } from '../broker/topics.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { LostRecords } from '../messages/generated.ts'
@@ -16,7 +16,6 @@ import {
   clearDone,
   countedBefore,
   type Document,
-  type Entry,
   emptyDocument,
   emptyRun,
   hasBit,
@@ -24,6 +23,7 @@ import {
   keepDone,
   type OpenUnit,
   type PartSize,
+  type ProgressEntry,
   type Reason,
   setDone,
   stateOfUnit,
@@ -42,104 +42,61 @@ export interface DocumentStatus {
   /** Why it failed. */
   readonly error: Reason | undefined
   readonly chunks: number
-  /** Units of chunks: how many there are, and how many are done, partial and dead. */
+  /** Numbers of units, over all chunks. */
   readonly units: {
     readonly expected: number
     readonly done: number
     readonly partial: number
     readonly dead: number
   }
-  /** Why units are partial, counted. */
+  /** Why units are partial, with their numbers. */
   readonly incomplete: Counts
   readonly totals: Totals
 }
 
 export interface ProgressAggregate {
-  /** Takes in one message of the progress topic; returns its document's id, or undefined when it is about none. */
+  /** Adds a message of the topic `progress`. Returns its document's id, or undefined when it concerns no document. */
   add(message: Message<'Progress'>): string | undefined
-  /** Records were lost: of units that may have waited for them no document goes on to say that they run. */
+  /** Adds lost records: units that may have waited for one of them no longer count as running. */
   lose(lost: readonly LostRecords[]): void
   status(documentId: string): DocumentStatus | undefined
   documents(): DocumentStatus[]
-  /** All that is known of a document, to go on from later; nothing where it is not known. */
+  /** The whole state of a document, for `restore`; undefined when the document is not known. */
   save(documentId: string): Uint8Array | undefined
-  /** Goes on from what `save` gave. Throws `bytes_undecodable`. */
+  /** Goes on from the result of `save`. Throws `bytes_undecodable`. */
   restore(state: Uint8Array): void
 }
 
-/** Deaths that were taken back and are remembered. */
-const keptReplays = 1000
+/** How many cancelled deaths are remembered. */
+const maxReplays = 1000
 /** How far the clocks of two processors may differ, in milliseconds. */
 const clockDifferenceMs = 5000
 
-/** Of a document that is saved, so many units that ended badly are kept in detail. */
-const keptUnits = 2000
+/** How many units that ended badly are saved in detail. */
+const maxDetailedUnits = 2000
 
 /** The code is that of the specification; `load` calls a file without text `document_empty`. */
 const empty: Reason = { type: 'empty_document', message: 'it has no text' }
 
 export function createProgressAggregate(): ProgressAggregate {
   const documents = new Map<string, Document>()
-  /** By what was lost where; for documents that are heard of later, too. */
+  /** By their content; also for documents that are heard of later. */
   const losses = new Map<string, LostRecords>()
 
-  function lose(lost: readonly LostRecords[], of: Iterable<Document>): void {
+  function lose(lost: readonly LostRecords[], from: Iterable<Document>): void {
     for (const each of lost) losses.set(JSON.stringify(each), each)
-    for (const document of of) expire(document, lost)
-  }
-
-  function documentOf(id: string): Document {
-    const known = documents.get(id)
-    if (known) return known
-    const fresh = emptyDocument(id)
-    documents.set(id, fresh)
-    return fresh
+    for (const document of from) expire(document, lost)
   }
 
   return {
     add(entry) {
       const { documentId, payload } = entry
-      if (!documentId) {
-        if (payload.lost) lose([payload.lost], documents.values())
-        return undefined
-      }
-      const document = documentOf(documentId)
-      switch (payload.kind) {
-        case 'loading':
-          document.title = payload.title ?? document.title
-          break
-        case 'document':
-          document.parts = payload.parts ?? 0
-          document.loadedAt = entry.time
-          document.title = payload.title ?? document.title
-          expire(document, losses.values())
-          break
-        case 'failed':
-          document.title = payload.title ?? document.title
-          document.failed = failure(payload.error)
-          break
-        case 'part':
-          addPart(document, entry)
-          expire(document, losses.values(), payload.part ?? 0)
-          break
-        case 'reply':
-          addReply(document, entry)
-          break
-        case 'spent':
-          addLost(document, entry)
-          break
-        case 'dead':
-          addDead(document, entry)
-          break
-        case 'replayed':
-          takeBackDead(document, entry)
-          break
-        case 'lost':
-          if (payload.lost) lose([payload.lost], [document])
-          break
-        default: // paused, waiting: nothing is done or lost by it
-      }
-      return documentId
+      const document = documentId ? (documents.get(documentId) ?? emptyDocument(documentId)) : undefined
+      if (document) documents.set(documentId, document)
+      if (payload.kind === 'lost' || !document) {
+        if (payload.lost) lose([payload.lost], document ? [document] : documents.values())
+      } else addEntry(document, entry, losses)
+      return document?.id
     },
     lose: (lost) => lose(lost, documents.values()),
     status: (id) => (documents.has(id) ? statusOf(documents.get(id)!) : undefined),
@@ -147,7 +104,7 @@ export function createProgressAggregate(): ProgressAggregate {
     save(id) {
       const document = documents.get(id)
       if (!document) return undefined
-      foldUnits(document, keptUnits)
+      foldUnits(document, maxDetailedUnits)
       return writeState(document)
     },
     restore(state) {
@@ -157,8 +114,44 @@ export function createProgressAggregate(): ProgressAggregate {
   }
 }
 
-/** A part that was cut in another way, or of which other units are expected, begins anew. */
-function addPart(document: Document, { time, payload }: Entry): void {
+function addEntry(document: Document, entry: ProgressEntry, losses: Map<string, LostRecords>): void {
+  const { payload } = entry
+  switch (payload.kind) {
+    case 'loading':
+      document.title = payload.title ?? document.title
+      break
+    case 'document':
+      document.parts = payload.parts ?? 0
+      document.loadedAt = entry.time
+      document.title = payload.title ?? document.title
+      expire(document, losses.values())
+      break
+    case 'failed':
+      document.title = payload.title ?? document.title
+      document.failed = failure(payload.error)
+      break
+    case 'part':
+      addPart(document, entry)
+      expire(document, losses.values(), payload.part ?? 0)
+      break
+    case 'reply':
+      addReply(document, entry)
+      break
+    case 'spent':
+      addFailedRun(document, entry)
+      break
+    case 'dead':
+      addDead(document, entry)
+      break
+    case 'replayed':
+      cancelDeath(document, entry)
+      break
+    default: // paused, waiting: they change no document
+  }
+}
+
+/** A part that was cut differently, or has other units than before, starts from scratch. */
+function addPart(document: Document, { time, payload }: ProgressEntry): void {
   const part = payload.part ?? 0
   const before = document.chunksOfPart.get(part)
   const size = { chunks: payload.chunks ?? 0, units: payload.units, time }
@@ -169,9 +162,9 @@ function addPart(document: Document, { time, payload }: Entry): void {
   forgetUnits(document, (unit, chunk) => chunk.part === part && !isExpected(kept, unit, chunk))
   for (const [cause, dead] of document.deadParts)
     if (dead.part === part && dead.time < time) document.deadParts.delete(cause)
-  const waiting = document.unplaced
+  const unplaced = document.unplaced
   document.unplaced = []
-  for (const dead of waiting) addDead(document, dead)
+  for (const dead of unplaced) addDead(document, dead)
 }
 
 function forgetUnits(document: Document, is: (unit: string, chunk: ChunkPlace) => boolean): void {
@@ -195,13 +188,13 @@ function forgetUnits(document: Document, is: (unit: string, chunk: ChunkPlace) =
 const isExpected = ({ chunks, units }: PartSize, unit: string, { index }: ChunkPlace) =>
   index < chunks && units.includes(unit)
 
-/** Whether nobody waits for this unit of this chunk: it is of an extractor that was switched on later, or of another cut. */
+/** Whether the unit is not one of the chunk's: it is of an extractor that was added later, or of another cut. */
 function isExtra(document: Document, unit: string, chunk: ChunkPlace): boolean {
   const size = document.chunksOfPart.get(chunk.part)
   return size !== undefined && !isExpected(size, unit, chunk)
 }
 
-function addReply(document: Document, entry: Entry): void {
+function addReply(document: Document, entry: ProgressEntry): void {
   const { chunkId, causationId, payload } = entry
   const chunk = chunkPlace(chunkId)
   const { unit, run: from } = payload
@@ -219,7 +212,7 @@ function addReply(document: Document, entry: Entry): void {
   const run = open.runs.get(from.id) ?? emptyRun()
   open.runs.set(from.id, run)
   if (run.seqs.has(payload.seq) || !addToRun(run, payload)) return
-  // The first run that ended counts; one that was cut off only until a whole one comes.
+  // The first run that ended counts; one that was cut off counts until a complete one comes.
   if (open.counted && run.incomplete) return
   if (open.counted) addTotals(document.totals, open.counted.totals, -1)
   addTotals(document.totals, run.totals, 1)
@@ -227,8 +220,8 @@ function addReply(document: Document, entry: Entry): void {
   close(document, unit, chunkId)
 }
 
-/** Whether this entry completes a run whose parts were all handled well after the unit's facts had died. */
-function isWholeAgain(open: OpenUnit, { time, payload }: Entry): boolean {
+/** Whether this entry completes a run all of whose parts were handled well after the unit's facts had died. */
+function isWholeAgain(open: OpenUnit, { time, payload }: ProgressEntry): boolean {
   if (open.partDead.size === 0 || payload.error || time < open.partDeadAt + clockDifferenceMs) return false
   const id = payload.run!.id
   const seen = open.again.get(id) ?? emptyRun()
@@ -236,18 +229,18 @@ function isWholeAgain(open: OpenUnit, { time, payload }: Entry): boolean {
   return addToRun(seen, payload) && !seen.incomplete
 }
 
-/** What a run that failed has spent. It is told before whatever ends its unit, so a repetition after that says nothing new. */
-function addLost(document: Document, { chunkId, payload }: Entry): void {
+/** Adds what a failed run spent. Its entry comes before the one that ends its unit, so later ones are repetitions. */
+function addFailedRun(document: Document, { chunkId, payload }: ProgressEntry): void {
   const chunk = chunkPlace(chunkId)
   const { unit, run } = payload
   if (!chunk || !unit || !run || isDone(document, unit, chunk) || isExtra(document, unit, chunk)) return
-  const { lost } = openUnit(document, unit, chunkId)
-  if (lost.has(run.id)) return
-  lost.add(run.id)
+  const { failedRuns } = openUnit(document, unit, chunkId)
+  if (failedRuns.has(run.id)) return
+  failedRuns.add(run.id)
   addUsage(document.totals, payload)
 }
 
-/** A unit that has ended well needs no more than a bit. */
+/** A unit that is done needs one bit only. */
 function close(document: Document, unit: string, chunkId: string): void {
   const open = document.open.get(unitKey(unit, chunkId))
   const chunk = chunkPlace(chunkId)
@@ -256,7 +249,7 @@ function close(document: Document, unit: string, chunkId: string): void {
   setDone(document, unit, chunk)
 }
 
-function addDead(document: Document, entry: Entry): void {
+function addDead(document: Document, entry: ProgressEntry): void {
   const { chunkId, causationId, time, payload } = entry
   if (document.replayed.has(causationId)) return
   const role = payload.topic ? parseTopic(payload.topic) : undefined
@@ -287,17 +280,16 @@ function addDead(document: Document, entry: Entry): void {
   }
 }
 
-/** Triples do not say which unit they are of: then every unit of the chunk may lack something. */
+/** Triples do not name their unit: any unit of the chunk may lack some. */
 function unitsHurt({ units }: PartSize, unit: string | null, role: string | undefined): readonly string[] {
   const isAny = unit === null || role === 'triples' || role === 'entity-contexts'
   return isAny ? units : units.filter((each) => each === unit)
 }
 
-/** A dead message was brought back: what it held is no longer lost, unless it dies again. */
-function takeBackDead(document: Document, { chunkId, causationId }: Entry): void {
+/** A dead message was replayed: what it held is not lost, unless it dies again. */
+function cancelDeath(document: Document, { chunkId, causationId }: ProgressEntry): void {
   document.replayed.add(causationId)
-  if (document.replayed.size > keptReplays)
-    for (const oldest of [...document.replayed].slice(0, -keptReplays)) document.replayed.delete(oldest)
+  for (const oldest of [...document.replayed].slice(0, -maxReplays)) document.replayed.delete(oldest)
   document.deadParts.delete(causationId)
   document.unplaced = document.unplaced.filter((dead) => dead.causationId !== causationId)
   const chunk = chunkPlace(chunkId)
@@ -316,7 +308,7 @@ function statusOf(document: Document): DocumentStatus {
   let chunks = 0
   let expected = 0
   for (const [part, size] of document.chunksOfPart) {
-    // A document that was loaded again may have fewer.
+    // A document that was loaded again may have fewer parts.
     if (part >= (document.parts ?? Number.POSITIVE_INFINITY)) continue
     chunks += size.chunks
     expected += size.chunks * size.units.length
@@ -338,39 +330,19 @@ function statusOf(document: Document): DocumentStatus {
   }
   const known = document.parts !== undefined && document.chunksOfPart.size >= document.parts
   const over = known && ended.done + ended.partial + ended.dead >= expected
-  // One that was published whole once is there, whatever became of other attempts.
+  // A document that was published completely once is loaded, also when another attempt failed.
   const unloaded = document.parts === undefined ? document.failed : undefined
   const error =
     unloaded ?? [...document.deadParts.values()][0]?.reason ?? (known && chunks === 0 ? empty : undefined)
-  return {
-    documentId: document.id,
-    title: document.title,
-    state: stateOf({
-      failed: error !== undefined,
-      over,
-      started: chunks > 0,
-      ended,
-      expected,
-    }),
-    error,
-    chunks,
-    units: { expected, ...ended },
-    incomplete,
-    totals: document.totals,
-  }
+  const units = { expected, ...ended }
+  const state = error !== undefined ? 'failed' : over ? endState(units) : chunks > 0 ? 'running' : 'queued'
+  const { id: documentId, title, totals } = document
+  return { documentId, title, state, error, chunks, units, incomplete, totals }
 }
 
-function stateOf(seen: {
-  failed: boolean
-  over: boolean
-  started: boolean
-  ended: Omit<DocumentStatus['units'], 'expected'>
-  expected: number
-}): DocumentState {
-  if (seen.failed) return 'failed'
-  if (!seen.over) return seen.started ? 'running' : 'queued'
-  if (seen.ended.dead === seen.expected) return 'failed'
-  return seen.ended.partial + seen.ended.dead > 0 ? 'partial' : 'done'
+function endState({ expected, partial, dead }: DocumentStatus['units']): DocumentState {
+  if (dead === expected) return 'failed'
+  return partial + dead > 0 ? 'partial' : 'done'
 }
 
 function openUnit(document: Document, unit: string, chunkId: string): OpenUnit {
@@ -382,7 +354,7 @@ function openUnit(document: Document, unit: string, chunkId: string): OpenUnit {
   return fresh
 }
 
-function failure(error: Entry['payload']['error']): Reason {
+function failure(error: ProgressEntry['payload']['error']): Reason {
   if (error === null) return { type: 'document_unreadable', message: 'it could not be read' }
   return error.type === 'document_empty' ? empty : { type: error.type, message: error.message }
 }

@@ -1,18 +1,18 @@
-// What of a document has not ended yet, from the state that a ledger keeps of it.
+// What of a document has not ended yet, from the state that the ledger stores.
 import { isFolded } from './compaction.ts'
 import { isDone, stateOfUnit, unitKey } from './document-progress.ts'
 import { readState } from './snapshot.ts'
 
 export interface Running {
-  /** Whether its source has not reported yet that it has published all of it. */
+  /** Whether its parts were not all published yet. */
   readonly loading: boolean
   /** Parts that were not cut into chunks yet. */
   readonly uncutParts: number
-  /** For each unit that runs, for how many chunks. */
+  /** The number of chunks for each running unit. */
   readonly units: ReadonlyMap<string, number>
 }
 
-/** Throws `bytes_undecodable` for what no ledger of this version wrote. */
+/** Throws `bytes_undecodable` for a state that no ledger of this version wrote. */
 export function runningUnits(state: Uint8Array): Running {
   const document = readState(state)
   const units = new Map<string, number>()

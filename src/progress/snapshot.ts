@@ -1,5 +1,5 @@
-// What a tally knows of a document as bytes, and back: a header in JSON, then the done units as bits, deflated together.
-// 100,000 chunks of six units that are all done take a few kilobytes, and at most 75 KiB while they are being done.
+// The state of a document as bytes, and back: a header in JSON, then the done units as bits, deflated together. 100,000 chunks of six
+// units take a few kilobytes when all are done, and at most 75 KiB until then.
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { GraphmillError } from '../errors.ts'
 import {
@@ -8,17 +8,17 @@ import {
   countedBefore,
   type DeadPart,
   type Document,
-  type Entry,
   emptyDocument,
   emptyTotals,
   type Fold,
   type OpenUnit,
+  type ProgressEntry,
   type Reason,
   type SeenRun,
   type Totals,
 } from './document-progress.ts'
 
-/** Raised when an older build could misread what this one writes. */
+/** Raised when an older build would misread what this one writes. */
 const version = 1
 
 interface Header {
@@ -26,40 +26,40 @@ interface Header {
   readonly id: string
   readonly title: string
   readonly parts: number | null
-  /** Missing in what older builds wrote. */
+  /** Not in what older builds wrote. */
   readonly loadedAt?: number | undefined
   readonly failed: Reason | null
   readonly deadParts: readonly [string, DeadPart][]
   readonly replayed: readonly string[]
-  /** The lists of units that parts have, each once. */
+  /** The distinct lists of units of the parts. */
   readonly unitLists: readonly (readonly string[])[]
-  /** Part, number of chunks, index of its list of units, and when it was cut, which older builds did not write. */
+  /** Part, number of chunks, index of its list of units, and when it was cut (not in what older builds wrote). */
   readonly chunks: readonly [number, number, number, number?][]
   /** Key and length of each set of bits behind the header. */
   readonly done: readonly [string, number][]
-  readonly open: readonly OpenEntry[]
+  readonly open: readonly StoredUnit[]
   /** Ending, reason and count of each fold, with key and length of its sets of bits behind those of `done`. */
   readonly folds: readonly [Fold['ending'], string, number, readonly [string, number][]][]
-  readonly unplaced: readonly Entry[]
+  readonly unplaced: readonly ProgressEntry[]
   readonly totals: Totals
 }
 
 /**
- * Key; runs; the counted one of them, or `before`; what is dead of it; runs that failed; when, and what began again since.
- * Of a run that began again and is incomplete, `last` is null: so a reader that knows no totals here never takes it for whole.
+ * An open unit. `counted` is the index of the counted run, or `before`. A run in `again` that is incomplete has `last` null, so that an
+ * older reader, which ignores the totals here, never takes it for complete.
  */
-type OpenEntry = readonly [
+type StoredUnit = readonly [
   key: string,
-  runs: readonly RunEntry[],
+  runs: readonly StoredRun[],
   counted: number | 'before' | null,
   wholeDead: readonly [string, string][],
   partDead: readonly [string, string][],
-  lost: readonly string[],
+  failedRuns: readonly string[],
   partDeadAt: number | null,
   again: readonly [id: string, seqs: readonly number[], last: number | null, totals?: Totals][],
 ]
 
-type RunEntry = readonly [
+type StoredRun = readonly [
   id: string,
   seqs: readonly number[],
   last: number | null,
@@ -94,7 +94,7 @@ export function writeState(document: Document): Uint8Array {
     ),
     unitLists,
     done: keep(document.done),
-    open: [...document.open].map(openEntry),
+    open: [...document.open].map(storedUnit),
     folds: document.folds.map(({ ending, reason, count, units }) => [ending, reason, count, keep(units)]),
     unplaced: document.unplaced,
     totals: document.totals,
@@ -147,31 +147,40 @@ export function readState(state: Uint8Array): Document {
   return document
 }
 
-function openEntry([key, open]: [string, OpenUnit]): OpenEntry {
-  const { runs, counted, wholeDead, partDead, lost, partDeadAt, again } = open
-  const entries = [...runs].map(([id, run]): RunEntry => {
+function storedUnit([key, open]: [string, OpenUnit]): StoredUnit {
+  const { runs, counted, wholeDead, partDead, failedRuns, partDeadAt, again } = open
+  const entries = [...runs].map(([id, run]): StoredRun => {
     const { seqs, last = null, incomplete = null, totals } = run
     return [id, [...seqs], last, incomplete, totals]
   })
   const place = counted === countedBefore ? 'before' : [...runs.values()].indexOf(counted!)
-  const since = [...again].map(([id, { seqs, last = null, incomplete, totals }]): OpenEntry[7][number] => [
+  const since = [...again].map(([id, { seqs, last = null, incomplete, totals }]): StoredUnit[7][number] => [
     id,
     [...seqs],
     incomplete ? null : last,
     totals,
   ])
   const at = Number.isFinite(partDeadAt) ? partDeadAt : null
-  return [key, entries, place === -1 ? null : place, [...wholeDead], [...partDead], [...lost], at, since]
+  return [
+    key,
+    entries,
+    place === -1 ? null : place,
+    [...wholeDead],
+    [...partDead],
+    [...failedRuns],
+    at,
+    since,
+  ]
 }
 
-function openUnit([, entries, counted, wholeDead, partDead, lost, at, again]: OpenEntry): OpenUnit {
+function openUnit([, entries, counted, wholeDead, partDead, failedRuns, at, again]: StoredUnit): OpenUnit {
   const runs = entries.map((entry): [string, SeenRun] => [entry[0], seenRun(entry)])
   return {
     runs: new Map(runs),
     counted: counted === 'before' ? countedBefore : counted === null ? undefined : runs[counted]?.[1],
     wholeDead: new Map(wholeDead),
     partDead: new Map(partDead),
-    lost: new Set(lost),
+    failedRuns: new Set(failedRuns),
     partDeadAt: at ?? Number.POSITIVE_INFINITY,
     again: new Map(
       again.map(([id, seqs, last, totals = emptyTotals()]) => [id, seenRun([id, seqs, last, null, totals])]),
@@ -179,13 +188,13 @@ function openUnit([, entries, counted, wholeDead, partDead, lost, at, again]: Op
   }
 }
 
-function seenRun([, seqs, last, incomplete, said]: RunEntry): SeenRun {
+function seenRun([, seqs, last, incomplete, said]: StoredRun): SeenRun {
   const totals = emptyTotals()
   addTotals(totals, said, 1)
   return { seqs: new Set(seqs), last: last ?? undefined, incomplete: incomplete ?? undefined, totals }
 }
 
-/** Without the zeros at its end. */
+/** Without the zeros at the end. */
 function trimmed(bits: Uint8Array): Uint8Array {
   return bits.subarray(0, bits.findLastIndex((byte) => byte !== 0) + 1)
 }

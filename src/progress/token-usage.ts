@@ -1,6 +1,5 @@
-// What runs spent, from `Progress` messages: tokens by document, unit, model and reason.
+// The tokens that runs spent, from `Progress` messages, by document, unit, model and reason.
 import type { Message } from '../messages/envelope.ts'
-import type { Progress, Spent } from '../messages/generated.ts'
 
 export interface TokenUsageRow {
   readonly documentId: string
@@ -9,7 +8,7 @@ export interface TokenUsageRow {
   /** See schemas/spent.avsc. */
   readonly reason: string
   calls: number
-  /** As far as they were reported. */
+  /** As far as the server reported them. */
   promptTokens: number
   completionTokens: number
   /** Calls whose tokens were not reported. */
@@ -17,39 +16,25 @@ export interface TokenUsageRow {
 }
 
 export interface TokenUsage {
-  /** Takes in one message of the progress topic. Every run counts, also one that was done before. */
+  /** Adds a message of the topic `progress`. Every run counts, also a repeated one. */
   add(message: Message<'Progress'>): void
   rows(): TokenUsageRow[]
 }
 
 export function createTokenUsage(): TokenUsage {
   const rows = new Map<string, TokenUsageRow>()
-
-  function rowOf(entry: Progress, documentId: string, { model, reason }: Spent): TokenUsageRow {
-    const unit = entry.unit ?? ''
-    const key = JSON.stringify([documentId, unit, model, reason])
-    const row = rows.get(key) ?? {
-      documentId,
-      unit,
-      model,
-      reason,
-      calls: 0,
-      promptTokens: 0,
-      completionTokens: 0,
-      unreported: 0,
-    }
-    rows.set(key, row)
-    return row
-  }
-
   return {
     add({ documentId, payload }) {
-      for (const spent of payload.usage?.spent ?? []) {
-        const row = rowOf(payload, documentId, spent)
-        row.calls += spent.calls
-        row.promptTokens += spent.promptTokens ?? 0
-        row.completionTokens += spent.completionTokens ?? 0
-        if (spent.promptTokens === null || spent.completionTokens === null) row.unreported += spent.calls
+      const unit = payload.unit ?? ''
+      for (const { model, reason, calls, promptTokens, completionTokens } of payload.usage?.spent ?? []) {
+        const key = JSON.stringify([documentId, unit, model, reason])
+        const counts = { calls: 0, promptTokens: 0, completionTokens: 0, unreported: 0 }
+        const row = rows.get(key) ?? { documentId, unit, model, reason, ...counts }
+        rows.set(key, row)
+        row.calls += calls
+        row.promptTokens += promptTokens ?? 0
+        row.completionTokens += completionTokens ?? 0
+        if (promptTokens === null || completionTokens === null) row.unreported += calls
       }
     },
     rows: () => [...rows.values()],
