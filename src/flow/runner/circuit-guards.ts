@@ -1,7 +1,7 @@
 // How a flow reaches its model and its store: each call waits for the circuit of the model or store, and calls of the model then wait
 // for the rate limiter.
 import { type ErrorCode, toGraphmillError } from '../../errors.ts'
-import { governedStream } from '../../llm/limits/limited-stream.ts'
+import { limitedStream } from '../../llm/limits/limited-stream.ts'
 import type { Caller, RateLimiter } from '../../llm/limits/rate-limiter.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../../llm/llm.ts'
 import type { CompletedCall } from '../../observe/extraction-metrics.ts'
@@ -37,7 +37,7 @@ export function guardLlm(llm: Llm, options: CircuitGuardOptions): Llm {
   ): AsyncGenerator<CompletionEvent, void> {
     await circuits.enter(llm.circuit, signal, drains)
     try {
-      for await (const event of governedStream(asked, rateLimiter, request, caller, signal)) {
+      for await (const event of limitedStream(asked, rateLimiter, request, caller, signal)) {
         if (event.type === 'end') circuits.succeeded(llm.circuit)
         yield event
       }

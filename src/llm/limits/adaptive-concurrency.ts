@@ -1,33 +1,33 @@
-// How many calls at once a server takes, as its refusals show it: what it refused is tried again one call at a time, and
-// the more often that was in vain, the more rarely.
+// How many calls at once a server takes, learned from its refusals. A refused size is tried again one call at a time, and more
+// rarely after each try that failed.
 
-/** Calls at once before anything is known. */
+/** Calls at once at the start. */
 const firstSize = 8
-/** What each call that is taken adds, as long as nothing was refused. */
+/** What each accepted call adds, until the first refusal. */
 const opening = 0.5
-/** So many calls are taken, with every place in use, before more is tried; twice as many after every try in vain. */
+/** How many calls are accepted, with every place in use, before more is tried. Doubled after every try that failed. */
 const fewestCalls = 100
 const mostCalls = 800
-/** Sooner where the last try was not in vain. */
+/** The same after a try that succeeded. */
 const callsAfterSuccess = 20
-/** The same while it is the rate that is refused: these places are only in its way. */
-const callsInTheWay = 10
+/** The same while refusals are about the rate: the size then only hinders it. */
+const callsAtRateLimit = 10
 
 export interface AdaptiveConcurrency {
   /** Calls at once, at least 1. */
   readonly size: number
-  /** A call was taken, and nothing was refused yet. */
+  /** A call was accepted, before any refusal. */
   open(): void
-  /** A call was taken that had the last place. `inTheWay`: it is not about this limit that calls are refused. */
-  filled(now: number, inTheWay: boolean): void
-  /** A call was refused beside `running` others. `tried`: not one of several at once; nothing more is tried for a while. */
+  /** A call in the last place was accepted. `isRate`: refusals are not about calls at once. */
+  filled(now: number, isRate: boolean): void
+  /** A call was refused beside `running` others. `tried`: it is the first of its kind, and nothing more is tried for a while. */
   cut(running: number, tried?: { readonly until: number; readonly calmMs: number }): void
 }
 
-/** `most`: the calls at once that are allowed, whatever the server takes. Times are milliseconds. */
+/** `most` is the upper limit, whatever the server takes. Times are in milliseconds. */
 export function createAdaptiveConcurrency(most: number): AdaptiveConcurrency {
   let size = Math.min(most, firstSize)
-  /** What was left by the last refusal. */
+  /** The size after the last refusal. */
   let held = 0
   let step = 1
   let calls = fewestCalls
@@ -45,16 +45,16 @@ export function createAdaptiveConcurrency(most: number): AdaptiveConcurrency {
       return Math.floor(size)
     },
     open: () => grow(opening),
-    filled(now, inTheWay) {
+    filled(now, isRate) {
       taken++
-      if (inTheWay) {
-        if (taken >= callsInTheWay) grow(Math.max(1, size / 10))
+      if (isRate) {
+        if (taken >= callsAtRateLimit) grow(Math.max(1, size / 10))
         return
       }
       if (taken < calls || now - restedAt < calm) return
       restedAt = now
       if (size > held) {
-        // The last try was not in vain: the server takes more than it did.
+        // The last try succeeded: the server takes more than before.
         calls = Math.max(callsAfterSuccess, calls / 4)
         calm = 0
         step = Math.min(size / 4, 2 * step)

@@ -1,69 +1,73 @@
-// What a server's refusals (429) teach: how many calls it takes at once, and how many a minute.
-// Additive increase while it is calm, multiplicative decrease on a refusal; a pause that the server asks for is kept.
-
+// Learns from refusals (429) how many calls a server takes at once, and how many a minute. It is AIMD (additive increase,
+// multiplicative decrease): with n calls at once and r calls a millisecond,
+//   an accepted call in the last place:    n += step, after enough calls (step 1, doubled up to n / 4 while tries succeed)
+//   an accepted call near the known rate:  r *= 1.01, after enough calls (up to 1.05); 1.2 when far below it
+//   a refusal about calls at once:         n = calls that were running beside it
+//   a refusal about the rate:              r = 0.95 r or the seen average, whichever is less
+// A pause that the server asks for is kept. Without one it grows exponentially until a call is accepted.
 import { createAdaptiveConcurrency } from './adaptive-concurrency.ts'
 import { createAdaptiveRate } from './adaptive-rate.ts'
 
-/** What was true when a call started. */
-export interface Start {
+/** The state at the start of a call. */
+export interface CallStart {
   readonly at: number
-  /** Calls that ran then, this one included. */
+  /** Calls that were running, this one included. */
   readonly running: number
-  /** It had to wait for its turn in the learned rate. */
+  /** It waited for the learned rate. */
   readonly paced: boolean
 }
 
 export interface AdaptiveLimiter {
-  /** Whether there is room for one more beside those that run. */
+  /** Whether one more call may run beside `running` others. */
   hasRoom(running: number): boolean
   /** Milliseconds until the next call may start. */
   delay(now: number): number
   /** Milliseconds that are left of the pause after a refusal. */
   pause(now: number): number
-  started(now: number, running: number): Start
-  /** The server took the call. */
-  accepted(start: Start, now: number): void
-  /** It is over, in whatever way. */
-  ended(start: Start): void
-  /** The server refused it, and perhaps said how long to wait; `running` calls are left. */
-  refused(start: Start, now: number, running: number, retryAfterMs: number | undefined): void
+  started(now: number, running: number): CallStart
+  /** The server accepted the call. */
+  accepted(start: CallStart, now: number): void
+  /** The call has ended, whatever its result. */
+  ended(start: CallStart): void
+  /** The server refused the call, and may have asked for a wait. `running` other calls are left. */
+  refused(start: CallStart, now: number, running: number, retryAfterMs: number | undefined): void
 }
 
-/** The pause after a refusal that names none; it grows while nothing is taken. */
+/** The pause after a refusal that asks for none. It grows until a call is accepted. */
 const firstPauseMs = 500
 const longestPauseMs = 30_000
-/** What was refused is not tried again for so long, or for so many times the pause that it cost. */
+/** How long a refused size or rate is not tried again: at least `calmMs`, else a multiple of the pause that it cost. */
 const calmMs = 5_000
 const longestCalmMs = 60_000
 const calmPauses = 30
-/** Calls whose places are remembered; so many of them at a place show that a refusal there is not about calls at once. */
+/** Accepted calls that are remembered. `shown` of them at a place prove that a refusal there is not about calls at once. */
 const remembered = 200
 const shown = 30
-/** Refusals that must show the contrary before that is believed. */
+/** Refusals that must contradict a belief before it changes. */
 const sure = 3
 
-/** `most`: the calls at once that are allowed, whatever the server takes. Times are milliseconds. */
+/** `most` is the upper limit of calls at once, whatever the server takes. Times are in milliseconds. */
 export function createAdaptiveLimiter(most: number): AdaptiveLimiter {
   const room = createAdaptiveConcurrency(Math.max(1, most))
   const rate = createAdaptiveRate()
   let untouched = true
   let pausedUntil = 0
   let lastRefusal = Number.NEGATIVE_INFINITY
-  /** Refusals since a call was taken, and the place of the last of them. */
+  /** Refusals since the last accepted call, and the place of the latest. A place is the number of calls that ran. */
   let refusals = 0
   let refusedPlace = 0
-  /** What the last refusal was about. */
+  /** Whether the last refusal was about the rate. */
   let isRate = false
-  /** Whether all was in use when refusals began. */
+  /** Whether a limit was fully used when the refusals began. */
   let pressed = false
-  /** The one call that is allowed until one is taken. */
-  let probe: Start | undefined
-  /** The places of the calls that were taken last: how many ran, each included. */
+  /** The only call that may run until one is accepted. */
+  let probe: CallStart | undefined
+  /** The places of the calls that were accepted last. */
   const places: number[] = []
-  /** Above 0: refusals have shown that they are not about calls at once. */
+  /** Above 0 when refusals have shown that they are not about calls at once. */
   let belief = 0
 
-  /** Whether a refusal at this place is about calls a minute: a server that counts calls at once takes calls at lower places. */
+  /** Whether a refusal at this place is about calls a minute: a server that limits calls at once accepts them at lower places. */
   function isAboutRate(place: number, paced: boolean): boolean {
     const taken = places.filter((each) => each >= place).length
     if (place === 1 || taken >= shown || (refusals > 0 && place < refusedPlace)) belief = sure
@@ -71,7 +75,7 @@ export function createAdaptiveLimiter(most: number): AdaptiveLimiter {
     return belief > 0 || (paced && (rate.isKnown || place < 0.9 * room.size))
   }
 
-  /** After a refusal one call shows whether the pause was long enough; at a known rate the next ones come one by one anyway. */
+  /** After a refusal a single call tests whether the pause was long enough. At a known rate calls come one by one anyway. */
   const probing = () => refusals > 0 && !(isRate && rate.isKnown)
 
   function ownPause(): number {
@@ -105,14 +109,14 @@ export function createAdaptiveLimiter(most: number): AdaptiveLimiter {
     },
     refused(start, now, running, retryAfterMs = 0) {
       untouched = false
-      // Of calls that started before the last refusal was known, this is the same news again.
+      // A call that started before the last refusal was known tells nothing new.
       if (start.at < lastRefusal) {
         rate.refused(start.at, undefined)
         if (!isRate) room.cut(running)
         pausedUntil = Math.max(pausedUntil, now + retryAfterMs)
         return
       }
-      // Calls that started together arrive in any order.
+      // Calls that started together reach the server in any order.
       const place = Math.max(start.running, running + 1)
       isRate = isAboutRate(place, start.paced)
       if (refusals === 0) pressed = start.paced || start.running >= room.size

@@ -1,51 +1,52 @@
-// How many calls a minute a server takes, as its refusals show it: quickly up to what was refused last, slowly beyond.
+// How many calls a minute a server takes, learned from its refusals. The rate grows quickly up to the one refused last, and
+// slowly beyond it.
 
-/** Of what was refused: where to go on, and from where on it is near. */
+/** Shares of a refused rate: where to go on, and from where on the rate counts as near to it. */
 const after = 0.95
 const near = 0.94
-/** Far from what was refused, it grows by this after so many calls and milliseconds. */
+/** Far below the refused rate: the factor of growth, after so many calls and milliseconds. */
 const fastRaise = 1.2
 const fastCalls = 5
 const fastMs = 250
-/** Near to it, by this share after so many calls: those of three minutes, within bounds. Every further raise is a larger one. */
+/** Near to it: the share of growth, larger with each step, after the calls of `slowMs`, within bounds. */
 const firstStep = 0.01
 const largestStep = 0.05
 const stepGrowth = 1.5
 const slowMs = 180_000
 const fewestCalls = 30
 const mostCalls = 150
-/** Calls between two refusals that make a rate more than a guess. */
+/** Calls between two refusals from which a rate can be told. */
 const enough = 10
-/** What is left of a rate that was refused after fewer; and of one that most calls had no need to wait for. */
+/** The share of a rate that is kept after an early refusal, and of one that most calls did not wait for. */
 const afterFew = 0.6
 const afterLoose = 0.8
-/** So many of the calls must have waited for their turn, else the rate was not what held them up. */
+/** The share of calls that must have waited for the rate, or it was not what limited them. */
 const mostWaited = 0.8
-/** How much more than was seen a server may take: where it was refused at a higher rate, and where little was asked of it. */
+/** How much more than the seen rate a server may take: when calls were paced, and when few calls were made. */
 const abovePace = 1.3
 const aboveDemand = 1.5
-/** Two counts of a minute that differ by no more are the same limit. */
+/** Counts of two minutes that differ by at most this share show the same limit. */
 const sameCount = 0.05
-/** Servers count by the second, by the minute, or let a bucket fill up. Who takes nothing for as long as this counts by the minute. */
+/** Servers count by the second, by the minute, or with a bucket. One that refuses everything for this long counts by the minute. */
 const longMs = 5_000
 const minuteMs = 60_000
-/** A burst after a wait is at most this long, in milliseconds. */
+/** The longest burst after a wait. */
 const burstMs = 30
-/** Timers are not more exact. */
+/** The precision of timers. */
 const timerMs = 5
 
 export interface AdaptiveRate {
-  /** Calls a millisecond; infinite as long as nothing is known. */
+  /** Calls a millisecond; infinite until something is known. */
   readonly perMs: number
-  /** It is near to what the server refused, and no guess. */
+  /** A refusal has confirmed it. */
   readonly isKnown: boolean
   /** Milliseconds until the next call may start. */
   delay(now: number): number
-  /** A call starts, and is thought to be taken. Returns whether it had to wait for its turn. */
+  /** A call starts, and counts as accepted. Returns whether it had to wait for the rate. */
   start(now: number): boolean
-  /** The server took a call that had to wait for its turn. */
+  /** The server accepted a call that had waited for the rate. */
   taken(now: number): void
-  /** The server did not take the call that started at `at`. What that tells is learned when the next one starts. */
+  /** The server refused the call that started at `at`. The rate changes when the next call starts. */
   refused(at: number, refusal: RateRefusal | undefined): void
 }
 
@@ -53,20 +54,20 @@ export interface RateRefusal {
   readonly now: number
   /** Nothing starts before. */
   readonly until: number
-  /** It is not about calls at once. */
+  /** It is about the rate, not about calls at once. */
   readonly isRate: boolean
-  /** The call had to wait for its turn in this rate. */
+  /** The call had waited for this rate. */
   readonly paced: boolean
-  /** As many calls were running as might, or as many started. */
+  /** Calls at once, or the rate, were at their limit. */
   readonly pressed: boolean
-  /** How long nothing more is tried behind `until`. */
+  /** How long nothing more is tried after `until`. */
   readonly calmMs: number
 }
 
-/** Times are milliseconds. */
+/** Times are in milliseconds. */
 export function createAdaptiveRate(): AdaptiveRate {
   let rate = Number.POSITIVE_INFINITY
-  /** What was refused last; infinite as long as the rate is only a guess. */
+  /** The rate that was refused last; infinite while the rate is only a guess. */
   let ceiling = Number.POSITIVE_INFINITY
   let nextAt = 0
   let step = firstStep
@@ -74,9 +75,9 @@ export function createAdaptiveRate(): AdaptiveRate {
   let raisedAt = 0
   let calm = 0
   let begun: number | undefined
-  /** A refusal of which nothing is learned yet: calls that started before may still be refused too. */
+  /** A refusal that the rate does not show yet: calls that started before may still be refused too. */
   let news: RateRefusal | undefined
-  /** When calls could start again after the last refusal, how many started since, and how many of these waited for their turn. */
+  /** When calls could start again after the last refusal, how many did, and how many of them waited for the rate. */
   let resumedAt = 0
   let since = 0
   let waited = 0
@@ -98,7 +99,7 @@ export function createAdaptiveRate(): AdaptiveRate {
     }
   }
 
-  /** What the server takes when it counts by the minute: all of the last one, the wait that follows included. */
+  /** The rate of a server that counts by the minute: the calls of the last one, over the wait that follows too. */
   function lowerToMinute({ now, until, isRate }: RateRefusal): number {
     const count = started.since(now - minuteMs)
     const minute = count / Math.min(minuteMs, until - begun!)
@@ -168,13 +169,13 @@ export function createAdaptiveRate(): AdaptiveRate {
   }
 }
 
-/** Counts by quarters of a second. */
+/** Counts calls by quarters of a second. */
 function createCounter() {
   const cells: { readonly at: number; count: number }[] = []
   const cellMs = 250
 
   return {
-    /** The time of the latest one that is counted. */
+    /** The time of the latest call. */
     get latest() {
       return cells.findLast(({ count }) => count > 0)?.at ?? Number.NEGATIVE_INFINITY
     },

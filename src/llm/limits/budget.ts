@@ -1,5 +1,5 @@
-// A limit of what the calls of a process may cost. A call is admitted when what was spent, what the calls in work are
-// expected to cost, and what this one is expected to cost, all fit; while calls in work stand against it, it waits for them.
+// A limit on the cost of all calls of a process. A call is admitted when the money spent and the expected costs of this call and
+// of those in flight fit together. When they do not, it waits for the calls in flight.
 import { GraphmillError } from '../../errors.ts'
 import { unlessAborted } from '../../wait.ts'
 import type { CompletionEvent, CompletionRequest, Llm, Usage } from '../llm.ts'
@@ -7,41 +7,37 @@ import { estimateTokens } from './limited-stream.ts'
 import { costOf, type Price } from './prices.ts'
 
 export interface Budget {
-  /** What was spent so far; where the server reports no tokens, what was expected. */
+  /** The cost so far; an expected one for calls whose tokens the server did not report. */
   readonly spent: number
-  /**
-   * The same model, with every call waiting until it may be made. `stream` throws `cost_limit_reached` for a call that might
-   * cost too much.
-   */
+  /** The same model within the limit. `stream` throws `cost_limit_reached` for a call that might exceed it. */
   limit(llm: Llm): Llm
 }
 
 const charactersPerToken = 3.5
-/** A reply is expected to be so much of its prompt at least. */
+/** The least share of its prompt that a reply is expected to have. */
 const leastShare = 0.25
-/** The next reply may be longer than any before. */
+/** How much longer than all before the next reply may be. */
 const margin = 1.2
+
+export interface BudgetOptions {
+  readonly maxCost: number
+  readonly price: Price
+}
 
 interface OpenCall {
   /** Estimated from the request. */
   readonly promptTokens: number
   readonly maxTokens: number | undefined
-  /** What the model has written of it. */
+  /** Of the reply so far. */
   characters: number
 }
 
-export function createBudget({
-  maxCost,
-  price,
-}: {
-  readonly maxCost: number
-  readonly price: Price
-}): Budget {
+export function createBudget({ maxCost, price }: BudgetOptions): Budget {
   let spent = 0
   let replies = 0
   /** Tokens of the longest reply so far. */
   let longest = 0
-  /** How many tokens a prompt had where one was estimated, at most so far: there are languages with a token a character. */
+  /** The highest ratio so far of a prompt's tokens to their estimate: some languages have a token a character. */
   let density = 1
   const open = new Set<OpenCall>()
   let changed = Promise.withResolvers<void>()
@@ -56,7 +52,7 @@ export function createBudget({
   }
 
   function fits(call: OpenCall): boolean {
-    // The first call goes alone, and every reply makes room for one more: few replies tell little of how long the others are.
+    // The first call runs alone, and every reply admits one more: a few replies tell little about the length of others.
     if (open.size > replies) return false
     return [...open, call].reduce((sum, each) => sum + expected(each), spent) <= maxCost
   }
@@ -76,10 +72,10 @@ export function createBudget({
     open.add(call)
   }
 
-  /** The call is over, however it ended: with what the server reports, where it came to its end. */
+  /** Settles an ended call, by the usage that the server reported, if any. */
   function leave(call: OpenCall, usage?: Usage): void {
     if (!open.delete(call)) return
-    // Of a call that was refused nothing is heard, and it cost nothing.
+    // A refused call has no reply, and costs nothing.
     if (usage || call.characters > 0) {
       const completionTokens = usage?.completionTokens ?? call.characters / charactersPerToken
       if (usage?.promptTokens) density = Math.max(density, usage.promptTokens / call.promptTokens)

@@ -1,22 +1,23 @@
-// A model behind its governor: a call waits for its turn, and its slot is free again when the model ends, not when its reader does.
+// A model behind its rate limiter: a call waits for its turn, and its slot is free again when the model has ended, even if the
+// reader has not.
 import { GraphmillError } from '../../errors.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
-import type { Caller, Outcome, RateLimiter } from './rate-limiter.ts'
+import type { Caller, CallOutcome, RateLimiter } from './rate-limiter.ts'
 
-/** Characters of a token, about. */
+/** The average length of a token. */
 const charactersPerToken = 3.5
 
-/** Characters that a model may be ahead of its reader: a whole reply, unless it is a very long one. */
+/** Characters that a model may be ahead of its reader: a whole reply, unless it is very long. */
 const mostAhead = 1024 * 1024
 
-/** What a request costs at most, in tokens: its text, and its output limit where one is set. */
+/** An estimate of a request's tokens: those of its text, and its output limit if it has one. */
 export function estimateTokens(request: CompletionRequest): number {
   const characters = request.messages.reduce((sum, { content }) => sum + content.length, 0)
   return Math.ceil(characters / charactersPerToken) + (request.sampling?.maxTokens ?? 0)
 }
 
-/** The events of `llm.stream`, started when the governor allows, and read ahead of who takes them. */
-export async function* governedStream(
+/** The events of `llm.stream`, started when the limiter allows, and read ahead of the consumer. */
+export async function* limitedStream(
   llm: Llm,
   rateLimiter: RateLimiter,
   request: CompletionRequest,
@@ -32,7 +33,7 @@ export async function* governedStream(
   const ahead: CompletionEvent[] = []
   let characters = 0
   let turn = Promise.withResolvers<void>()
-  /** Something was read, or taken, or it is over: whoever waits looks again. */
+  /** Wakes the reader and the consumer after something was read or taken, and at the end. */
   const changed = () => {
     turn.resolve()
     turn = Promise.withResolvers()
@@ -61,7 +62,7 @@ export async function* governedStream(
     over = true
     changed()
   })
-  // Thrown to the reader when it gets there, and to nobody if it never does.
+  // A failure is thrown below, once the consumer has got that far.
   reading.catch(() => {})
   try {
     for (;;) {
@@ -78,7 +79,6 @@ export async function* governedStream(
     await reading
   } finally {
     signal.removeEventListener('abort', stop)
-    // Of a model that has ended there is nothing to stop.
     if (!over) stopping.abort()
     changed()
   }
@@ -88,7 +88,7 @@ function sizeOf(event: CompletionEvent): number {
   return event.type === 'delta' ? event.text.length : 0
 }
 
-function outcomeOf(thrown: unknown): Outcome {
+function outcomeOf(thrown: unknown): CallOutcome {
   if (!(thrown instanceof GraphmillError) || thrown.code !== 'llm_rate_limited') return { type: 'failed' }
   return { type: 'limited', error: thrown }
 }

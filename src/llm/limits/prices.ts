@@ -1,7 +1,7 @@
-// What tokens cost, as the configuration says it: graphmill knows no prices of its own. What is not priced is unknown, never 0.
+// What tokens cost, by the configuration: graphmill knows no prices of its own. Without a price the cost is unknown, never 0.
 import { GraphmillError } from '../../errors.ts'
 
-/** Per million tokens, in whatever currency the operator thinks. */
+/** Per million tokens, in any currency. */
 export interface Price {
   readonly prompt: number
   readonly completion: number
@@ -29,8 +29,8 @@ export function readPrices(given: readonly string[]): Prices {
 }
 
 /**
- * The price of a model, by its name or, as servers add dates and versions to a name, by the longest name before them that has
- * one: `gpt-4.1-2025-04-14` is looked for as `gpt-4.1-2025-04`, `gpt-4.1-2025` and `gpt-4.1` too.
+ * The price of a model by its name, else by the longest name without a date or version that has one: `gpt-4.1-2025-04-14` is
+ * looked up as `gpt-4.1-2025-04`, `gpt-4.1-2025` and `gpt-4.1` too.
  */
 export function priceOf(model: string, prices: Prices): Price | undefined {
   const price = prices.get(model)
@@ -38,7 +38,7 @@ export function priceOf(model: string, prices: Prices): Price | undefined {
   return price ?? (shorter === undefined ? undefined : priceOf(shorter, prices))
 }
 
-/** What tokens cost; null where the price or a count is unknown. */
+/** What tokens cost; null if the price or a count is unknown. */
 export function costOf(
   tokens: { readonly promptTokens: number | null; readonly completionTokens: number | null },
   price: Price | undefined,

@@ -1,12 +1,11 @@
-// One governor stands before a model: it says when the next call may start, in turn over flows and lanes,
-// so that a flow with ten requests never waits behind one with ten thousand. It keeps the limits that it was told
-// and those that the server's refusals show.
+// Says when the next call of a model may start. Flows and lanes take turns, so that a flow with ten requests never waits behind
+// one with ten thousand. It keeps the configured limits, and those learned from the server's refusals.
 import { GraphmillError } from '../../errors.ts'
 import { longestTimerMs } from '../../wait.ts'
 import { createAdaptiveLimiter } from './adaptive-limiter.ts'
-import { createRateLimit } from './token-bucket.ts'
+import { createTokenBucket } from './token-bucket.ts'
 
-/** On whose behalf a call is made. */
+/** Who makes a call. Callers take turns. */
 export interface Caller {
   readonly workspace: string
   readonly flow: string
@@ -14,30 +13,30 @@ export interface Caller {
   readonly lane: string
 }
 
-export interface Ask extends Caller {
-  /** What the call will cost at most, in tokens: see `estimateTokens`. Default 0. */
+export interface SlotRequest extends Caller {
+  /** The tokens of the call, by `estimateTokens`. Default 0. */
   readonly tokens?: number
   readonly signal: AbortSignal
 }
 
-/** How a call ended: with the tokens reported (null: unknown), refused for its rate, or failed in another way. */
-export type Outcome =
+/** How a call ended: with the reported tokens (null for unknown), refused for its rate, or failed otherwise. */
+export type CallOutcome =
   | { readonly type: 'done'; readonly tokens: number | null }
   | { readonly type: 'limited'; readonly error: GraphmillError }
   | { readonly type: 'failed' }
 
 export interface Slot {
-  /** The server took the call: its reply began. */
+  /** The server accepted the call: its reply has begun. */
   accepted(): void
-  /** The model has ended: the slot is free for the next call. A second call does nothing. */
-  release(outcome: Outcome): void
+  /** The model has ended: the next call may have the slot. Does nothing the second time. */
+  release(outcome: CallOutcome): void
 }
 
-/** A time in which no call starts because the server refused one. */
+/** A time without calls after a refusal. */
 export interface Pause {
-  /** The same for as long as the pause lasts, another for the next one. */
+  /** Differs from pause to pause. */
   readonly id: number
-  /** The last refusal; it may ask for so long a wait itself. */
+  /** The last refusal. */
   readonly error: GraphmillError
   /** Milliseconds until the next call may start. */
   readonly leftMs: number
@@ -45,76 +44,76 @@ export interface Pause {
 
 export interface RateLimiter {
   /** Resolves when the call may start. Rejects with the signal's reason when it aborts first. */
-  acquire(ask: Ask): Promise<Slot>
-  /** Calls that are running, and callers that wait. */
+  acquire(wanted: SlotRequest): Promise<Slot>
+  /** Calls that are running, and those that wait. */
   readonly running: number
   readonly waiting: number
-  /** What calls wait for now, where a refusal is the reason. */
+  /** The pause that calls wait for now, if any. */
   paused(): Pause | undefined
 }
 
 export interface RateLimiterOptions {
   /** The most calls at once. Default 64. */
   readonly concurrency?: number
-  /** Default: only what the server's refusals show. */
+  /** Default: none but what the server's refusals show. */
   readonly requestsPerMinute?: number | undefined
   readonly tokensPerMinute?: number | undefined
   readonly clock?: RateLimiterClock
-  /** Told once of each pause that is longer than 10 s. Default: nobody is. */
+  /** Called once for each pause of more than 10 s. */
   readonly onPause?: (pause: Pause) => void
 }
 
 export interface RateLimiterClock {
   /** Milliseconds that never go back. */
   now(): number
-  /** Calls `run` after `ms`; what it returns calls it off. */
+  /** Calls `run` after `ms` milliseconds, unless the returned function is called before. */
   after(ms: number, run: () => void): () => void
 }
 
-/** Pauses from here on are worth a word, in milliseconds. */
+/** Longer pauses are reported, in milliseconds. */
 const longPauseMs = 10_000
 
 const processClock: RateLimiterClock = {
   now: () => performance.now(),
   after(ms, run) {
-    // Longer times would be taken for none; whoever is called early looks again.
+    // A longer time would end at once. After an early end the limiter sets another timer.
     const timer = setTimeout(run, Math.min(ms, longestTimerMs))
     return () => clearTimeout(timer)
   },
 }
 
 interface Waiter {
-  readonly ask: Ask
+  readonly wanted: SlotRequest
   readonly resolve: (slot: Slot) => void
 }
 
-/** One governor per process and model. Throws `configuration_invalid` for a limit that is not above 0. */
+/** There is one limiter per process and model. Throws `configuration_invalid` for a limit that is not above 0. */
 export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter {
   const { concurrency = 64, requestsPerMinute, tokensPerMinute, clock = processClock, onPause } = options
   for (const limit of [concurrency, requestsPerMinute, tokensPerMinute])
     if (limit !== undefined && !(limit > 0))
       throw new GraphmillError('configuration_invalid', 'Concurrency and limits per minute must be above 0.')
   const limiter = createAdaptiveLimiter(Math.max(1, Math.floor(concurrency)))
-  const requests = requestsPerMinute === undefined ? undefined : createRateLimit(requestsPerMinute)
-  const tokens = tokensPerMinute === undefined ? undefined : createRateLimit(tokensPerMinute)
-  /** By caller; the first caller is the next to be served, and goes to the end when it was. */
+  const requests = requestsPerMinute === undefined ? undefined : createTokenBucket(requestsPerMinute)
+  const tokens = tokensPerMinute === undefined ? undefined : createTokenBucket(tokensPerMinute)
+  /** By caller. The first one is served next, and then goes to the end. */
   const queues = new Map<string, Set<Waiter>>()
   let running = 0
   let waiting = 0
-  /** Tokens by which calls exceeded their estimates lately. */
+  /** The moving average of tokens by which calls exceed their estimates. */
   let excess = 0
   let stopTimer: (() => void) | undefined
-  /** The last refusal, and how many pauses there were. */
+  /** The last refusal, and the number of pauses so far. */
   let refusal: GraphmillError | undefined
   let pauses = 0
-  /** The last pause that was told. */
-  let told = 0
+  /** The last pause that was reported. */
+  let reported = 0
 
-  function acquire(ask: Ask): Promise<Slot> {
+  function acquire(wanted: SlotRequest): Promise<Slot> {
     const { promise, resolve, reject } = Promise.withResolvers<Slot>()
-    const { signal } = ask
+    const { signal } = wanted
     if (signal.aborted) return Promise.reject(signal.reason)
-    const key = JSON.stringify([ask.workspace, ask.flow, ask.lane])
+    const key = JSON.stringify([wanted.workspace, wanted.flow, wanted.lane])
     const leave = () => {
       const queue = queues.get(key)
       if (!queue?.delete(waiter)) return
@@ -124,7 +123,7 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
       serve()
     }
     const waiter: Waiter = {
-      ask,
+      wanted,
       resolve: (slot) => {
         signal.removeEventListener('abort', leave)
         resolve(slot)
@@ -138,7 +137,7 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
     return promise
   }
 
-  /** Starts as many calls as may start now, and sees to it that the next one is looked at in time. */
+  /** Starts the calls that may start now, and sets a timer for the next one. */
   function serve(): void {
     stopTimer?.()
     stopTimer = undefined
@@ -148,7 +147,7 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
       const [key, queue] = turn
       const [waiter] = queue
       const now = clock.now()
-      const cost = (waiter!.ask.tokens ?? 0) + excess
+      const cost = (waiter!.wanted.tokens ?? 0) + excess
       const delay = Math.max(limiter.delay(now), requests?.delay(1, now) ?? 0, tokens?.delay(cost, now) ?? 0)
       if (delay > 0) {
         stopTimer = clock.after(delay, serve)
@@ -159,11 +158,11 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
       if (queue.size > 0) queues.set(key, queue)
       waiting -= 1
       running += 1
-      waiter!.resolve(start(waiter!.ask, cost, now))
+      waiter!.resolve(start(waiter!.wanted, cost, now))
     }
   }
 
-  function start(ask: Ask, cost: number, now: number): Slot {
+  function start(wanted: SlotRequest, cost: number, now: number): Slot {
     requests?.spend(1, now)
     const spending = tokens?.spend(cost, now)
     const begun = limiter.started(now, running)
@@ -177,7 +176,7 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
       serve()
     }
 
-    function release(outcome: Outcome): void {
+    function release(outcome: CallOutcome): void {
       if (!held) return
       held = false
       running -= 1
@@ -187,7 +186,7 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
         refusal = outcome.error
         limiter.refused(begun, clock.now(), running, refusal.retryAfterMs)
         spending?.correct(0, clock.now())
-        tellPause()
+        reportPause()
       }
       if (outcome.type === 'done') {
         settle(outcome.tokens)
@@ -199,7 +198,7 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
     function settle(actual: number | null): void {
       if (actual === null) return
       spending?.correct(actual, clock.now())
-      excess = Math.max(0, excess + (actual - (ask.tokens ?? 0) - excess) / 10)
+      excess = Math.max(0, excess + (actual - (wanted.tokens ?? 0) - excess) / 10)
     }
 
     return { accepted, release }
@@ -210,10 +209,10 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
     return refusal && leftMs > 0 ? { id: pauses, error: refusal, leftMs } : undefined
   }
 
-  function tellPause(): void {
+  function reportPause(): void {
     const pause = paused()
-    if (!pause || pause.id === told || pause.leftMs <= longPauseMs) return
-    told = pause.id
+    if (!pause || pause.id === reported || pause.leftMs <= longPauseMs) return
+    reported = pause.id
     onPause?.(pause)
   }
 

@@ -1,25 +1,25 @@
-// A limit per minute, kept from our side: spread evenly, so that it also holds for servers that count by the second,
-// and never more than the limit in any 60 seconds. What was spent can be corrected once the true amount is known.
+// A limit per minute that the client keeps: spread evenly, so that it also holds for servers that count by the second, and never
+// exceeded in any 60 seconds. A spent amount can be corrected once the true one is known.
 
-export interface RateLimit {
-  /** Milliseconds until `amount` may be spent; 0: now. An amount above the limit may be spent alone. */
+export interface TokenBucket {
+  /** Milliseconds until `amount` may be spent; 0 for now. An amount above the limit may be spent alone. */
   delay(amount: number, now: number): number
   spend(amount: number, now: number): Spending
 }
 
 export interface Spending {
-  /** What it really was. */
+  /** Replaces the amount by the true one. */
   correct(amount: number, now: number): void
 }
 
-/** A little is left, for clocks and networks that jitter. */
+/** The share of the limit that is used: the rest allows for clocks and networks that jitter. */
 const share = 0.96
 const windowMs = 60_500
-/** What was not spent for this long is lost: a burst after a silence is what servers refuse. */
+/** How long an unspent amount is kept: servers refuse bursts after a silence. */
 const burstMs = 30
 
-/** Times are milliseconds of a clock that never goes back. */
-export function createRateLimit(perMinute: number): RateLimit {
+/** Times are in milliseconds, of a clock that never goes back. */
+export function createTokenBucket(perMinute: number): TokenBucket {
   const perMs = (perMinute * share) / 60_000
   const capacity = Math.max(1, perMs * burstMs)
   const spent: { at: number; amount: number; forgotten: boolean }[] = []
@@ -28,7 +28,7 @@ export function createRateLimit(perMinute: number): RateLimit {
   let filledAt = 0
 
   function advance(now: number): void {
-    // A correction may lift the level above the capacity; only time never does.
+    // Only a correction may lift the level above the capacity, time may not.
     if (level < capacity) level = Math.min(capacity, level + (now - filledAt) * perMs)
     filledAt = now
     while (spent[0] && spent[0].at <= now - windowMs) {
@@ -63,7 +63,7 @@ export function createRateLimit(perMinute: number): RateLimit {
     },
   }
 
-  /** How long until enough of the last minute is forgotten. */
+  /** Milliseconds until enough of the last minute is forgotten. */
   function untilForgotten(amount: number, now: number): number {
     let excess = sum + amount - perMinute
     for (const { at, amount: old } of spent) {

@@ -1,7 +1,7 @@
 // A model behind its governor: when its slot is taken, and when it is free again.
 import { afterEach, describe, expect, it } from 'vitest'
 import { GraphmillError } from '../../../src/errors.ts'
-import { estimateTokens, governedStream } from '../../../src/llm/limits/limited-stream.ts'
+import { estimateTokens, limitedStream } from '../../../src/llm/limits/limited-stream.ts'
 import { createRateLimiter, type RateLimiter } from '../../../src/llm/limits/rate-limiter.ts'
 import type { CompletionEvent } from '../../../src/llm/llm.ts'
 import { createOpenAi } from '../../../src/llm/openai/openai.ts'
@@ -15,10 +15,10 @@ const caller = { workspace: 'w', flow: 'f', lane: 'prompt' }
 let server: LlmServer
 afterEach(() => server.close())
 
-async function governed(script: LlmScript, rateLimiter: RateLimiter) {
+async function limited(script: LlmScript, rateLimiter: RateLimiter) {
   server = await startLlmServer(script)
   const llm = createOpenAi({ baseUrl: server.url, model: 'test-model' })
-  return (signal = never) => governedStream(llm, rateLimiter, request, caller, signal)
+  return (signal = never) => limitedStream(llm, rateLimiter, request, caller, signal)
 }
 
 async function collect(events: AsyncIterable<CompletionEvent>): Promise<CompletionEvent[]> {
@@ -32,10 +32,10 @@ function sizeOf(events: readonly CompletionEvent[]): number {
   return events.reduce((sum, event) => sum + (event.type === 'delta' ? event.text.length : 0), 0)
 }
 
-describe('a governed stream', () => {
+describe('a limited stream', () => {
   it('gives the events of the model, and its slot back', async () => {
     const rateLimiter = createRateLimiter({ concurrency: 1 })
-    const stream = await governed({ rules: [{ reply: 'A machine.' }] }, rateLimiter)
+    const stream = await limited({ rules: [{ reply: 'A machine.' }] }, rateLimiter)
     for (let n = 0; n < 3; n++) {
       const events = await collect(stream())
       expect(events.map((event) => (event.type === 'delta' ? event.text : '')).join('')).toBe('A machine.')
@@ -46,7 +46,7 @@ describe('a governed stream', () => {
 
   it('frees its slot when the model ends, however slow its reader is', async () => {
     const rateLimiter = createRateLimiter({ concurrency: 1 })
-    const stream = await governed({ rules: [{ reply: 'word '.repeat(200) }] }, rateLimiter)
+    const stream = await limited({ rules: [{ reply: 'word '.repeat(200) }] }, rateLimiter)
     const slow = stream()[Symbol.asyncIterator]()
     await slow.next()
     expect(sizeOf(await collect(stream()))).toBe(1000)
@@ -57,7 +57,7 @@ describe('a governed stream', () => {
   it('reads no further ahead than about a million characters', async () => {
     const rateLimiter = createRateLimiter({ concurrency: 1 })
     const pieces = ['x'.repeat(10_000)]
-    const stream = await governed({ rules: [{ reply: { pieces, repeat: 3000 } }] }, rateLimiter)
+    const stream = await limited({ rules: [{ reply: { pieces, repeat: 3000 } }] }, rateLimiter)
     const slow = stream()[Symbol.asyncIterator]()
     const first = await slow.next()
     expect(rateLimiter.running).toBe(1)
@@ -68,7 +68,7 @@ describe('a governed stream', () => {
 
   it('hands on what came before a failure, then the failure', async () => {
     const rateLimiter = createRateLimiter({ concurrency: 1 })
-    const stream = await governed(
+    const stream = await limited(
       { rules: [{ reply: { text: 'abcdefgh', refuse: 'cut', refuseAfter: 1 } }] },
       rateLimiter,
     )
@@ -83,7 +83,7 @@ describe('a governed stream', () => {
 
   it('cancels the call when its reader leaves, or its signal aborts', async () => {
     const rateLimiter = createRateLimiter({ concurrency: 2 })
-    const stream = await governed(
+    const stream = await limited(
       { rules: [{ reply: { text: 'word '.repeat(500), tokensPerSecond: 100 } }] },
       rateLimiter,
     )
@@ -101,7 +101,7 @@ describe('a governed stream', () => {
 
   it('waits as long as a refusal asks', async () => {
     const rateLimiter = createRateLimiter()
-    const stream = await governed({ refuse: { kind: 'rate-limit', first: 1 }, retryAfter: 0.2 }, rateLimiter)
+    const stream = await limited({ refuse: { kind: 'rate-limit', first: 1 }, retryAfter: 0.2 }, rateLimiter)
     await expect(collect(stream())).rejects.toMatchObject({ code: 'llm_rate_limited' })
     await collect(stream())
     const [first, second] = server.requests

@@ -2,7 +2,7 @@
 // and against a real one over HTTP.
 import { describe, expect, it } from 'vitest'
 import { GraphmillError } from '../../../src/errors.ts'
-import { governedStream } from '../../../src/llm/limits/limited-stream.ts'
+import { limitedStream } from '../../../src/llm/limits/limited-stream.ts'
 import {
   createRateLimiter,
   type Pause,
@@ -361,7 +361,7 @@ describe('over HTTP', () => {
         const request = { messages: [{ role: 'user' as const, content: `call ${n}` }] }
         const caller = { workspace: 'w', flow: `f${n % 3}`, lane: 'prompt' }
         try {
-          for await (const _ of governedStream(llm, rateLimiter, request, caller, never));
+          for await (const _ of limitedStream(llm, rateLimiter, request, caller, never));
         } catch {
           refused += 1
           queue.push(n)

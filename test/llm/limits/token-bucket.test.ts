@@ -1,11 +1,11 @@
 // A limit per minute from our side: even, and never more than it in any 60 seconds.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { createRateLimit } from '../../../src/llm/limits/token-bucket.ts'
+import { createTokenBucket } from '../../../src/llm/limits/token-bucket.ts'
 
 /** Spends each amount as soon as it may; gives when. */
 function spendAll(perMinute: number, amounts: readonly number[]) {
-  const limit = createRateLimit(perMinute)
+  const limit = createTokenBucket(perMinute)
   let now = 0
   return amounts.map((amount) => {
     for (let delay = limit.delay(amount, now); delay > 0; delay = limit.delay(amount, now)) now += delay
@@ -36,7 +36,7 @@ describe('a limit per minute', () => {
   })
 
   it('spreads calls evenly, after a silence too', () => {
-    const limit = createRateLimit(600)
+    const limit = createTokenBucket(600)
     expect(limit.delay(1, 500_000)).toBe(0)
     limit.spend(1, 500_000)
     expect(limit.delay(1, 500_000)).toBeGreaterThan(90)
@@ -44,7 +44,7 @@ describe('a limit per minute', () => {
   })
 
   it('gives back what was not needed, without losing the time that passed', () => {
-    const limit = createRateLimit(60_000)
+    const limit = createTokenBucket(60_000)
     const spending = limit.spend(10_000, 0)
     expect(limit.delay(1, 0)).toBeGreaterThan(9000)
     spending.correct(1000, 900)
@@ -55,7 +55,7 @@ describe('a limit per minute', () => {
   })
 
   it('lets pass alone what is above it', () => {
-    const limit = createRateLimit(100)
+    const limit = createTokenBucket(100)
     expect(limit.delay(1000, 0)).toBe(0)
     limit.spend(1000, 0)
     expect(limit.delay(1, 30_000)).toBeGreaterThan(30_000)
