@@ -122,9 +122,8 @@ export function refusalError(refusal: Refusal): GraphmillError {
   const { status, headers } = refusal
   const words = wordsOf(refusal.text)
   const code = codeOf(status, words)
-  const wait = retryAfter(headers, Date.now())
   return serverError(code, refusal, `${verbs[code]} (${status})${quoted(words.message)}`, {
-    ...(wait === undefined ? {} : { retryAfterMs: wait }),
+    retryAfterMs: retryAfter(headers, Date.now()),
     details: { status, param: words.param, server: words.message },
   })
 }

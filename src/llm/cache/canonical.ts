@@ -1,10 +1,10 @@
-// The same inputs make the same bytes: keys in one order, whatever order they were written in. Only `properties` of a schema
-// keep their author's order, because a model writes keys in that order; one that tells kinds apart goes first.
+// Equal inputs make equal bytes: keys are sorted. Only the `properties` of a schema keep their author's order, because a model
+// writes keys in that order, except that a property that tells kinds apart goes first.
 import { isObject } from '../../is-object.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** A copy of a JSON value with its keys sorted at every depth; schemas inside it as `wireSchema` has them. */
+/** A copy of a JSON value with its keys sorted at every depth. Schemas in it are as `wireSchema` makes them. */
 export function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted)
   if (!isObject(value)) return value
@@ -12,12 +12,12 @@ export function sorted(value: unknown): unknown {
   return byKey(value, (child) => sorted(child))
 }
 
-/** Whether two values are the same JSON, whatever the order of their keys. */
+/** Whether two values are the same JSON, except for the order of keys. */
 export function isSameJson(a: unknown, b: unknown): boolean {
   return JSON.stringify(flat(a)) === JSON.stringify(flat(b))
 }
 
-/** The JSON of a value with every key sorted, also those of `properties`: for hashes and comparisons. */
+/** The JSON of a value with all keys sorted, those of `properties` too: for hashes and comparisons. */
 export function flatJson(value: unknown): string {
   return JSON.stringify(flat(value))
 }
@@ -26,7 +26,7 @@ export function flatJson(value: unknown): string {
 export function wireSchema(schema: unknown): unknown {
   if (!isObject(schema)) return sorted(schema)
   return byKey(schema, (child, key) => {
-    if (key === 'properties' && isObject(child)) return orderedProperties(child, telling(schema))
+    if (key === 'properties' && isObject(child)) return orderedProperties(child, kindProperties(schema))
     if (maps.has(key) && isObject(child)) return byKey(child, wireSchema)
     if (Array.isArray(child) && !data.has(key)) return child.map(wireSchema)
     return isObject(child) && !data.has(key) ? wireSchema(child) : flat(child)
@@ -38,7 +38,7 @@ const maps = new Set(['$defs', 'definitions', 'patternProperties', 'dependentSch
 /** Keywords that hold values. */
 const data = new Set(['const', 'enum', 'default', 'example', 'examples', 'required', 'type'])
 
-/** `kinds` are the properties that tell the kinds of the object apart, beside those that are constant themselves. */
+/** `kinds` are the properties that tell the kinds of the object apart, besides constant ones. */
 function orderedProperties(properties: Fields, kinds: ReadonlySet<string>): unknown {
   const entries = Object.entries(properties)
   const isFirst = ([name, schema]: [string, unknown]) => kinds.has(name) || isConstant(schema)
@@ -46,8 +46,8 @@ function orderedProperties(properties: Fields, kinds: ReadonlySet<string>): unkn
   return Object.fromEntries([...first, ...others].map(([name, schema]) => [name, wireSchema(schema)]))
 }
 
-/** What `discriminator` names, and what is constant in a branch of a union. */
-function telling({ discriminator, oneOf, anyOf }: Fields): ReadonlySet<string> {
+/** The property that `discriminator` names, and those that are constant in a branch of a union. */
+function kindProperties({ discriminator, oneOf, anyOf }: Fields): ReadonlySet<string> {
   const named = isObject(discriminator) ? discriminator['propertyName'] : undefined
   const branches = [oneOf, anyOf].flat().filter(isObject)
   const constant = branches.flatMap(({ properties }) =>
@@ -63,7 +63,7 @@ function isConstant(schema: unknown): boolean {
   return 'const' in schema || (Array.isArray(schema['enum']) && schema['enum'].length === 1)
 }
 
-/** A schema that hides in a free field, such as that of a `response_format` among the extras. */
+/** Whether a value is a schema in a free field, such as that of a `response_format` among the extras. */
 function isSchemaWithProperties(value: Fields): boolean {
   return isObject(value['properties']) && (value['type'] === 'object' || '$schema' in value)
 }
@@ -73,7 +73,7 @@ function flat(value: unknown): unknown {
   return isObject(value) ? byKey(value, flat) : value
 }
 
-// fromEntries defines own keys, so that a key named __proto__ stays one.
+// fromEntries defines own keys, so that a key named __proto__ is kept.
 function byKey(value: Fields, change: (child: unknown, key: string) => unknown): Fields {
   const keys = Object.keys(value).sort((a, b) => (a < b ? -1 : 1))
   return Object.fromEntries(keys.map((key) => [key, change(value[key], key)]))

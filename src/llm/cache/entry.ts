@@ -1,29 +1,29 @@
-// What the cache remembers of a run: the raw texts of its calls in order, and, once it is over, where its parts were cut.
-// Items are never stored: they are read again from the texts on every replay.
+// What the cache keeps of a run: the raw texts of its calls in order and, after its end, where its parts were cut. Items are not
+// stored: every replay reads them from the texts again.
 import { hash } from 'node:crypto'
 import { type ErrorCode, errorTable } from '../../errors.ts'
 import { isObject } from '../../is-object.ts'
 import type { CompletionRequest, FinishReason, Llm, Usage } from '../llm.ts'
 import { flatJson } from './canonical.ts'
 
-/** Why the model was called. `longer`: again with a doubled output limit. `cached`: it was not; the reply was remembered. */
+/** Why the model was called. `longer`: again with a doubled output limit. `cached`: it was not called, the cache had the reply. */
 export type CallReason = 'first' | 'continuation' | 'longer' | 'reask' | 'split' | 'cached'
 
 export interface RecordedCall {
-  /** Of the request; see `requestDigest`. */
+  /** That of the request, by `requestDigest`. */
   readonly digest: string
   /** What the model wrote, without its thoughts. */
   readonly text: string
   readonly finishReason: FinishReason
   readonly usage: Usage
   readonly model: string
-  /** It gave thoughts too. */
+  /** The model sent thoughts too. */
   readonly reasoned: boolean
-  /** It failed, and would fail again: after `text`, if it wrote any; how it ended and its tokens are not known then. */
+  /** A failure after `text` that a retry would meet again. Its finish reason and its tokens are then unknown. */
   readonly failure: Failure | null
 }
 
-/** A code of the table of errors, and the message that came with it. */
+/** An error code, and its message. */
 export interface Failure {
   readonly code: ErrorCode
   readonly message: string
@@ -32,15 +32,15 @@ export interface Failure {
 export interface RunEntry {
   readonly run: { readonly id: string; readonly startedAt: number }
   readonly calls: readonly RecordedCall[]
-  /** The calls do without the server's own constraint, which the run's key has: the server refused it, or could not keep to it. */
+  /** The calls do without the server's own constraint, unlike the run's key: the server refused it or could not keep to it. */
   readonly unaided?: boolean
-  /** Only of a run that is over: how its reply was read; a reply that is to be read differently makes another run. */
+  /** How the reply was read, once the run has ended. A reply that is read in another way is another run. */
   readonly form?: string
-  /** Only of a run that is over: how much each of its parts holds, in items or characters, and whether it was streamed. */
+  /** The sizes of its parts in items or characters, and whether it was streamed, once the run has ended. */
   readonly cut?: { readonly streaming: boolean; readonly cuts: readonly number[] }
 }
 
-/** What a request asks, as 32 hexadecimal digits: messages and every parameter, whatever the order of their keys. */
+/** The hash of a request's messages and parameters, in 32 hexadecimal digits. The order of keys does not count. */
 export function requestDigest({ messages, sampling = {}, extras = {} }: CompletionRequest): string {
   return hash('sha256', flatJson({ messages, sampling, extras }), 'hex').slice(0, 32)
 }
@@ -52,7 +52,7 @@ export function runKey(workspace: string, llm: Llm, request: CompletionRequest):
   return flatJson({ version: 1, workspace, ...asked, request: requestDigest(request) })
 }
 
-/** The entry that a text holds, or undefined for anything else. */
+/** The entry in a text; undefined for anything else. */
 export function parseEntry(text: string): RunEntry | undefined {
   try {
     const value: unknown = JSON.parse(text)
@@ -62,20 +62,29 @@ export function parseEntry(text: string): RunEntry | undefined {
   }
 }
 
-// The folder may hold what another version, or anybody else, has put there: whatever is read of an entry is looked at first.
-function isEntry(value: unknown): value is RunEntry {
-  if (!isObject(value)) return false
-  const { run, calls, unaided, form, cut } = value
-  return (
-    isObject(run) &&
-    hasTypes(run, { id: 'string', startedAt: 'number' }) &&
-    Array.isArray(calls) &&
-    calls.every(isCall) &&
-    (unaided === undefined || typeof unaided === 'boolean') &&
-    (form === undefined || typeof form === 'string') &&
-    (cut === undefined || isCut(cut))
-  )
-}
+// The folder may hold entries of another version, or foreign files: each field is checked before it is used.
+type Check = (value: unknown) => boolean
+
+const isText: Check = (value) => typeof value === 'string'
+const isFlag: Check = (value) => typeof value === 'boolean'
+const isNumber: Check = (value) => typeof value === 'number'
+const isCount: Check = (value) => typeof value === 'number' && value >= 0
+const listOf =
+  (check: Check): Check =>
+  (value) =>
+    Array.isArray(value) && value.every(check)
+const nullOr =
+  (check: Check): Check =>
+  (value) =>
+    value === null || check(value)
+const optional =
+  (check: Check): Check =>
+  (value) =>
+    value === undefined || check(value)
+const fields =
+  (checks: Readonly<Record<string, Check>>): Check =>
+  (value) =>
+    isObject(value) && Object.entries(checks).every(([name, check]) => check(value[name]))
 
 const finishReasons: readonly unknown[] = [
   'stop',
@@ -85,48 +94,27 @@ const finishReasons: readonly unknown[] = [
   'error',
 ] satisfies FinishReason[]
 
-function isCall(value: unknown): boolean {
-  return (
-    isObject(value) &&
-    hasTypes(value, {
-      digest: 'string',
-      text: 'string',
-      model: 'string',
-      reasoned: 'boolean',
-    }) &&
-    (value['failure'] === null || isFailure(value['failure'])) &&
-    finishReasons.includes(value['finishReason']) &&
-    isUsage(value['usage'])
-  )
-}
+const isReported = nullOr(isCount)
 
-function isFailure(value: unknown): boolean {
-  return (
-    isObject(value) &&
-    hasTypes(value, { code: 'string', message: 'string' }) &&
-    Object.hasOwn(errorTable, String(value['code']))
-  )
-}
-
-function isUsage(value: unknown): boolean {
-  if (!isObject(value)) return false
-  const { promptTokens, completionTokens, totalTokens } = value
-  return [promptTokens, completionTokens, totalTokens].every((count) => count === null || isCount(count))
-}
-
-function isCut(value: unknown): boolean {
-  if (!isObject(value)) return false
-  const { streaming, cuts } = value
-  return typeof streaming === 'boolean' && Array.isArray(cuts) && cuts.every(isCount)
-}
-
-function isCount(value: unknown): boolean {
-  return typeof value === 'number' && value >= 0
-}
-
-function hasTypes(
-  value: Readonly<Record<string, unknown>>,
-  types: Readonly<Record<string, 'string' | 'number' | 'boolean'>>,
-): boolean {
-  return Object.entries(types).every(([key, type]) => typeof value[key] === type)
-}
+const isEntry = fields({
+  run: fields({ id: isText, startedAt: isNumber }),
+  calls: listOf(
+    fields({
+      digest: isText,
+      text: isText,
+      model: isText,
+      reasoned: isFlag,
+      finishReason: (value) => finishReasons.includes(value),
+      usage: fields({ promptTokens: isReported, completionTokens: isReported, totalTokens: isReported }),
+      failure: nullOr(
+        fields({
+          code: (code) => isText(code) && Object.hasOwn(errorTable, code as string),
+          message: isText,
+        }),
+      ),
+    }),
+  ),
+  unaided: optional(isFlag),
+  form: optional(isText),
+  cut: optional(fields({ streaming: isFlag, cuts: listOf(isCount) })),
+}) as (value: unknown) => value is RunEntry

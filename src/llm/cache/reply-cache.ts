@@ -1,5 +1,5 @@
-// The cache of model replies, on disk: one entry a run, found by the run's first request. Processes of one machine share it.
-// It only ever saves calls: whatever is wrong with the disk makes it forget, and nothing fails by it.
+// The cache of model replies, on disk: one entry a run, with the first request as its key. Processes of one machine share it. It
+// only saves calls: after a fault of the disk a reply is forgotten, and nothing fails.
 import { mkdir } from 'node:fs/promises'
 import cacache from 'cacache'
 import { systemCall } from '../../system-calls.ts'
@@ -8,32 +8,32 @@ import { day, indexBytes, isTidyDue, tidyUp } from './tidy.ts'
 import { createTurns, type Turns } from './turns.ts'
 
 export interface CacheOptions {
-  /** The folder; made with the first entry, for its owner only. */
+  /** The folder, made with the first entry and readable only for its owner. */
   readonly dir: string
-  /** Default 1 GiB. Over it the oldest entries go. */
+  /** The oldest entries are removed beyond this size. Default 1 GiB. */
   readonly maxBytes?: number
   /** Default 30 days. */
   readonly maxAgeMs?: number
   /** Milliseconds since 1970 UTC. Default: the system's clock. */
   readonly now?: () => number
-  /** Told of the first failure of the disk. Default: nobody is. */
+  /** Called for the first failure of the disk. */
   readonly onFailure?: (error: unknown) => void
 }
 
 export interface CacheStats {
   readonly entries: number
   readonly bytes: number
-  /** Milliseconds since 1970 UTC; undefined where there is no entry. */
+  /** Milliseconds since 1970 UTC; undefined without entries. */
   readonly oldest: number | undefined
 }
 
-/** Nothing of it throws, but `turn` when its signal aborts, and `stats` and `clear` what the disk says. */
+/** Only `stats` and `clear` throw errors of the disk, and `turn` when its signal aborts. */
 export interface ReplyCache extends Turns {
   get(key: string): Promise<RunEntry | undefined>
   put(key: string, entry: RunEntry): Promise<void>
   stats(): Promise<CacheStats>
   clear(): Promise<void>
-  /** Waits for what is being tidied up. */
+  /** Waits for a cleanup that is running. */
   close(): Promise<void>
 }
 
@@ -47,7 +47,7 @@ export function openCache(options: CacheOptions): ReplyCache {
   let lastLook = 0
   let tidying: Promise<void> | undefined
 
-  /** Whatever the disk does, the work goes on. */
+  /** Undefined after a failure of the disk. */
   async function tolerant<T>(work: () => Promise<T>): Promise<T | undefined> {
     try {
       return await systemCall(`use the replies in ${dir}`, work())
@@ -78,7 +78,7 @@ export function openCache(options: CacheOptions): ReplyCache {
       })
   }
 
-  /** After much was written here; else it is looked once a day. */
+  /** A cleanup is due when this process has written much, else once a day. */
   async function isDue(): Promise<boolean> {
     if (written > maxBytes / 16) return true
     if (lastLook > now() - day) return false
@@ -111,13 +111,13 @@ export function openCache(options: CacheOptions): ReplyCache {
     },
     async close() {
       await tidying
-      // What was written while it ran counts as well.
+      // What was written during the cleanup counts too.
       if (written > maxBytes / 16) await tolerant(tidy)
     },
   }
 }
 
-/** Its types leave the time out. */
+/** The types of cacache omit the time. */
 const putEntry = cacache.put as (
   dir: string,
   key: string,
@@ -125,7 +125,7 @@ const putEntry = cacache.put as (
   options: { readonly time: number },
 ) => Promise<unknown>
 
-/** Nothing is wrong with the disk: there is no such entry, or another process has removed it, or its content is spoiled. */
+/** The disk is fine: there is no such entry, or another process has removed it, or its content is damaged. */
 function isMiss(error: unknown): boolean {
   const { code = '' } = (error ?? {}) as NodeJS.ErrnoException
   return ['ENOENT', 'EINTEGRITY', 'EBADSIZE'].includes(code)

@@ -1,5 +1,5 @@
-// What keeps the folder of the cache small: too old and too much goes, oldest first, and what no entry names. Once a day for
-// all processes together, and after one has written much; other processes may read and write meanwhile.
+// The cleanup of the cache's folder: entries that are too old or too many, oldest first, and files without an entry. It runs once
+// a day for all processes together, and after one has written much. Other processes may read and write meanwhile.
 import { readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import cacache from 'cacache'
@@ -11,20 +11,20 @@ export interface Folder {
   readonly now: () => number
 }
 
-/** What an entry takes besides its content, about. */
+/** About the size of an entry besides its content. */
 export const indexBytes = 512
 
 const hour = 3600 * 1000
 export const day = 24 * hour
 
-/** Whether the folder was not tidied up today. */
+/** Whether the last cleanup was more than a day ago. */
 export async function isTidyDue({ dir, now }: Folder): Promise<boolean> {
   const marked = await stat(join(dir, marker)).catch(() => undefined)
   if (marked === undefined) await mark(dir, now())
   return marked !== undefined && marked.mtimeMs < now() - day
 }
 
-/** Removes what is to go. Throws what the disk says. */
+/** Runs a cleanup. Throws errors of the disk. */
 export async function tidyUp({ dir, maxBytes, maxAgeMs, now }: Folder): Promise<void> {
   await mark(dir, now())
   const entries = Object.values(await cacache.ls(dir)).sort((a, b) => b.time - a.time)
@@ -41,8 +41,8 @@ export async function tidyUp({ dir, maxBytes, maxAgeMs, now }: Folder): Promise<
 }
 
 /**
- * Removes files that no entry names: processes leave them that write the same key at once, or die while they write. Young ones
- * may yet get their entry. Of the contents each day has its sixteenth, so that a large folder is never walked as a whole.
+ * Removes files without an entry: those of processes that wrote the same key at once, or died while writing. Young files may still
+ * get their entry. Each day has its sixteenth of the contents, so that a large folder is never read as a whole.
  */
 async function sweep(dir: string, named: ReadonlySet<string>, now: number): Promise<void> {
   const part = (Math.floor(now / day) % 16).toString(16)
@@ -61,7 +61,7 @@ function namesIn(folder: string, recursive = false): Promise<string[]> {
   return readdir(folder, { recursive }).catch(() => [])
 }
 
-/** Its time says when the folder was last tidied up. */
+/** The file whose time is that of the last cleanup. */
 const marker = 'tidied'
 
 async function mark(dir: string, now: number): Promise<void> {
@@ -70,7 +70,7 @@ async function mark(dir: string, now: number): Promise<void> {
   await utimes(path, now / 1000, now / 1000)
 }
 
-/** Its types leave the options out. */
+/** The types of cacache omit the options. */
 const removeEntry = cacache.rm.entry as (
   dir: string,
   key: string,

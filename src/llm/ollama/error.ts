@@ -22,8 +22,8 @@ export function recoded(thrown: unknown): unknown {
   return providerError(code ?? (thrown.code as ProviderErrorCode), message, {
     cause: code ? thrown : thrown.cause,
     details: { ...details, ...(isAboutFormat && { param: 'format' }) },
-    ...(circuit !== undefined && { circuit }),
-    ...(retryAfterMs !== undefined && { retryAfterMs }),
+    circuit,
+    retryAfterMs,
   })
 }
 
