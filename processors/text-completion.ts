@@ -1,5 +1,5 @@
-// The text-completion processor, for those who want only the model on a topic: a TextCompletionRequest is put to the model,
-// and answered on its reply topic in parts while the model writes. A reply that must fit a schema goes out when it was checked.
+// The text-completion processor gives access to the model by a topic: it passes a TextCompletionRequest to the model, and answers
+// on the reply topic in parts while the model writes. A reply that must fit a schema is checked before it is sent.
 import { GraphmillError } from '../src/errors.ts'
 import { type Context, defineProcessor, type Outputs } from '../src/flow/processor.ts'
 import { isObject } from '../src/is-object.ts'
@@ -10,8 +10,8 @@ import type { Message } from '../src/messages/envelope.ts'
 import type { TextCompletionRequest, TextCompletionResponseInit } from '../src/messages/generated.ts'
 import { coalesce, collect } from '../src/prompt/engine/coalesce.ts'
 
-/** The largest text of a part, in characters: with escapes and four-byte characters it still fits a message. */
-const maxPart = 170_000
+/** The largest text of a reply part, in characters: with escapes and four-byte characters it still fits a message. */
+const maxReplyPart = 170_000
 
 export const textCompletion = defineProcessor({
   name: 'text-completion',
@@ -24,11 +24,15 @@ export const textCompletion = defineProcessor({
     const run = { id: context.ids.next(), startedAt: context.clock.now() }
     const inParts = streaming && schema === null ? coalesce : collect
     let seq = 0
-    for await (const batch of inParts(answer(message.payload, context), ({ text }) => text.length, maxPart)) {
+    for await (const batch of inParts(
+      answer(message.payload, context),
+      ({ text }) => text.length,
+      maxReplyPart,
+    )) {
       const response = batch.map(({ text }) => text).join('')
       const end = batch.at(-1)?.end
-      const part = { run, seq: seq++, response, endOfStream: end !== undefined, ...end, context: echo }
-      await (yield { to: 'text-reply', payload: part })
+      const replyPart = { run, seq: seq++, response, endOfStream: end !== undefined, ...end, context: echo }
+      await (yield { to: 'text-reply', payload: replyPart })
     }
   },
 
@@ -45,7 +49,7 @@ export const textCompletion = defineProcessor({
   },
 })
 
-/** A piece of a reply of at most `maxPart` characters; the last one has `end`. */
+/** A piece of a reply, at most `maxReplyPart` characters long. The last one has `end`. */
 interface Piece {
   readonly text: string
   readonly end?: Pick<TextCompletionResponseInit, 'finishReason' | 'usage' | 'model' | 'outputMode'>
@@ -60,7 +64,7 @@ async function* answer(asked: TextCompletionRequest, { llm, signal }: Context): 
       llm,
       // Any JSON fits an empty schema.
       schema: Object.keys(schema).length > 0 ? schema : undefined,
-      // A format of the caller's own stays as it is; the schema then stands in the system message.
+      // The caller's own format is kept. The schema is then a part of the system message.
       mode: request.extras ? 'fallback' : undefined,
       signal,
     })
@@ -99,10 +103,10 @@ function objectOf(field: 'schema' | 'responseFormat', text: string): JsonSchema 
   throw new GraphmillError(code, `The field ${field} is not a JSON object.`)
 }
 
-/** A text in pieces that a message can carry; a character of two code units stays whole. */
+/** A text in pieces that fit a message. A character of two code units is not split. */
 function* pieces(text: string): Generator<Piece> {
   for (let start = 0; start < text.length; ) {
-    let end = Math.min(start + maxPart, text.length)
+    let end = Math.min(start + maxReplyPart, text.length)
     if (end < text.length && /[\ud800-\udbff]/.test(text[end - 1]!)) end--
     yield { text: text.slice(start, end) }
     start = end

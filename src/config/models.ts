@@ -1,13 +1,13 @@
-// The names that options have for models: their providers, and the ways to ask them for JSON.
+// The names of model providers and of output modes, for options.
 
-/** `--llm`. Each has its row in `src/llm/providers.ts`. */
+/** The values of `--llm`. Each has its row in `src/llm/providers.ts`. */
 export const providerNames = ['openai', 'ollama', 'offline'] as const
 
 export type ProviderName = (typeof providerNames)[number]
 
 /**
- * `--output-mode`: the six of tidyprompt's answer_as_json by their names, then OpenArmature's two: constrained by the server,
- * or asked for in the system message.
+ * The values of `--output-mode`: the six modes of tidyprompt's answer_as_json, then OpenArmature's two: the server constrains the
+ * reply, or the system message asks for it.
  */
 export const answerModes = [
   'auto',

@@ -1,4 +1,4 @@
-// From configuration to a model. `offline` is never chosen in silence where real extraction is meant.
+// From configuration to a model.
 import type { Config } from '../config/config.ts'
 import { type ProviderName, providerNames } from '../config/models.ts'
 import { GraphmillError } from '../errors.ts'
@@ -7,9 +7,9 @@ import { createModel, type ModelSpec, providers } from './providers.ts'
 import { inWorker } from './worker/worker-client.ts'
 
 /**
- * The model that the configuration names: by `--llm`, else by the one server that is configured, else `fallback`, which
- * is never taken in place of a model that is named.
- * Throws `llm_not_configured`, `configuration_invalid` when two servers are configured, and what naming the model throws.
+ * The model that the configuration names: by `--llm`, else by the only server that is configured, else `fallback`. The fallback
+ * never replaces a model that is named.
+ * Throws `llm_not_configured`, `configuration_invalid` when two servers are configured, and the errors of listing its models.
  */
 export async function openLlm(config: Config, fallback: Llm | undefined, signal: AbortSignal): Promise<Llm> {
   const { llm: named, model, 'output-mode': outputMode, temperature } = config.options

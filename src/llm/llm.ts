@@ -8,10 +8,10 @@ export interface TextMessage {
   readonly content: string
 }
 
-/** Sampling parameters. What is not set is not sent. */
+/** Sampling parameters. A parameter that is not set is not sent. */
 export interface Sampling {
   readonly temperature?: number
-  /** The most tokens that the model may write. */
+  /** The largest reply, in tokens. */
   readonly maxTokens?: number
   readonly topP?: number
   readonly seed?: number
@@ -20,7 +20,7 @@ export interface Sampling {
   readonly stop?: readonly string[]
 }
 
-/** Where a request comes from. Only the `offline` model reads it; it is never on the wire and never in a cache key. */
+/** The prompt behind a request. Only the `offline` model reads it: it is never on the wire, and not a part of cache keys. */
 export interface RequestOrigin {
   readonly promptId: string
   readonly terms: Readonly<Record<string, unknown>>
@@ -30,14 +30,14 @@ export interface RequestOrigin {
 export interface CompletionRequest {
   readonly messages: readonly TextMessage[]
   readonly sampling?: Sampling
-  /** Further fields for the body of the request, such as `response_format` or `grammar`, forwarded untouched. */
+  /** Further fields of the request's body, such as `response_format` or `grammar`. They are sent unchanged. */
   readonly extras?: Readonly<Record<string, unknown>>
   readonly origin?: RequestOrigin
 }
 
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter' | 'error'
 
-/** Tokens; a count that the server did not report (or malformed) is null. */
+/** Tokens. A count is null when the server's report lacks it, or is malformed. */
 export interface Usage {
   readonly promptTokens: number | null
   readonly completionTokens: number | null
@@ -56,9 +56,9 @@ export type CompletionEvent =
       readonly raw: unknown
     }
 
-/** How a provider is asked for JSON. Each member gives fields for the body of a request: its `extras`. */
+/** How a provider is asked for JSON: by fields of the request's body, to be sent as `extras`. */
 export interface JsonFormat {
-  /** The output modes that mean this format: with a schema, and with any object. */
+  /** The output modes for this format: with a schema, and for any object. */
   readonly schemaMode: ResolvedMode
   readonly objectMode: ResolvedMode
   /** A schema must describe an object at its root. */
@@ -70,40 +70,40 @@ export interface JsonFormat {
     schema: JsonSchema,
     named?: { readonly name: string; readonly strict: boolean },
   ): Readonly<Record<string, unknown>>
-  /** What a caller's own `response_format`, as OpenAI's API has it, is in this format. */
+  /** The fields for a `response_format` that a caller wrote for OpenAI's API. */
   translate(responseFormat: JsonSchema): Readonly<Record<string, unknown>>
 }
 
 export interface Llm {
   readonly provider: ProviderName
-  /** The model that is asked for. */
+  /** The name of the model. */
   readonly model: string
-  /** Where the text goes, for people: an address without credentials, or `in this process`. */
+  /** Where the text goes, as people are told: an address without credentials, or `in this process`. */
   readonly destination: string
-  /** It runs in this process: no text leaves it, and a call costs nothing. Default false. */
+  /** The model runs in this process: no text leaves it, and calls cost nothing. Default false. */
   readonly isLocal?: boolean
-  /** How this model is asked for JSON; false: it can't be asked, except in words. Default: OpenAI's `response_format`. */
+  /** How this model is asked for JSON; false when only words can ask it. Default: OpenAI's `response_format`. */
   readonly jsonFormat?: JsonFormat | false
-  /** What `answerJson` takes for `auto` with this model: a name of its modes. Default: the mode of `jsonFormat`, else `text-based`. */
+  /** The mode that `auto` means for this model, in `answerJson`. Default: that of `jsonFormat`, else `text-based`. */
   readonly jsonType?: string
-  /** How this model is asked for JSON where neither the call nor the prompt says so: `--output-mode`. */
+  /** The output mode, unless the call or the prompt has one: `--output-mode`. Default: chosen for the model. */
   readonly outputMode?: AnswerMode
-  /** What its requests are sampled with where neither the call nor the prompt says so: `--temperature`. Default: nothing. */
+  /** Sampling parameters, unless the call or the prompt has some: `--temperature`. Default: none. */
   readonly sampling?: Sampling
-  /** What its requests say of themselves beside all that, such as a context length: replies depend on it. Default: nothing. */
+  /** What else replies depend on, such as a context length. It is a part of cache keys. Default: nothing. */
   readonly defaults?: Readonly<Record<string, unknown>>
   /** The key of this model's circuit: `llm:<provider> <destination> <model>`. */
   readonly circuit: string
   /**
    * Deltas as the server sends them, then exactly one `end`. A stream that breaks off throws `llm_unavailable`.
-   * Nothing is retried here. Aborting `signal`, or returning the iterator, cancels the request upstream.
+   * Nothing is retried. Aborting `signal` or leaving the iterator cancels the request at the server.
    */
   stream(request: CompletionRequest, signal: AbortSignal): AsyncIterable<CompletionEvent>
   /**
-   * Whether the server is one that keeps a reply to a JSON Schema, so that `auto` may rely on it. Where there is none of it,
-   * or the server cannot be asked, it is not.
+   * Whether the server is known to constrain replies to a JSON Schema, so that `auto` may rely on it. False when the server
+   * can't be asked. Default: it is not known to.
    */
   constrains?(signal: AbortSignal): Promise<boolean>
-  /** One cheap call that tells whether `stream` would be accepted: throws `llm_authentication`, `llm_model_unknown`, `llm_unavailable`. */
+  /** A cheap check of key, model and server. Throws `llm_authentication`, `llm_model_unknown`, `llm_unavailable`. */
   ready(signal: AbortSignal): Promise<void>
 }

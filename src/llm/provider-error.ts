@@ -4,18 +4,6 @@ import { type ErrorCode, GraphmillError, type GraphmillErrorOptions } from '../e
 import { isObject } from '../is-object.ts'
 import { redactCut } from '../redact.ts'
 
-/** OpenArmature's nine categories of error (llm-provider 7). */
-export type Category =
-  | 'provider_authentication'
-  | 'provider_unavailable'
-  | 'provider_invalid_model'
-  | 'provider_model_not_loaded'
-  | 'provider_rate_limit'
-  | 'provider_invalid_response'
-  | 'provider_invalid_request'
-  | 'provider_unsupported_content_block'
-  | 'structured_output_invalid'
-
 const categories = {
   llm_authentication: 'provider_authentication',
   llm_unavailable: 'provider_unavailable',
@@ -33,7 +21,13 @@ const categories = {
   tls_failed: 'provider_unavailable',
   proxy_refused: 'provider_unavailable',
   proxy_failed: 'provider_unavailable',
-} as const satisfies Partial<Record<ErrorCode, Category>>
+} as const satisfies Partial<Record<ErrorCode, string>>
+
+/** OpenArmature's nine categories of error (llm-provider 7). */
+export type Category =
+  | (typeof categories)[ProviderErrorCode]
+  | 'provider_unsupported_content_block'
+  | 'structured_output_invalid'
 
 export type ProviderErrorCode = keyof typeof categories
 

@@ -1,5 +1,5 @@
-// The providers of models, one row each. Everything outside of their folders that must know them reads this table: the
-// configuration opens a model by it, and the worker thread makes one.
+// The providers of models, one row each. The configuration opens models by this table, and the worker thread makes them by it.
+// Nothing else outside of the providers' folders knows which providers there are.
 import type { Config } from '../config/config.ts'
 import type { ProviderName } from '../config/models.ts'
 import { GraphmillError } from '../errors.ts'
@@ -8,33 +8,33 @@ import { createOffline } from './offline/offline.ts'
 import { createOllama, type OllamaOptions, ollamaJson, onlyOllamaModel } from './ollama/ollama.ts'
 import { createOpenAi, type OpenAiOptions, onlyModel, openAiJson } from './openai/openai.ts'
 
-/** What a model is made from, as data that can be sent to another thread. */
+/** What a model is made from: data that can be sent to another thread. */
 interface Specs {
   readonly openai: Omit<OpenAiOptions, 'fetch'>
   readonly ollama: Omit<OllamaOptions, 'fetch' | 'onWarning'>
   readonly offline: object
 }
 
-/** Which model it is, for the thread that calls it. */
+/** A model as data, for the thread that calls it. */
 export type ModelSpec = { [P in ProviderName]: { readonly provider: P } & Specs[P] }[ProviderName]
 
 export interface ProviderRow<Spec> {
-  /** How people know its servers, and the variables that name one; undefined: it has no server. */
+  /** The name of its servers, and the variables that configure one, for messages; undefined if it needs none. */
   readonly server: string | undefined
-  /** Whether the configuration names one of its servers. */
+  /** Whether one of its servers is configured. */
   isConfigured(servers: Config['servers']): boolean
-  /** The model that the configuration means. Throws `llm_not_configured`, and what asking the server for its models throws. */
+  /** The configured model. Throws `llm_not_configured`, and the errors of listing the server's models. */
   specOf(config: Config, signal: AbortSignal): Promise<Spec>
-  /** Throws `configuration_invalid` for an address that is none. */
+  /** Throws `configuration_invalid` for an invalid address. */
   create(spec: Spec): Llm
 }
 
 const openAiAddress = 'https://api.openai.com/v1'
 
-/** The model of a few rules: one thread for all flows of the process, started by the first call. */
+/** The model of a few rules. All flows of the process share its thread, which the first call starts. */
 export const offline = createOffline()
 
-/** By the name that `--llm` has for it. */
+/** By the name that `--llm` takes. */
 export const providers: { readonly [P in ProviderName]: ProviderRow<Specs[P]> } = {
   openai: {
     server: 'OpenAI (OPENAI_BASE_URL or OPENAI_API_KEY)',
@@ -69,10 +69,10 @@ export const providers: { readonly [P in ProviderName]: ProviderRow<Specs[P]> } 
   },
 }
 
-/** How providers are asked for JSON. The first holds for a model that does not say. */
+/** How providers are asked for JSON. The first is the default of a model. */
 export const jsonFormats: readonly [JsonFormat, ...JsonFormat[]] = [openAiJson, ollamaJson]
 
-/** The model of a spec, which calls its server from this thread. */
+/** The model of a spec. It calls its server from this thread. */
 export function createModel<P extends ProviderName>(spec: { readonly provider: P } & Specs[P]): Llm {
   return providers[spec.provider].create(spec)
 }

@@ -1,14 +1,14 @@
-// Characters beyond U+FFFF are two code units of a JavaScript string, and a server may put them into two deltas.
-// Pairs are joined before anyone looks, so every text that leaves is well-formed.
+// A character beyond U+FFFF is two code units of a JavaScript string, and a server may split it over two deltas. The halves are
+// joined, so that every delta is well-formed.
 
 export interface Pairing {
-  /** What is whole of the text so far and has not left yet. */
+  /** The text so far that was not returned yet, except for a first half at its end. */
   join(text: string): string
-  /** The rest: U+FFFD for half of a pair, else nothing. */
+  /** The rest: U+FFFD for a single half, else nothing. */
   end(): string
 }
 
-/** `onLone` is told when half of a pair stood alone and became U+FFFD. */
+/** `onLone` is called when a single half became U+FFFD. */
 export function createPairing(onLone: () => void): Pairing {
   let held = ''
 

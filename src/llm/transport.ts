@@ -13,22 +13,28 @@ import {
   serverError,
 } from './provider-error.ts'
 
+/** How a client reaches a server. */
+export interface ClientOptions {
+  /**
+   * The longest silence of the server in milliseconds, before the first byte (it may load the model) and between any two.
+   * Default 120,000.
+   */
+  readonly timeoutMs?: number
+  /** The longest call in milliseconds, from the request to the end of the reply. Default 600,000. */
+  readonly callTimeoutMs?: number
+  /** Default: the global `fetch`. */
+  readonly fetch?: Fetch
+}
+
 /** A server and its limits. */
 export interface Peer extends NamedServer {
-  /** The longest silence of the server, in milliseconds. */
   readonly timeoutMs: number
-  /** The longest call, in milliseconds: a server that says a little every second is never silent. */
+  /** A server that sends a little every second is never silent, so calls have a limit too. */
   readonly callTimeoutMs: number
 }
 
 /** The limits of a peer. Values beyond a timer's range, such as Infinity, become its longest time, 24.8 days. */
-export function limitsOf({
-  timeoutMs = 120_000,
-  callTimeoutMs = 600_000,
-}: {
-  readonly timeoutMs?: number | undefined
-  readonly callTimeoutMs?: number | undefined
-}): Pick<Peer, 'timeoutMs' | 'callTimeoutMs'> {
+export function limitsOf({ timeoutMs = 120_000, callTimeoutMs = 600_000 }: ClientOptions) {
   return {
     timeoutMs: Math.min(timeoutMs, longestTimerMs),
     callTimeoutMs: Math.min(callTimeoutMs, longestTimerMs),

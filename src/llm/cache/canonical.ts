@@ -27,16 +27,24 @@ export function wireSchema(schema: unknown): unknown {
   if (!isObject(schema)) return sorted(schema)
   return byKey(schema, (child, key) => {
     if (key === 'properties' && isObject(child)) return orderedProperties(child, kindProperties(schema))
-    if (maps.has(key) && isObject(child)) return byKey(child, wireSchema)
-    if (Array.isArray(child) && !data.has(key)) return child.map(wireSchema)
-    return isObject(child) && !data.has(key) ? wireSchema(child) : flat(child)
+    if (schemaMaps.has(key) && isObject(child)) return byKey(child, wireSchema)
+    if (Array.isArray(child) && !valueKeywords.has(key)) return child.map(wireSchema)
+    return isObject(child) && !valueKeywords.has(key) ? wireSchema(child) : flat(child)
   })
 }
 
 /** Keywords that hold schemas by name. */
-const maps = new Set(['$defs', 'definitions', 'patternProperties', 'dependentSchemas', 'dependencies'])
-/** Keywords that hold values. */
-const data = new Set(['const', 'enum', 'default', 'example', 'examples', 'required', 'type'])
+const schemaMaps = new Set(['$defs', 'definitions', 'patternProperties', 'dependentSchemas', 'dependencies'])
+/** Keywords of a JSON Schema that hold values, not schemas. */
+export const valueKeywords: ReadonlySet<string> = new Set([
+  'const',
+  'enum',
+  'default',
+  'example',
+  'examples',
+  'required',
+  'type',
+])
 
 /** `kinds` are the properties that tell the kinds of the object apart, besides constant ones. */
 function orderedProperties(properties: Fields, kinds: ReadonlySet<string>): unknown {

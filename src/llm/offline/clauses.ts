@@ -1,4 +1,5 @@
-// Clauses: whose deed a verb of a sentence is. A subject that only points elsewhere (it, this fact, my brother) gives none.
+// Clauses: which subject a verb of a sentence has. A subject that only refers to something else (it, this fact, my brother) gives
+// no clause.
 import {
   isPronoun,
   type NounPhrase,
@@ -10,13 +11,13 @@ import {
   wordSet,
 } from './phrases.ts'
 
-/** Somebody or something does something: where each stands in the sentence. */
+/** Subjects and what they do, with their places in the sentence. */
 export interface Clause {
   readonly subjects: readonly NounPhrase[]
   readonly verb: VerbGroup
 }
 
-/** The clauses of a sentence whose subject speaks for itself. */
+/** The clauses of a sentence, except those whose subject is a reference. */
 export function clausesOf(words: readonly Word[]): Clause[] {
   const clauses: Clause[] = []
   for (let at = 0; at < words.length; at++) {
@@ -36,7 +37,7 @@ function startsVerb(words: readonly Word[], at: number): boolean {
 
 export const relatives = new Set(['that', 'which', 'who'])
 
-/** Words behind which a clause begins anew. */
+/** Words that begin another clause. */
 export const subordinators = wordSet(`
   that because since while when where if although though so until unless whereas after before as
   than and but or yet once
@@ -63,7 +64,7 @@ function subjectsBefore(
   return both.filter(({ speaks, isValue }) => speaks && !isValue)
 }
 
-/** Whom a relative clause speaks of: what stands before `that`, or the subject that is said to be it. */
+/** The subjects of a relative clause: the phrase before `that`, or the subject of which that phrase is the complement. */
 function antecedents(
   words: readonly Word[],
   relative: number,
@@ -109,7 +110,7 @@ function asideBefore(words: readonly Word[], end: number): NounPhrase | undefine
 
 const placing = wordSet('at in on from near with for between under above')
 
-/** The phrase with what it is placed by, as in `the mill at Outwood`; undefined where it only follows a preposition. */
+/** The phrase with its place, as in `the mill at Outwood`; undefined if it only follows a preposition. */
 function wholeSubject(words: readonly Word[], last: NounPhrase): NounPhrase | undefined {
   const preposition = words[last.start - 1]
   if (!preposition?.tags.has('Preposition') || subordinators.has(preposition.lower)) return last
@@ -122,14 +123,14 @@ function wholeSubject(words: readonly Word[], last: NounPhrase): NounPhrase | un
   return isName && outer === head ? { ...head, name: `${head.name} ${preposition.text} ${last.name}` } : outer
 }
 
-/** Nothing before it takes it as an object: it begins the sentence, or a clause, or follows a comma. */
+/** Whether a phrase is no object of what precedes it: it begins the sentence or a clause, or follows a comma. */
 function standsFree(words: readonly Word[], start: number): boolean {
   const before = words[start - 1]
   if (!before || before.stop || subordinators.has(before.lower)) return true
   return before.tags.has('Adverb') || before.tags.has('Conjunction') || isNounBefore(before)
 }
 
-/** Two phrases side by side: In a tower mill | the cap turns. */
+/** Whether two phrases stand side by side: In a tower mill | the cap turns. */
 function isNounBefore(word: Word): boolean {
   return word.tags.has('Noun') && !isPronoun(word)
 }
@@ -140,7 +141,7 @@ export function isPreposition({ tags, lower, text }: Word): boolean {
   return text === lower && (prepositions.has(lower) || (tags.has('Preposition') && !subordinators.has(lower)))
 }
 
-/** A noun phrase with a verb behind it is the subject of the next clause. */
+/** Whether a noun phrase that ends at `end` is the subject of the next clause: a verb follows it. */
 export function beginsClause(words: readonly Word[], end: number): boolean {
   return words[end] !== undefined && !words[end - 1]!.stop && startsVerb(words, end)
 }

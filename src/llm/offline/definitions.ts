@@ -1,4 +1,4 @@
-// Definitions: what a text says that something is, by "X is a Y" and by "X, a Y,".
+// Definitions, by "X is a Y" and by "X, a Y,".
 import { articles, beginsClause, clausesOf, phraseEndingAt, relatives, subordinators } from './clauses.ts'
 import { isPronoun, joined, nounPhraseAt, type Sentence, type VerbGroup, type Word } from './phrases.ts'
 
@@ -34,30 +34,30 @@ function appositions(words: readonly Word[]): DefinitionItem[] {
   })
 }
 
-/** A noun phrase with a verb of its own, not only one that a relative pronoun leads in. */
+/** Whether a noun phrase has a verb of its own, without a relative pronoun. */
 function isClause(words: readonly Word[], start: number, end: number): boolean {
   const phrase = nounPhraseAt(words, start)
   return !phrase || (phrase.end < end && beginsClause(words, phrase.end))
 }
 
-/** A comma before `and` makes a list of what looks like an aside. */
+/** Whether what looks like an aside is a part of a list: `and` follows its comma. */
 function nextIsAnd(words: readonly Word[], at: number): boolean {
   return words[at]?.lower === 'and' || words[at]?.lower === 'or'
 }
 
-/** The words to the end of the sentence, or of the clause that the verb stands in. */
+/** The words up to the end of the sentence, or of the verb's clause. */
 function restOf(words: readonly Word[], { start, end }: VerbGroup): string {
   const isRelative = relatives.has(words[start - 1]?.lower ?? '')
   const last = words.findIndex(
-    ({ stop, comma }, at) => at >= end && stop && (isRelative || !comma || beginsAnew(words, at + 1)),
+    ({ stop, comma }, at) => at >= end && stop && (isRelative || !comma || beginsNextClause(words, at + 1)),
   )
   return joined(words.slice(end, last < 0 ? undefined : last + 1))
 }
 
 const conjunctions = new Set(['and', 'but', 'or', 'so', 'yet', 'while', 'whereas', 'for'])
 
-/** `and when you …`, `but the stones are …`: another clause, not one more thing of a list. */
-function beginsAnew(words: readonly Word[], at: number): boolean {
+/** Whether another clause begins, such as `and when you …` or `but the stones are …`, and not the next item of a list. */
+function beginsNextClause(words: readonly Word[], at: number): boolean {
   const next = words[at + 1]
   if (!next || !conjunctions.has(words[at]?.lower ?? '')) return false
   const phrase = nounPhraseAt(words, at + 1)

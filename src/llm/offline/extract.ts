@@ -1,10 +1,10 @@
-// What the `offline` model finds in a chunk, by the prompt that asks. The same text gives the same items in the same order.
+// What the `offline` model finds in a chunk, by prompt. Equal texts give equal items in the same order.
 import { definitionsOf } from './definitions.ts'
 import { sentences } from './phrases.ts'
 import { relationshipsOf } from './relationships.ts'
 import { topicsOf } from './topics.ts'
 
-/** By the id of the prompt that asks. */
+/** By the id of the prompt. */
 export const extractions: Readonly<Record<string, (text: string) => readonly object[]>> = {
   'extract-definitions': (text) => distinct(sentences(text).flatMap(definitionsOf), ({ entity }) => entity),
   'extract-relationships': (text) =>

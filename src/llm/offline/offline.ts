@@ -1,9 +1,10 @@
-// The `offline` model: small rules over a real NLP library, in a worker thread, for a first impression without any server.
-// It answers three prompts, always in the same way, and refuses all others.
+// The `offline` model: a few rules on top of an NLP library, in a worker thread, for a first try without a server. It answers
+// three prompts, always with the same result, and refuses all others.
 import { GraphmillError } from '../../errors.ts'
 import { siblingModule } from '../../workers/sibling-module.ts'
 import { type CallableWorker, startWorker } from '../../workers/worker-calls.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
+import { unknownUsage } from '../usage.ts'
 import type { OfflineTask } from './worker.ts'
 
 /** The prompts that `offline` answers. */
@@ -14,13 +15,13 @@ export const offlinePrompts: ReadonlySet<string> = new Set([
 ])
 
 export interface OfflineLlm extends Llm {
-  /** Ends the thread; calls in work fail with `aborted`. The next call starts a new one. */
+  /** Ends the thread: calls in flight fail with `aborted`. The next call starts another. */
   close(): Promise<void>
 }
 
 /**
- * The thread starts with the first call, and keeps the process alive only while a call is in work.
- * `stream` throws `offline_unsupported` for every prompt but those of `offlinePrompts`.
+ * The thread starts with the first call, and keeps the process alive only during calls.
+ * `stream` throws `offline_unsupported` for all prompts except those of `offlinePrompts`.
  */
 export function createOffline(): OfflineLlm {
   let worker: CallableWorker | undefined
@@ -29,7 +30,7 @@ export function createOffline(): OfflineLlm {
     if (!worker || worker.ended)
       worker = startWorker(siblingModule('worker', import.meta.url), {
         subject: 'The offline model',
-        execArgv: [], // flags of the process, such as --input-type, are not for a thread that runs a file
+        execArgv: [], // flags of the process, such as --input-type, can't be used with a file
       })
     return worker.call(task, signal)
   }
@@ -48,8 +49,7 @@ export function createOffline(): OfflineLlm {
       signal.throwIfAborted()
       yield { type: 'delta', kind: 'content', text: line }
     }
-    const usage = { promptTokens: null, completionTokens: null, totalTokens: null }
-    yield { type: 'end', finishReason: 'stop', usage, model: 'offline', raw: { reply } }
+    yield { type: 'end', finishReason: 'stop', usage: unknownUsage, model: 'offline', raw: { reply } }
   }
 
   return {

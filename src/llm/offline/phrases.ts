@@ -1,25 +1,25 @@
-// English sentences as noun phrases and verb groups, read off the part-of-speech tags of `compromise`.
-// A small grammar over real tags: what it does not understand it leaves out.
+// English sentences as noun phrases and verb groups: a small grammar over the part-of-speech tags of `compromise`. What it does
+// not understand is left out.
 import nlp from 'compromise'
 
 export interface Word {
-  /** As written, without the punctuation around it. */
+  /** Without the punctuation around it. */
   readonly text: string
   readonly lower: string
   readonly tags: ReadonlySet<string>
-  /** Punctuation parts this word from the next. */
+  /** Punctuation separates this word from the next. */
   readonly stop: boolean
-  /** A comma, and nothing else, follows. */
+  /** That punctuation is a single comma. */
   readonly comma: boolean
 }
 
 export interface Sentence {
   readonly words: readonly Word[]
-  /** As written, white space folded. */
+  /** With white space collapsed. */
   readonly text: string
 }
 
-/** A set of words, from a text. */
+/** The words of a text as a set. */
 export function wordSet(text: string): ReadonlySet<string> {
   return new Set(text.trim().split(/\s+/))
 }
@@ -31,11 +31,11 @@ export interface Span {
 }
 
 export interface NounPhrase extends Span {
-  /** As an entity is called: without determiners. */
+  /** Without determiners. */
   readonly name: string
-  /** The determiner, in small letters, or ''. */
+  /** The determiner in lower case, or ''. */
   readonly determiner: string
-  /** It stands for something by itself, unlike a pronoun or `this fact`. */
+  /** It names something itself, unlike a pronoun or `this fact`. */
   readonly speaks: boolean
   /** A number, a date, an amount. */
   readonly isValue: boolean
@@ -43,13 +43,13 @@ export interface NounPhrase extends Span {
 }
 
 export interface VerbGroup extends Span {
-  /** In small letters, without adverbs: `was built`, `does not move`. */
+  /** In lower case, without adverbs: `was built`, `does not move`. */
   readonly verb: string
   readonly isCopula: boolean
   readonly isNegative: boolean
 }
 
-/** Prepositions that the tagger takes for something else now and then. */
+/** Prepositions that the tagger sometimes misses. */
 export const prepositions: ReadonlySet<string> = wordSet(`
   above across against along among around at behind below beneath beside between beyond by down for
   from in inside into near of off on onto over past through to toward towards under upon with within
@@ -81,18 +81,18 @@ function word(term: TaggedTerm, index: number, all: readonly TaggedTerm[], small
   const between = `${term.post}${next?.pre ?? ''}`.trim()
   const tags = new Set(term.tags)
   const lower = term.text.toLowerCase()
-  // `loathed every`: what the tagger took for a noun it did not know.
   const before = all[index - 1]?.tags
-  // `contain carbonate of`: of two verbs side by side, the one that has an `of` is a noun.
+  // `contain carbonate of`: the second of two verbs is a noun if `of` follows.
   const isObject =
     next?.text === 'of' &&
     tags.has('Verb') &&
     before?.includes('Verb') &&
     !before.includes('Auxiliary') &&
     !tags.has('PastTense')
+  // `loathed every`: the tagger takes an unknown verb for a noun.
   const isPast =
     tags.has('Noun') && !tags.has('ProperNoun') && /[^e]ed$/.test(lower) && next?.tags.includes('Determiner')
-  // A capital that only begins the sentence is none of the word's own.
+  // The capital of a sentence's first word is not its own.
   const common =
     !tags.has('ProperNoun') && ['Plural', 'Uncountable', 'Adjective'].some((tag) => tags.has(tag))
   const isTitle = next !== undefined && /^\p{Lu}/u.test(next.text)
@@ -107,7 +107,7 @@ function word(term: TaggedTerm, index: number, all: readonly TaggedTerm[], small
   }
 }
 
-/** Words as they are written side by side. */
+/** The text of several words. */
 export function joined(words: readonly Word[]): string {
   return words
     .map(({ text, comma }, n) => (comma && n < words.length - 1 ? `${text},` : text))
@@ -115,7 +115,7 @@ export function joined(words: readonly Word[]): string {
     .replaceAll('- ', '-')
 }
 
-/** One paragraph a line: lines that were only wrapped are joined, and the marks of Markdown are taken off. */
+/** One paragraph a line: wrapped lines are joined, and the marks of Markdown removed. */
 function paragraphs(text: string): string {
   return text
     .replace(/\r\n?/g, '\n')
@@ -148,7 +148,7 @@ export function nounPhraseAt(words: readonly Word[], start: number): NounPhrase 
   const core = coreAt(words, counted ? start + 2 : start)
   if (!core) return undefined
   let { end } = core
-  // `of` ties the next phrase into this one, twice at most: the tail of the horse of the king.
+  // `of` joins the next phrase to this one, at most twice: the tail of the horse of the king.
   for (let n = 0; n < 2 && words[end]?.lower === 'of' && !words[end - 1]!.stop; n++) {
     const next = coreAt(words, end + 1)
     if (!next || words.slice(next.start, next.end).some(isReference)) break
@@ -185,7 +185,7 @@ function phrase(words: readonly Word[], start: number, end: number, core: Core):
   )
   const speaks =
     !words.slice(start, core.end).some(isReference) &&
-    // `the size of their beaks` is nothing by itself.
+    // `the size of their beaks` names nothing itself.
     words[end]?.lower !== 'of' &&
     !vague.has(head.lower) &&
     own.length <= 8 &&
@@ -227,7 +227,7 @@ export function isPronoun({ tags, lower }: Word): boolean {
   return tags.has('Pronoun') || tags.has('QuestionWord') || lower === 'there'
 }
 
-/** It means something said elsewhere. */
+/** Whether a word refers to something else. */
 function isReference(word: Word): boolean {
   return isPronoun(word) || pointing.has(word.lower) || owning.has(word.lower)
 }

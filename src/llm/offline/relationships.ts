@@ -1,4 +1,4 @@
-// Relationships: who does what to whom, with the verb kept whole, as in `was built by`.
+// Relationships: who does what to whom. The predicate keeps the whole verb, as in `was built by`.
 import { beginsClause, clausesOf, isPreposition } from './clauses.ts'
 import {
   isPronoun,
@@ -34,11 +34,11 @@ function relationship(subject: string, predicate: string, object: NounPhrase): R
   return { subject, predicate, object: object.name, 'object-entity': !object.isValue }
 }
 
-/** What the verb is done to, or stands to, and how the verb reads with the words between. */
+/** The objects of the verb, and the predicate: the verb with the words before the first object. */
 function objectsAfter(words: readonly Word[], verb: VerbGroup) {
   const none = { predicate: verb.verb, objects: [], end: verb.end }
   if (words[verb.end - 1]!.stop) return none
-  // `is covered with`, `is identical to`: an adjective belongs to the verb if a preposition follows.
+  // `is covered with`, `is identical to`: an adjective is a part of the predicate if a preposition follows.
   const adjective = verb.isCopula && words[verb.end]?.tags.has('Adjective') ? words[verb.end] : undefined
   const at = adjective && !adjective.stop ? verb.end + 1 : verb.end
   const preposition = words[at]
@@ -46,7 +46,7 @@ function objectsAfter(words: readonly Word[], verb: VerbGroup) {
   const object = nounPhraseAt(words, linked ? at + 1 : verb.end)
   if (!object?.speaks || isPronoun(words[object.start]!)) return none
   if (linked && (object.isValue || preposition.lower === 'of')) return none
-  // `is a distributed event streaming platform`: the phrase goes on, in a way that is not understood.
+  // `is a distributed event streaming platform`: the rest of the phrase is not understood.
   if (words[object.end]?.tags.has('Gerund') && !words[object.end - 1]!.stop) return none
   const article = verb.isCopula && !linked && /^an?$/.test(object.determiner) ? [object.determiner] : []
   const link = linked ? words.slice(verb.end, at + 1).map(({ lower }) => lower) : article
@@ -61,7 +61,7 @@ function objectsAfter(words: readonly Word[], verb: VerbGroup) {
   return { predicate, objects, end: second.end }
 }
 
-/** `in 1745`, just behind the object. */
+/** A year right after the object, as in `in 1745`. */
 function yearAfter(words: readonly Word[], at: number): NounPhrase | undefined {
   const stopped = words[at - 1]?.stop
   if (stopped || words[at]?.lower !== 'in' || !/^1\d{3}$|^20\d{2}$/.test(words[at + 1]?.text ?? ''))

@@ -1,4 +1,4 @@
-// Topics: what a text speaks of most, each explained by the text's own words.
+// Topics: what a text mentions most, each explained by the text's own words.
 import { definitionsOf } from './definitions.ts'
 import { isPronoun, nounPhraseAt, type Sentence, type Word } from './phrases.ts'
 
@@ -9,9 +9,9 @@ export interface TopicItem {
 
 interface Mention {
   readonly name: string
-  /** Mentions, and a half more for a name, a phrase of several words, and a definition each. */
+  /** The number of mentions, plus a half each for a name, for a phrase of several words, and for a definition. */
   weight: number
-  /** The first that mentions it and says something; '' for none. */
+  /** The first sentence with a verb that mentions it, or ''. */
   sentence: string
   definition: string | undefined
 }
@@ -19,11 +19,11 @@ interface Mention {
 const mostTopics = 6
 const fewestTopics = 2
 
-/** What the text speaks of most; a definition, or else the first sentence that mentions it, explains it. */
+/** The most mentioned topics. Each is explained by a definition, else by the first sentence that mentions it. */
 export function topicsOf(all: readonly Sentence[]): TopicItem[] {
   const mentions = new Map<string, Mention>()
   for (const sentence of all) {
-    // A heading says what a text speaks of, but explains nothing.
+    // A heading mentions topics, but explains none.
     const explains = sentence.words.some(({ tags }) => tags.has('Verb'))
     for (const { name, isName } of mentionsOf(sentence.words)) {
       const key = singular(name.toLowerCase())
@@ -63,7 +63,7 @@ function mentionsOf(words: readonly Word[]): { name: string; isName: boolean }[]
   return found
 }
 
-/** Only for counting: `mills` and `mill` are one topic. */
+/** For counting only: `mills` and `mill` are one topic. */
 function singular(name: string): string {
   return name.replace(/(?<=[^s])s$/, '').replace(/(?<=\w)ie$/, 'y')
 }

@@ -1,4 +1,4 @@
-// The thread in which the `offline` model reads: a chunk takes tens of milliseconds, and no event loop should be blocked for that.
+// The thread of the `offline` model: a chunk takes tens of milliseconds, too long for the main event loop.
 import { answerCalls } from '../../workers/answer-calls.ts'
 import { extractions } from './extract.ts'
 

@@ -1,25 +1,24 @@
 // Requests to an Ollama server. Every failure is one of graphmill's errors.
 
 import { parseJson } from '../../http/json.ts'
-import type { Fetch } from '../../http/request.ts'
 import { isObject } from '../../is-object.ts'
-import { beginCall, limitsOf, type Peer, readWatched, refusing, silence, unreachable } from '../transport.ts'
+import {
+  beginCall,
+  type ClientOptions,
+  limitsOf,
+  type Peer,
+  readWatched,
+  refusing,
+  silence,
+  unreachable,
+} from '../transport.ts'
 import { recoded } from './error.ts'
 import { ollamaBaseUrl } from './host.ts'
 import { notOllama } from './record.ts'
 
-export interface OllamaServerOptions {
+export interface OllamaServerOptions extends ClientOptions {
   /** As OLLAMA_HOST is written: `127.0.0.1`, `gpu-box:11434`, `https://example.org/ollama`. */
   readonly host: string
-  /**
-   * The longest silence of the server in milliseconds, before the first byte (while it loads the model) and between any two.
-   * Default 120,000.
-   */
-  readonly timeoutMs?: number
-  /** The longest call in milliseconds, from the request to the end of the reply. Default 600,000. */
-  readonly callTimeoutMs?: number
-  /** Default: the global `fetch`. */
-  readonly fetch?: Fetch
 }
 
 export interface OllamaServer {

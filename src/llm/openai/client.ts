@@ -2,20 +2,13 @@
 import { APIConnectionTimeoutError, APIError, OpenAI } from 'openai'
 import { type Secret, secretText } from '../../config/secret.ts'
 import { GraphmillError } from '../../errors.ts'
-import type { Fetch } from '../../http/request.ts'
-import { limitsOf, type Peer, refusing, silence, unreachable } from '../transport.ts'
+import { type ClientOptions, limitsOf, type Peer, refusing, silence, unreachable } from '../transport.ts'
 
-export interface OpenAiServer {
+export interface OpenAiServer extends ClientOptions {
   /** With its path, as in `http://127.0.0.1:8080/v1`. */
   readonly baseUrl: string
   /** Read at each call. Default: no key is sent. */
   readonly apiKey?: string | Secret | undefined
-  /** The longest silence of the server in milliseconds, before the first byte and between any two. Default 120,000. */
-  readonly timeoutMs?: number
-  /** The longest call in milliseconds, from the request to the end of the reply. Default 600,000. */
-  readonly callTimeoutMs?: number
-  /** Default: the global `fetch`. */
-  readonly fetch?: Fetch
 }
 
 export interface Connection {

@@ -1,10 +1,10 @@
 // How JSON is asked for in a chat completion request: by `response_format`.
 import { createHash } from 'node:crypto'
 import { isObject } from '../../is-object.ts'
-import { flatJson, wireSchema } from '../cache/canonical.ts'
+import { flatJson, valueKeywords, wireSchema } from '../cache/canonical.ts'
 import type { JsonFormat, JsonSchema } from '../llm.ts'
 
-/** The extra field is `response_format`. OpenAI takes only schemas of objects. */
+/** OpenAI takes only schemas of objects. */
 export const openAiJson: JsonFormat = {
   schemaMode: 'openai',
   objectMode: 'openai_oo',
@@ -22,7 +22,7 @@ export function responseFormat(
   return { type: 'json_schema', json_schema: { name, schema: wireSchema(schema), strict } }
 }
 
-/** The title as far as OpenAI's names allow it (A-Z, a-z, 0-9, _ and -, at most 64), else a hash of the schema. */
+/** The title with the characters of OpenAI's names (A-Z, a-z, 0-9, _ and -, at most 64), else a hash of the schema. */
 export function schemaName(schema: JsonSchema): string {
   const { title } = schema
   const name = typeof title === 'string' ? title.trim().replace(/[^A-Za-z0-9_-]+/g, '_') : ''
@@ -30,7 +30,7 @@ export function schemaName(schema: JsonSchema): string {
   return `schema_${createHash('sha256').update(flatJson(schema)).digest('hex').slice(0, 16)}`
 }
 
-/** OpenArmature's rule for `strict`: no object is open to further properties, and every property is required. */
+/** OpenArmature's rule for `strict`: every object is closed, and every property is required. */
 export function isStrict(schema: unknown): boolean {
   if (Array.isArray(schema)) return schema.every(isStrict)
   if (!isObject(schema)) return true
@@ -38,12 +38,11 @@ export function isStrict(schema: unknown): boolean {
 }
 
 function isStrictBelow(key: string, child: unknown): boolean {
-  if (values.has(key)) return true
+  if (valueKeywords.has(key)) return true
   return named.has(key) && isObject(child) ? Object.values(child).every(isStrict) : isStrict(child)
 }
 
-/** Keywords that hold values, and those that hold schemas by name. */
-const values = new Set(['const', 'enum', 'default', 'example', 'examples', 'required', 'type'])
+/** Keywords that hold schemas by name. */
 const named = new Set(['properties', '$defs', 'definitions', 'patternProperties', 'dependentSchemas'])
 
 function isClosed(schema: Readonly<Record<string, unknown>>): boolean {

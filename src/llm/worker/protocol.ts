@@ -1,4 +1,4 @@
-// What is said in a call to the thread of the models, besides the events of the model themselves.
+// What calls to the thread of the models send, besides the events of a model.
 import type { CompletionRequest } from '../llm.ts'
 import type { ModelSpec } from '../providers.ts'
 
@@ -7,5 +7,5 @@ export interface ModelTask {
   readonly request: CompletionRequest
 }
 
-/** Characters of a call that may be in transit: as many more may come as the reader reports to have taken. */
+/** The characters of a call that may be in transit. The reader reports what it has taken, which allows as many more. */
 export const maxInTransit = 1024 * 1024

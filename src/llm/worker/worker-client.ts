@@ -1,5 +1,4 @@
-// Models whose calls are made in a thread of their own, one for all of a process. What is asked of a model besides, such as
-// whether it is ready, is asked here.
+// Models whose calls are made in a thread, one for the whole process. Other requests, such as that of `ready`, are made here.
 import { secretText } from '../../config/secret.ts'
 import type { GraphmillError } from '../../errors.ts'
 import { siblingModule } from '../../workers/sibling-module.ts'
@@ -9,7 +8,7 @@ import { type Category, ProviderError, providerError } from '../provider-error.t
 import type { ModelSpec } from '../providers.ts'
 import { type ModelTask, maxInTransit } from './protocol.ts'
 
-/** The thread learns what was taken in steps of so many characters. */
+/** How often the thread learns what was taken, in characters. */
 const takenStep = maxInTransit / 4
 
 export interface ModelWorker {
@@ -36,9 +35,9 @@ export function createModelWorker(program = siblingModule('worker', import.meta.
     if (worker && !worker.ended) return worker
     worker = startWorker(program, {
       subject: 'The thread that calls models',
-      // Flags of the process, such as those for proxies, hold here too; but this one is not for a file.
+      // The thread inherits flags of the process, such as those for proxies. This one can't be used with a file.
       ...(process.execArgv.some((flag) => flag.startsWith('--input-type')) && { execArgv: [] }),
-      // What a call leaves behind dies young; more room for it is only more memory.
+      // The garbage of a call dies young: a larger space would only take memory.
       resourceLimits: { maxYoungGenerationSizeMb: 24 },
     })
     return worker
@@ -49,7 +48,7 @@ export function createModelWorker(program = siblingModule('worker', import.meta.
     signal: AbortSignal,
   ): AsyncGenerator<CompletionEvent> {
     signal.throwIfAborted()
-    // What the server echoes of the key in a reply is redacted here, and only a key that was read here is known.
+    // A key that the server echoes is redacted in this thread, which knows only keys that it has read itself.
     if ('apiKey' in spec && spec.apiKey) secretText(spec.apiKey)
     const { origin: _, ...sent } = request
     const events: CompletionEvent[] = []
@@ -107,7 +106,7 @@ function unavailable({ message, cause }: GraphmillError, circuit: string): Provi
   return providerError('llm_unavailable', message, { cause, circuit })
 }
 
-/** The error as it was in the thread: those of a model have a category. */
+/** The error as it was in the thread. Those of a model have a category. */
 function modelError(error: GraphmillError): GraphmillError {
   const category = error.details['category'] as Category | undefined
   if (!category) return error
@@ -118,7 +117,7 @@ function modelError(error: GraphmillError): GraphmillError {
 
 const shared = createModelWorker()
 
-/** The model `llm`, with every call made in the thread, by `spec`, which says the same model as data. The thread is started. */
+/** The model `llm`, with its calls made in the thread. `spec` is the same model as data. Starts the thread. */
 export function inWorker(llm: Llm, spec: ModelSpec, thread = shared): Llm {
   thread.start()
   const { circuit } = llm

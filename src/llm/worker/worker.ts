@@ -1,5 +1,5 @@
-// The thread in which models are called: HTTP and event streams cost the most of all that a call does, and none of it has to
-// be done where messages are handled.
+// The thread in which models are called: HTTP and event streams are most of a call's work, and need not block the thread that
+// handles messages.
 import { answerCalls } from '../../workers/answer-calls.ts'
 import type { Llm } from '../llm.ts'
 import { createModel, type ModelSpec } from '../providers.ts'
@@ -26,7 +26,7 @@ answerCalls<ModelTask>(async ({ spec, request }, call) => {
   }
 })
 
-/** The same spec has the same model, which remembers which parameters its server does not take. */
+/** Equal specs share a model, since it remembers the parameters that its server refuses. */
 function modelOf(spec: ModelSpec): Llm {
   const key = JSON.stringify(spec)
   const model = models.get(key) ?? createModel(spec)
