@@ -1,5 +1,5 @@
-// What is wrong with a request, found before anything is sent. Everything here is `provider_invalid_request`, but a content
-// block that this project does not send is `provider_unsupported_content_block`.
+// The check of a request before anything is sent. Every fault is a `provider_invalid_request`, except a content block that this
+// project does not send, which is `provider_unsupported_content_block`.
 import { isObject } from '../is-object.ts'
 import { invalid, ProviderError } from '../llm/provider-error.ts'
 import { type CheckedSchema, checkedSchema } from '../llm/structured-output/checked-schema.ts'
@@ -7,14 +7,14 @@ import type { CallOptions, ProviderRequest, RuntimeConfig, Tool } from './provid
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** What the check found out, so that nothing is compiled twice. */
+/** What the check compiled, so that nothing is compiled twice. */
 export interface CheckedRequest {
   readonly responseSchema: CheckedSchema | undefined
   /** By name. */
   readonly tools: ReadonlyMap<string, CheckedSchema>
 }
 
-/** Throws for a request that must not be sent. What is given is looked at, never changed. */
+/** Throws for a request that must not be sent. The request is never changed. */
 export function checkRequest(request: ProviderRequest, options: CallOptions): CheckedRequest {
   checkMessages(request.messages)
   const tools = checkTools(request.tools ?? [])
@@ -32,11 +32,11 @@ function checkMessages(messages: unknown): void {
   const calls = new Set<unknown>()
   messages.forEach((message: unknown, index) => {
     const where = `Message ${index + 1}`
-    if (!isObject(message)) throw invalid(`${where} is no object.`)
+    if (!isObject(message)) throw invalid(`${where} is not an object.`)
     if (message['role'] !== 'assistant' && message['toolCalls'] != null)
       throw invalid(`${where} is not the assistant's and has tool calls.`)
     if (message['role'] !== 'tool' && message['toolCallId'] != null)
-      throw invalid(`${where} is no tool's and has a toolCallId.`)
+      throw invalid(`${where} is not a tool's and has a toolCallId.`)
     checkMessage(message, index, where, calls)
   })
   const last = (messages.at(-1) as Fields)['role']
@@ -100,7 +100,7 @@ function checkBlocks(content: unknown, where: string, allowed: readonly string[]
 
 function checkToolCalls(toolCalls: unknown, where: string, calls: Set<unknown>): void {
   if (toolCalls == null) return
-  if (!Array.isArray(toolCalls)) throw invalid(`${where} has tool calls that are no list.`)
+  if (!Array.isArray(toolCalls)) throw invalid(`${where} has tool calls that are not a list.`)
   const own = new Set<unknown>()
   for (const call of toolCalls as unknown[]) {
     const { id, name, arguments: given } = isObject(call) ? call : {}
@@ -115,7 +115,7 @@ function checkToolCalls(toolCalls: unknown, where: string, calls: Set<unknown>):
 }
 
 function checkTools(tools: readonly Tool[]): ReadonlyMap<string, CheckedSchema> {
-  if (!Array.isArray(tools)) throw invalid('The tools are no list.')
+  if (!Array.isArray(tools)) throw invalid('The tools are not a list.')
   const checked = new Map<string, CheckedSchema>()
   for (const tool of tools) {
     if (typeof tool?.name !== 'string' || tool.name === '') throw invalid('A tool needs a name.')

@@ -1,5 +1,5 @@
-// OpenArmature's provider on any model that streams text, such as Ollama's own API: all of the contract but tools, which such
-// a model does not take.
+// OpenArmature's provider on any model that streams text, such as Ollama's own API: the whole contract except tools, which an
+// `Llm` does not take.
 import { randomUUID } from 'node:crypto'
 import { sorted } from '../llm/cache/canonical.ts'
 import type { CompletionRequest, JsonSchema, Llm, Sampling, TextMessage } from '../llm/llm.ts'

@@ -1,5 +1,5 @@
-// OpenArmature's provider contract as types: what a completion is asked for with, and what it gives. One model per provider,
-// no state, no loop over tools, no argument ever changed. Names are the specification's in camel case (`toolCallId` is
+// OpenArmature's provider contract as types: the request of a completion, and its response. One model per provider, no state,
+// no loop over tools; no argument is ever changed. Names are the specification's in camel case (`toolCallId` is
 // `tool_call_id`, `responseSchema` is `response_schema`, …); on the wire they are the server's own.
 import type { FinishReason, JsonSchema } from '../llm/llm.ts'
 import type { AttemptPolicy, AttemptRecord } from '../llm/structured-output/attempts.ts'
@@ -54,7 +54,7 @@ export interface ToolCall {
   /** Verbatim from the provider. */
   readonly id: string
   readonly name: string
-  /** Null only in a reply that ended with `error`, where they could not be parsed; the text is in `raw`. */
+  /** Null only in a reply that ended with `error` and whose arguments could not be parsed; the text is in `raw`. */
   readonly arguments: Readonly<Record<string, unknown>> | null
   readonly signature?: string
 }
@@ -105,15 +105,15 @@ export interface CallOptions {
   readonly retry?: RetryPolicy | undefined
   /** Consume the reply as a stream; what is returned is the same. Default false. */
   readonly stream?: boolean | undefined
-  /** With `stream`: sees every piece as it arrives. Not awaited. */
+  /** With `stream`: receives every delta as it arrives. Not awaited. */
   readonly onToken?: ((event: TokenEvent) => void) | undefined
-  /** Sees every attempt when it has ended. */
+  /** Receives every attempt when it has ended. */
   readonly onAttempt?: ((attempt: AttemptRecord) => void) | undefined
   /** The path for a `responseSchema`, without the provider's own choice: a refused `native` is then an error. */
   readonly outputMode?: OutputPath | undefined
   /**
-   * A further check of a value that fits the schema: gives the value to hand on, or throws what is wrong with it,
-   * which becomes a `structured_output_invalid`.
+   * A further check of a value that fits the schema: returns the value to use, or throws what is wrong with it, which becomes
+   * a `structured_output_invalid`.
    */
   readonly refine?: ((value: unknown) => unknown) | undefined
   readonly signal?: AbortSignal | undefined
@@ -124,12 +124,12 @@ export interface TokenEvent {
   readonly delta: string
   /** From 0 in every attempt. */
   readonly chunkIndex: number
-  /** The same for all pieces of an attempt, another for the next. */
+  /** The same for all deltas of an attempt, different for the next attempt. */
   readonly callId: string
 }
 
 export interface Response<T = unknown> {
-  /** `content` is what the model wrote, verbatim: text, blocks where it also thought, null where it only calls tools. */
+  /** `content` is what the model wrote, verbatim: text, blocks when it also thought, null when it only calls tools. */
   readonly message: AssistantMessage & { readonly content: string | readonly ContentBlock[] | null }
   readonly finishReason: FinishReason
   readonly usage: ProviderUsage

@@ -35,14 +35,14 @@ export type TypeOf<S> = S extends { readonly '~standard': { readonly types?: inf
     ? T
     : FromSchema<S>
 
-/** A source as a JSON Schema, and the library's own check where it has one. */
+/** A source as a JSON Schema, and the library's own check if it has one. */
 export interface ConvertedSchema {
   readonly schema: JsonSchema
   /** Gives the value as the library hands it on; throws an error that names the place. */
   readonly refine: ((value: unknown) => Promise<unknown>) | undefined
 }
 
-/** Throws `schema_invalid` for a type that has no JSON Schema, such as a date. */
+/** Throws `schema_invalid` for a type that has no JSON Schema, for example a date. */
 export async function convertedSchema(source: SchemaSource): Promise<ConvertedSchema> {
   if (!isStandard(source)) return { schema: source, refine: undefined }
   const schema = await jsonSchemaOf(source)

@@ -1,12 +1,12 @@
 // From what a file says to a table, or to everything that is wrong with it, each with its place.
 import { isObject } from '../is-object.ts'
 import { suggest } from '../prompt/catalogue/problem.ts'
-import type { Path, Report } from '../prompt/catalogue/source.ts'
+import type { KeyPath, Report } from '../prompt/catalogue/source.ts'
 import { type FieldKind, fieldKinds, kindOfType } from './field-kind.ts'
 import type { RowField, RowTable } from './row-schema.ts'
 
 interface Place {
-  readonly at: Path
+  readonly at: KeyPath
   readonly report: Report
 }
 
@@ -35,7 +35,7 @@ export function readTable(
   { at, report }: Place,
 ): RowTable | undefined {
   let isSound = true
-  const wrong = (path: Path, message: string) => {
+  const wrong = (path: KeyPath, message: string) => {
     isSound = false
     report([...at, ...path], message)
   }
@@ -59,7 +59,7 @@ export function readTable(
   return isSound ? { name: tableName, description, fields } : undefined
 }
 
-type Wrong = (path: Path, message: string) => void
+type Wrong = (path: KeyPath, message: string) => void
 
 function readField(value: unknown, wrong: Wrong): RowField | undefined {
   if (!isObject(value)) {

@@ -3,7 +3,7 @@ import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isObject } from '../is-object.ts'
 import { type Problem, problemsError } from '../prompt/catalogue/problem.ts'
-import { type Path, parseSource, reporter, type Source } from '../prompt/catalogue/source.ts'
+import { type KeyPath, parseSource, reporter, type Source } from '../prompt/catalogue/source.ts'
 import { systemCall } from '../system-calls.ts'
 import { readTable } from './definition.ts'
 import { type RowSchema, rowSchema } from './row-schema.ts'
@@ -81,7 +81,7 @@ interface Named {
   /** The key of the map; undefined for a file of one schema. */
   readonly name: string | undefined
   readonly value: unknown
-  readonly at: Path
+  readonly at: KeyPath
 }
 
 /** The schemas of a file. One with the key `fields` is a schema itself; values of a map may be JSON text, as in TrustGraph's configuration. */

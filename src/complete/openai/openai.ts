@@ -1,5 +1,5 @@
-// OpenArmature's provider on any OpenAI-compatible server: one model, no state but what the server was found not to take.
-// Structured output is native (`response_format`) until the server refuses it, or where told not to; then a directive asks.
+// OpenArmature's provider on any OpenAI-compatible server: one model; the only state is what the server has refused. Structured
+// output is native (`response_format`) until the server refuses it or `native` is false; then a directive asks for it.
 import { randomUUID } from 'node:crypto'
 import {
   connect,

@@ -1,4 +1,4 @@
-// The bytes of a reply as text: invalid UTF-8 is an error with what could be read of it, and no body grows beyond all measure.
+// The bytes of a reply as text. Invalid UTF-8 is an error that quotes what could be read, and the length of a body is bounded.
 import { parseJson } from '../../http/json.ts'
 import { isObject } from '../../is-object.ts'
 import { lineLimit, notACompletion } from '../../llm/openai/openai.ts'
@@ -7,7 +7,7 @@ import { embeddedError, providerError } from '../../llm/provider-error.ts'
 import { newWatch, type Peer, watched } from '../../llm/transport.ts'
 import { redactCut } from '../../redact.ts'
 
-/** The same response, whose body throws `llm_response_invalid` where it is not UTF-8. */
+/** The same response, whose body throws `llm_response_invalid` when it is not UTF-8. */
 export function checkedText(response: Response, peer: Peer): Response {
   if (!response.body) return response
   const { status, headers } = response
@@ -40,7 +40,7 @@ function decode(strict: InstanceType<typeof TextDecoder>, part: Uint8Array | und
   }
 }
 
-/** The body of a reply that came whole. Throws `llm_response_invalid` for anything but a JSON object without an error in it. */
+/** The body of a reply that is not streamed. Throws `llm_response_invalid` unless it is a JSON object without an error in it. */
 export async function jsonBody(reply: OpenAiReply): Promise<Fields> {
   const { response, peer } = reply
   const decoder = new TextDecoder()

@@ -1,6 +1,6 @@
-// The body of a chat completion request by OpenArmature's OpenAI mapping, as the bytes that are sent.
+// The body of a chat completion request by OpenArmature's OpenAI mapping, as it is sent.
 // Managed fields: model, messages, tools, tool_choice, response_format, stream, stream_options, the declared sampling fields
-// and stop. An extra that names one while it is sent is merged (stop), the same (dropped) or refused; else it passes untouched.
+// and stop. An extra that names a field that is sent is merged (stop), dropped (the same value) or refused; others pass untouched.
 
 import { isSameJson, sorted, wireSchema } from '../../llm/cache/canonical.ts'
 import { invalid } from '../../llm/provider-error.ts'
@@ -15,7 +15,7 @@ export interface BodyOptions {
   readonly responseFormat?: Fields | undefined
 }
 
-/** The JSON of the body. Throws `provider_invalid_request` when an extra contradicts a managed field, or is no JSON. */
+/** The JSON of the body. Throws `provider_invalid_request` when an extra contradicts a managed field, or is not JSON. */
 export function completionBody(request: ProviderRequest, options: BodyOptions): string {
   const config = request.config ?? {}
   const managed = sorted(jsonOf(managedFields(request, options))) as Fields
@@ -69,7 +69,7 @@ function wireTool({ name, description, parameters }: Tool): Fields {
   return { type: 'function', function: { name, description, parameters: wireSchema(parameters) } }
 }
 
-/** Thoughts and signatures belong to the provider that made them and stay out. */
+/** Thoughts and signatures belong to the provider that made them and are not sent. */
 function wireMessage(message: Message): Fields {
   const { role } = message
   switch (role) {
@@ -88,7 +88,7 @@ function wireMessage(message: Message): Fields {
         tool_calls: calls.map(({ id, name, arguments: given }) => ({
           id,
           type: 'function',
-          // Arguments that could not be parsed are sent back as none: a server refuses anything but an object.
+          // Arguments that could not be parsed are sent back as {}: a server accepts only an object.
           function: { name, arguments: JSON.stringify(sorted(given ?? {})) },
         })),
       }
@@ -107,18 +107,18 @@ function wireContent(message: Message): unknown {
   return texts.length > 1 ? texts : textOf(message)
 }
 
-/** The declared ones first, each once. Extras that are no list of strings (or one string) count as absent, as a whole. */
+/** The declared ones first, each once. Extras that are neither a list of strings nor one string count as absent. */
 function mergedStops(declared: readonly string[], extra: unknown): readonly string[] {
   const list = typeof extra === 'string' ? [extra] : extra
   const valid = Array.isArray(list) && list.every((stop) => typeof stop === 'string')
   return [...new Set([...declared, ...(valid ? (list as string[]) : [])])]
 }
 
-/** A copy as plain JSON, without what is undefined. */
+/** A copy as plain JSON, without undefined fields. */
 function jsonOf(fields: Fields): Fields {
   try {
     return JSON.parse(JSON.stringify(fields)) as Fields
   } catch (cause) {
-    throw invalid('The request holds a value that is no JSON.', cause)
+    throw invalid('The request holds a value that is not JSON.', cause)
   }
 }

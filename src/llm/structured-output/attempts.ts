@@ -24,8 +24,8 @@ export interface AttemptPolicy {
   /** Receives a failure before each wait. It is awaited; what it throws is ignored. */
   readonly onRetry?: (error: unknown, attemptIndex: number) => void | Promise<void>
   /**
-   * The user's words after an invalid reply. With it such a reply is tried again, within `maxAttempts`: the reply and these
-   * words join the transcript, which grows over the attempts.
+   * The user message after an invalid reply. With it the call is tried again, within `maxAttempts`: the reply and this message
+   * join the transcript, which grows over the attempts.
    */
   readonly reask?: (context: ReaskContext) => string | Promise<string>
 }

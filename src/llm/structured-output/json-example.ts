@@ -1,22 +1,22 @@
-// An example value of a JSON Schema, to be shown to a model. Every property is in it, whether required or not, and something
-// is said of every schema; it need not be valid itself.
+// An example value of a JSON Schema, to be shown to a model. It has every property, required or not, and a value for every
+// schema; it need not be valid itself.
 import { isObject } from '../../is-object.ts'
 import type { JsonSchema } from '../llm.ts'
 
-/** The example: `"..."`, 123, 123.45, true; the values of an enum as `a|b|c`; what `const` or `example` say. */
+/** The example: `"..."`, 123, 123.45, true; the values of an enum as `a|b|c`; the value of `const` or `example`. */
 export function exampleOf(schema: JsonSchema): unknown {
   return example(schema, { root: schema, depth: 0 })
 }
 
-interface Place {
+interface ExamplePlace {
   readonly root: JsonSchema
-  /** References and levels passed, against schemas that hold themselves. */
+  /** References and levels passed: bounds schemas that contain themselves. */
   readonly depth: number
 }
 
 const deepest = 12
 
-function example(schema: unknown, { root, depth }: Place): unknown {
+function example(schema: unknown, { root, depth }: ExamplePlace): unknown {
   const inner = { root, depth: depth + 1 }
   if (!isObject(schema) || depth > deepest) return '...'
   if ('const' in schema) return schema['const']
@@ -53,13 +53,13 @@ function ofEnum(values: readonly unknown[]): unknown {
     : values[0]
 }
 
-function ofObject(schema: JsonSchema, place: Place): unknown {
+function ofObject(schema: JsonSchema, place: ExamplePlace): unknown {
   const properties = isObject(schema['properties']) ? schema['properties'] : {}
   return Object.fromEntries(Object.entries(properties).map(([name, child]) => [name, example(child, place)]))
 }
 
-/** The first branch that is more than null; all parts of an allOf together. */
-function ofBranches(schema: JsonSchema, place: Place): unknown {
+/** The first branch that is not null; all branches of an allOf together. */
+function ofBranches(schema: JsonSchema, place: ExamplePlace): unknown {
   const { anyOf, oneOf, allOf } = schema
   const branches = Array.isArray(anyOf) ? anyOf : Array.isArray(oneOf) ? oneOf : []
   if (branches.length > 0)
@@ -72,7 +72,7 @@ function ofBranches(schema: JsonSchema, place: Place): unknown {
   return parts.every(isObject) ? Object.assign(Object.create(null), ...parts) : parts[0]
 }
 
-/** The type; of several the first that is more than null; what `properties` and `items` imply. */
+/** The type: the first that is not null, else what `properties` or `items` imply. */
 function typeOf(schema: JsonSchema): unknown {
   const { type, properties, items } = schema
   if (Array.isArray(type)) return type.find((each) => each !== 'null') ?? 'null'

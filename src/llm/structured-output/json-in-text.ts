@@ -1,10 +1,10 @@
-// Finds the JSON in a model's free text: every balanced object or array that stands outside another, whatever is written
+// Finds the JSON in a model's free text: every balanced object or array that is not inside another, with any text
 // around it. Strings are read as strings, so a brace in one is only text. Time is linear in the text.
 
 /** The texts of the outermost JSON objects and arrays. A block that is broken or cut off is left out, with all it holds. */
 export function jsonBlocks(text: string): readonly string[] {
   const blocks: string[] = []
-  // What may be spent, in characters, on reading broken blocks twice.
+  // How many characters of broken blocks may be read twice.
   let budget = 8 * text.length
   let start = nextOpening(text, 0)
   while (start >= 0) {
@@ -23,16 +23,16 @@ export function jsonBlocks(text: string): readonly string[] {
   return blocks
 }
 
-type Read =
+type BlockRead =
   | { readonly type: 'whole'; readonly at: number }
-  /** Not JSON at `at`, where `depth` objects and arrays were open. */
+  /** Not JSON from `at` on; there, `depth` objects and arrays were open. */
   | { readonly type: 'broken'; readonly at: number; readonly depth: number }
   | { readonly type: 'cut' }
 
 type Expected = 'value' | 'value or end' | 'key' | 'key or end' | 'colon' | 'comma or end'
 
 /** Reads one object or array from its opening character on. */
-function readBlock(text: string, start: number): Read {
+function readBlock(text: string, start: number): BlockRead {
   const open: string[] = []
   let expected: Expected = 'value'
   let at = start
@@ -48,7 +48,7 @@ function readBlock(text: string, start: number): Read {
       expected = 'comma or end'
       continue
     }
-    const broken: Read = { type: 'broken', at, depth: open.length }
+    const broken: BlockRead = { type: 'broken', at, depth: open.length }
     switch (expected) {
       case 'value':
       case 'value or end': {
@@ -90,7 +90,7 @@ function readBlock(text: string, start: number): Read {
   }
 }
 
-/** Where a broken block ends, by its braces and brackets outside strings; undefined where it never does. */
+/** Where a broken block ends, by its braces and brackets outside strings; undefined when it never does. */
 function closing(text: string, broken: { readonly at: number; readonly depth: number }): number | undefined {
   let depth = broken.depth
   for (let at = broken.at; at < text.length; at++) {
@@ -117,7 +117,7 @@ function skipSpace(text: string, from: number): number {
   return at
 }
 
-/** Behind the closing quote; undefined where a raw control character or a bad escape comes first. */
+/** The place after the closing quote; undefined when a raw control character or a bad escape comes first. */
 function stringEnd(text: string, quote: number): number | 'cut' | undefined {
   for (let at = quote + 1; at < text.length; at++) {
     const code = text.charCodeAt(at)
@@ -131,12 +131,12 @@ function stringEnd(text: string, quote: number): number | 'cut' | undefined {
   return 'cut'
 }
 
-/** Behind the closing quote of a string that may hold anything but a line end. */
+/** The place after the closing quote of a string that may hold anything except a line end. */
 function looseStringEnd(text: string, quote: number): number | undefined {
   for (let at = quote + 1; at < text.length; at++) {
     if (text[at] === '"') return at + 1
     if (text[at] === '\\') at += 1
-    // Prose has quotes of its own; none reaches over a line.
+    // Prose has its own quotes; a quotation in it ends with the line at the latest.
     if (text[at] === '\n') return at
   }
   return undefined
@@ -144,7 +144,7 @@ function looseStringEnd(text: string, quote: number): number | undefined {
 
 const scalar = /(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)/y
 
-/** A scalar that the text ends in may go on, so it is cut. */
+/** A scalar at the end of the text may continue, so it is cut. */
 function scalarEnd(text: string, start: number): number | 'cut' | undefined {
   scalar.lastIndex = start
   if (scalar.test(text)) return scalar.lastIndex >= text.length ? 'cut' : scalar.lastIndex

@@ -53,7 +53,7 @@ function refusalOf(thrown: unknown): string | undefined {
   if (!(thrown instanceof GraphmillError)) return undefined
   const { status, param, server } = thrown.details as { status?: number; param?: string; server?: string }
   const words = `${param ?? ''} ${server ?? ''}`
-  // A router that has no server for such a request answers as if the path were wrong.
+  // A router without a server for this form answers as if the path were wrong.
   const isRefusal =
     thrown.code === 'llm_request_invalid' || status === 404 || status === 500 || status === 501
   return isRefusal && (about.test(words) || param === 'format') ? words : undefined

@@ -1,16 +1,16 @@
-// A JSON Schema as servers take it that keep a model to it: every object closed, every key required, what was optional
-// nullable. What is written that way is brought back: a null that stands for an absent key is taken out again.
+// A JSON Schema as servers take it when they constrain a model to it: every object closed, every key required, optional keys
+// nullable. In the values that the model writes, a null that means an absent key is removed again.
 //
 // Supported: type (one or several), properties, required, items, enum, const, anyOf, oneOf whose branches differ by a constant,
-// title, description. Limits such as minLength, pattern or minimum are left out here: the item is checked against the schema
-// itself anyway. Everything else (references, allOf, conditions, maps, tuples, objects and arrays of anything) is refused.
+// title, description. Limits such as minLength, pattern or minimum are left out: the item is checked against the schema itself
+// anyway. Everything else (references, allOf, conditions, maps, tuples, objects and arrays of anything) is refused.
 import { isObject } from '../../is-object.ts'
 import { schemaShape } from '../../items/schema-shape.ts'
 import type { JsonSchema } from '../llm.ts'
 
 export interface StrictCopy {
   readonly schema: JsonSchema
-  /** Takes the nulls out of a value, in place, that the copy asks for and the schema itself does not. */
+  /** Removes from a value, in place, the nulls that the copy requires and the schema itself does not. */
   readonly strip: (value: unknown) => void
   /** The opposite, as a new value: keys in the schema's order, null for each that is absent. */
   readonly fill: (value: unknown) => unknown
@@ -36,7 +36,7 @@ class Unsupported extends Error {
   }
 }
 
-/** Keywords that only narrow what is otherwise described: checked by us, not by the server. */
+/** Keywords that only narrow a type: they are checked here, not by the server. */
 const narrowing = new Set([
   ...[
     'minLength',
@@ -90,7 +90,7 @@ function words(schema: JsonSchema): JsonSchema {
   )
 }
 
-/** The branches of a union, each with what the schema says beside them. */
+/** The branches of a union, each with the keywords beside the union. */
 function branchesOf(schema: JsonSchema, place: string): JsonSchema[] | undefined {
   const { oneOf, anyOf, ...rest } = schema
   const branches = oneOf ?? anyOf
@@ -103,7 +103,7 @@ function branchesOf(schema: JsonSchema, place: string): JsonSchema[] | undefined
 }
 
 function merged(rest: JsonSchema, branch: unknown, place: string): JsonSchema {
-  if (!isObject(branch)) throw new Unsupported(place, 'has a branch that is no object')
+  if (!isObject(branch)) throw new Unsupported(place, 'has a branch that is not an object')
   const { title: _title, description: _description, ...common } = rest
   const required = [...new Set([...listOf(common['required']), ...listOf(branch['required'])])]
   const properties = { ...asObject(common['properties']), ...asObject(branch['properties']) }
@@ -135,7 +135,7 @@ function closed(schema: JsonSchema, place: string): JsonSchema {
   }
 }
 
-/** Takes out the nulls of absent keys, by the schema that did not ask for them. */
+/** Removes the nulls of absent keys, which the schema does not allow. */
 function strip(value: unknown, schema: unknown): void {
   if (!isObject(schema)) return
   if (Array.isArray(value)) {
@@ -169,13 +169,13 @@ function fill(value: unknown, schema: unknown): unknown {
   return Object.fromEntries([...described, ...others])
 }
 
-/** What an array holds, by any branch that describes one. */
+/** The schema of an array's elements, by every branch that describes an array. */
 function itemsOf(schema: JsonSchema): JsonSchema {
   const items = leavesOf(schema).flatMap((leaf) => leaf['items'] ?? [])
   return { anyOf: items }
 }
 
-/** The schema, or the branch of it that this object means: by its constant, else the one that it fits best. */
+/** The schema, or the branch of it that describes this object: by its constant, else the one that fits best. */
 function shapeFor(value: Readonly<Record<string, unknown>>, schema: JsonSchema): JsonSchema {
   const branches = leavesOf(schema).filter((leaf) => isObject(leaf['properties']))
   if (branches.length < 2) return branches[0] ?? {}
@@ -188,7 +188,7 @@ function shapeFor(value: Readonly<Record<string, unknown>>, schema: JsonSchema):
   return named ?? branches.toSorted((a, b) => missed(a) - missed(b) || known(b) - known(a))[0]!
 }
 
-/** The branches of a union and of the unions in it, each with what stands beside them; else the schema itself. */
+/** The branches of a union and of the unions in it, each with the keywords beside them; else the schema itself. */
 function leavesOf(schema: JsonSchema): JsonSchema[] {
   const { oneOf, anyOf, ...rest } = schema
   const branches = oneOf ?? anyOf
@@ -196,7 +196,7 @@ function leavesOf(schema: JsonSchema): JsonSchema[] {
   return branches.filter(isObject).flatMap((branch) => leavesOf(merged(rest, branch, '')))
 }
 
-/** Whether some keyword lets null in, and none keeps it out. */
+/** Whether some keyword allows null, and none forbids it. */
 function allowsNull(schema: unknown): boolean {
   if (!isObject(schema)) return true
   const { type, enum: values, anyOf, oneOf } = schema

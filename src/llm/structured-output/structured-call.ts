@@ -32,7 +32,7 @@ export interface StructuredCall<Mode, Reply extends ReplyFacts> extends Attempts
   readonly extrasOf: (attempt: Attempt) => Readonly<Record<string, unknown>> | undefined
   /** One exchange with the server. */
   readonly ask: (mode: Mode, attempt: Attempt) => Promise<Reply>
-  /** What the model wrote; undefined when the reply holds no value, such as a call of a tool. */
+  /** What the model wrote; undefined when the reply holds no value, for example when it calls a tool. */
   readonly textOf: (reply: Reply) => string | undefined
   readonly find: (text: string) => FoundValue
   /** A further check of a value that fits the schema: returns the value to use, or throws what is wrong with it. */
@@ -67,7 +67,7 @@ export function callStructured<Mode, Reply extends ReplyFacts>(
       return await inMode(first)
     } catch (thrown) {
       return refusals.goOn({ thrown, schema, extras: call.extrasOf(attempt) }, () => {
-        // Later attempts of a call that was told to begin with the first mode stay in the second.
+        // Later attempts stay in the second mode, also when the caller asked to begin with the first.
         if (unaided === false) unaided = true
         return inMode(second)
       })

@@ -1,10 +1,10 @@
-// The bare schema in one of OpenAI's wrappers.
+// The bare schema inside one of OpenAI's wrappers.
 import { isObject } from '../../is-object.ts'
 import type { JsonSchema } from '../llm.ts'
 
 export interface Unwrapped {
   readonly schema: JsonSchema
-  /** What a wrapper said of `strict`. */
+  /** The `strict` of a wrapper. */
   readonly strict: boolean | undefined
 }
 
@@ -21,7 +21,7 @@ function innerOf(given: JsonSchema): JsonSchema | undefined {
   const { response_format: format, json_schema: named, schema, type } = given
   if (isObject(format) && isObject(format['json_schema'])) return format['json_schema']
   if (isObject(named)) return named
-  // A schema of its own may have a keyword of this name; it then says what it describes.
+  // A bare schema may have a keyword named `schema`; then it also has a type or properties.
   const isWrapper = (type === undefined || type === 'json_schema') && !('properties' in given)
   return isObject(schema) && isWrapper ? schema : undefined
 }

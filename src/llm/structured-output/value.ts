@@ -27,7 +27,7 @@ export interface WantedValue {
   readonly objects: boolean
 }
 
-/** The one value that a reply holds, wherever it stands in the text. */
+/** The one value that a reply holds, anywhere in its text. */
 export function valueIn(reply: string, { check = () => undefined, objects }: WantedValue): FoundValue {
   const text = afterThinking(reply)
   const whole = jsonFromReply(text)

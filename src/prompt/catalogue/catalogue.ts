@@ -9,9 +9,9 @@ import type { JsonSchema, Sampling } from '../../llm/llm.ts'
 import { compileTemplate, type Template } from '../template/template.ts'
 import { TemplateFault } from '../template/tree.ts'
 import type { PromptDefinition, PromptExample, ResponseType, SystemDefinition } from './definition.ts'
-import { type Entry, mergePrompts, readLayer } from './layer.ts'
+import { mergePrompts, type PlacedDefinition, readLayer } from './layer.ts'
 import { type Problem, problemsError, suggest } from './problem.ts'
-import { type Path, reporter, type Source } from './source.ts'
+import { type KeyPath, reporter, type Source } from './source.ts'
 import type { Terms } from './terms.ts'
 
 export interface RenderedPrompt {
@@ -74,7 +74,7 @@ export interface CompiledPrompt {
   readonly prompt: Prompt
   readonly aliases: readonly string[]
   readonly source: Source
-  readonly at: Path
+  readonly at: KeyPath
 }
 
 /** The catalogue of what compiles, and everything that is wrong with the rest. */
@@ -99,7 +99,10 @@ interface SystemTemplate {
 }
 
 /** The last system template, and the global terms of all. */
-function compileSystem(entries: readonly Entry<SystemDefinition>[], problems: Problem[]): SystemTemplate {
+function compileSystem(
+  entries: readonly PlacedDefinition<SystemDefinition>[],
+  problems: Problem[],
+): SystemTemplate {
   const entry = entries.findLast(({ definition }) => definition.prompt !== undefined)
   const terms = Object.fromEntries(entries.flatMap(({ definition }) => Object.entries(definition.terms)))
   const template = entry && compileText(entry.definition.prompt!, 'system', { ...entry, problems })
@@ -108,7 +111,7 @@ function compileSystem(entries: readonly Entry<SystemDefinition>[], problems: Pr
 
 /** The prompt, or undefined when its template or schema has a fault, which is added to `problems`. */
 function compilePrompt(
-  { definition, source, at }: Entry<PromptDefinition>,
+  { definition, source, at }: PlacedDefinition<PromptDefinition>,
   system: SystemTemplate,
   problems: Problem[],
 ): CompiledPrompt | undefined {
@@ -132,7 +135,7 @@ function compilePrompt(
 /** A place in a prompt file. */
 interface SourcePlace {
   readonly source: Source
-  readonly at: Path
+  readonly at: KeyPath
   readonly problems: Problem[]
 }
 

@@ -1,15 +1,17 @@
-// TrustGraph's configuration of its prompts: a flat map of `system`, `template-index` and `template.<id>`, whose values are JSON text
-// or what such text would hold. Only the ids of the index are read.
+// TrustGraph's configuration of its prompts: a flat map of `system`, `template-index` and `template.<id>`, whose values are JSON
+// text or the decoded values. Only the ids of the index are read.
 import { isObject } from '../../is-object.ts'
 import { describeValue } from '../template/value.ts'
 import { type PromptDefinition, readPrompt, type SystemDefinition } from './definition.ts'
 import { suggest } from './problem.ts'
-import type { Path, Report } from './source.ts'
+import type { KeyPath, Report } from './source.ts'
 
 const prefix = 'template.'
 
-/** The map itself, also where it stands under the configuration type `prompt`; undefined when the value has another form. */
-export function findConfiguration(value: unknown): { readonly value: object; readonly at: Path } | undefined {
+/** The map, at the root or under the configuration type `prompt`; undefined when the value has another form. */
+export function findConfiguration(
+  value: unknown,
+): { readonly value: object; readonly at: KeyPath } | undefined {
   if (!isObject(value)) return undefined
   if (isConfiguration(value)) return { value, at: [] }
   const inner = value['prompt']
@@ -25,7 +27,7 @@ function isConfiguration(value: Readonly<Record<string, unknown>>): boolean {
 /** What the configuration holds; what cannot be read is reported. */
 export function readConfiguration(
   value: object,
-  at: Path,
+  at: KeyPath,
   report: Report,
 ): { system: SystemDefinition | undefined; prompts: PromptDefinition[] } {
   const map = value as Readonly<Record<string, unknown>>
@@ -37,7 +39,7 @@ export function readConfiguration(
 }
 
 /** JSON text that holds a string, or the text itself. */
-function readSystemText(value: unknown, at: Path, report: Report): SystemDefinition | undefined {
+function readSystemText(value: unknown, at: KeyPath, report: Report): SystemDefinition | undefined {
   if (value === undefined || value === null) return undefined
   if (typeof value !== 'string') {
     report([...at, 'system'], `must be text, not ${describeValue(value)}`)
@@ -47,7 +49,7 @@ function readSystemText(value: unknown, at: Path, report: Report): SystemDefinit
   return { prompt: typeof decoded === 'string' ? decoded : value, terms: {} }
 }
 
-function readIndex(map: Readonly<Record<string, unknown>>, at: Path, report: Report): readonly string[] {
+function readIndex(map: Readonly<Record<string, unknown>>, at: KeyPath, report: Report): readonly string[] {
   const value = map['template-index']
   if (value === undefined) {
     const templates = Object.keys(map).filter((key) => key.startsWith(prefix))
@@ -63,7 +65,7 @@ function readIndex(map: Readonly<Record<string, unknown>>, at: Path, report: Rep
 function readIndexed(
   id: string,
   map: Readonly<Record<string, unknown>>,
-  { at, report }: { at: Path; report: Report },
+  { at, report }: { at: KeyPath; report: Report },
 ): PromptDefinition | undefined {
   const key = prefix + id
   const value = Object.hasOwn(map, key) ? map[key] : undefined

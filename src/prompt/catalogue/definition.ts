@@ -1,15 +1,15 @@
-// A prompt as it stands in a file, checked key by key. The keys are TrustGraph's (`prompt`, `response-type`, `schema`) and ours.
+// A prompt as a file defines it, checked key by key. The keys are TrustGraph's (`prompt`, `response-type`, `schema`) and ours.
 import { type AnswerMode, answerModes } from '../../config/models.ts'
 import { isObject } from '../../is-object.ts'
 import type { JsonSchema, Sampling } from '../../llm/llm.ts'
 import { forbiddenNames } from '../template/tree.ts'
 import { suggest } from './problem.ts'
-import type { Path, Report } from './source.ts'
+import type { KeyPath, Report } from './source.ts'
 
 export const responseTypes = ['text', 'json', 'jsonl'] as const
 export type ResponseType = (typeof responseTypes)[number]
 
-/** A request, and a reply that the prompt is after; a test renders and validates each. */
+/** The terms of a request, and a reply that the prompt asks for; a test renders and validates each. */
 export interface PromptExample {
   readonly terms: Readonly<Record<string, unknown>>
   /** What a model would write. */
@@ -26,7 +26,7 @@ export interface PromptDefinition {
   readonly prompt: string
   readonly responseType: ResponseType
   readonly schema?: JsonSchema
-  /** Defaults of terms; a request's own go first. */
+  /** Defaults of terms; a request's own override them. */
   readonly terms: Readonly<Record<string, unknown>>
   readonly examples: readonly PromptExample[]
   readonly description?: string
@@ -44,7 +44,7 @@ export interface SystemDefinition {
   readonly terms: Readonly<Record<string, unknown>>
 }
 
-interface Check {
+interface FieldCheck {
   readonly accepts: (value: unknown) => boolean
   readonly what: string
 }
@@ -52,14 +52,14 @@ interface Check {
 const isText = (value: unknown): boolean => typeof value === 'string' && value.trim() !== ''
 const isWhole = (least: number) => (value: unknown) =>
   Number.isSafeInteger(value) && (value as number) >= least
-const oneOf = (names: readonly string[]): Check => ({
+const oneOf = (names: readonly string[]): FieldCheck => ({
   accepts: (value) => names.includes(value as string),
   what: `one of ${names.join(', ')}`,
 })
-const text: Check = { accepts: isText, what: 'text' }
-const object: Check = { accepts: isObject, what: 'an object' }
+const text: FieldCheck = { accepts: isText, what: 'text' }
+const object: FieldCheck = { accepts: isObject, what: 'an object' }
 
-const promptChecks: Readonly<Record<string, Check>> = {
+const promptChecks: Readonly<Record<string, FieldCheck>> = {
   prompt: text,
   'response-type': oneOf(responseTypes),
   schema: object,
@@ -74,9 +74,9 @@ const promptChecks: Readonly<Record<string, Check>> = {
   aliases: { accepts: (value) => Array.isArray(value) && value.every(isText), what: 'a list of ids' },
 }
 
-const systemChecks: Readonly<Record<string, Check>> = { prompt: text, terms: object, description: text }
+const systemChecks: Readonly<Record<string, FieldCheck>> = { prompt: text, terms: object, description: text }
 
-const exampleChecks: Readonly<Record<string, Check>> = {
+const exampleChecks: Readonly<Record<string, FieldCheck>> = {
   terms: object,
   reply: { accepts: (value) => typeof value === 'string', what: 'text' },
   items: { accepts: Array.isArray, what: 'a list' },
@@ -84,9 +84,9 @@ const exampleChecks: Readonly<Record<string, Check>> = {
 }
 
 export interface ReadOptions {
-  readonly at: Path
+  readonly at: KeyPath
   readonly report: Report
-  /** Keys that are not known are left alone unless they look like a slip: TrustGraph reads three keys and ignores the rest. */
+  /** Ignore unknown keys unless they look like a typing error: TrustGraph reads three keys and ignores the rest. */
   readonly lenient?: boolean
 }
 
@@ -130,10 +130,10 @@ export function readSystem(value: unknown, options: ReadOptions): SystemDefiniti
   return terms && { terms, ...present<Partial<SystemDefinition>>({ prompt: fields?.['prompt'] }) }
 }
 
-/** The values of the known keys; a key with null is as one that is not there. */
+/** The values of the known keys; null counts as absent. */
 function readFields(
   value: unknown,
-  checks: Readonly<Record<string, Check>>,
+  checks: Readonly<Record<string, FieldCheck>>,
   { at, report, lenient = false }: ReadOptions,
 ): Readonly<Record<string, unknown>> | undefined {
   if (!isObject(value)) {

@@ -1,4 +1,4 @@
-// Prompt files as layers of definitions, and the layers as one: a later definition takes the place of an earlier one, id by id.
+// Prompt files as layers of definitions, and the merge of the layers: a later definition replaces an earlier one, id by id.
 
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
@@ -6,20 +6,20 @@ import { systemCall } from '../../system-calls.ts'
 import { findConfiguration, readConfiguration } from './configuration.ts'
 import { type PromptDefinition, readPrompt, readSystem, type SystemDefinition } from './definition.ts'
 import type { Problem } from './problem.ts'
-import { type Path, parseSource, reporter, type Source } from './source.ts'
+import { type KeyPath, parseSource, reporter, type Source } from './source.ts'
 
-/** A definition, and where it stands. */
-export interface Entry<T> {
+/** A definition and its place. */
+export interface PlacedDefinition<T> {
   readonly definition: T
   readonly source: Source
-  /** Of a prompt the path of its object, of the system template the path of its text. */
-  readonly at: Path
+  /** The path of a prompt's object, or of the system template's text. */
+  readonly at: KeyPath
 }
 
 /** What one file or folder holds. */
 export interface Layer {
-  readonly systems: Entry<SystemDefinition>[]
-  readonly prompts: Entry<PromptDefinition>[]
+  readonly systems: PlacedDefinition<SystemDefinition>[]
+  readonly prompts: PlacedDefinition<PromptDefinition>[]
 }
 
 /** The definitions of a file or folder; what cannot be read is added to `problems`. `shown` is its name in them. */
@@ -73,14 +73,14 @@ function readDefinitions(source: Source, { systems, prompts }: Layer, problems: 
 }
 
 /**
- * The prompts in force by id. A prompt whose id is an alias of an earlier one takes the place of that one
- * (unless its own layer has a prompt of that one's id too) and keeps its aliases.
+ * The prompts in use, by id. A prompt whose id is an alias of an earlier prompt replaces that one and keeps its aliases, unless
+ * its own layer has a prompt with the id of the earlier one too.
  */
 export function mergePrompts(
   layers: readonly Layer[],
   problems: Problem[],
-): Map<string, Entry<PromptDefinition>> {
-  const merged = new Map<string, Entry<PromptDefinition>>()
+): Map<string, PlacedDefinition<PromptDefinition>> {
+  const merged = new Map<string, PlacedDefinition<PromptDefinition>>()
   for (const { prompts } of layers) {
     const own = new Set(prompts.map(({ definition }) => definition.id))
     const earlier = new Map(

@@ -5,9 +5,9 @@ import { type ErrorCode, GraphmillError } from '../../errors.ts'
 
 export interface Problem {
   readonly code: ErrorCode
-  /** As the user named it; of a built-in prompt `prompts/<name>`. */
+  /** As the user named it; `prompts/<name>` for a built-in prompt. */
   readonly file: string
-  /** 1-based, where it is known. */
+  /** 1-based, when it is known. */
   readonly line?: number
   /** The key inside the file, such as `examples[1].items`. */
   readonly at?: string
@@ -20,7 +20,7 @@ export function formatProblem({ file, line, at, message }: Problem): string {
   return [line === undefined ? file : `${file}:${line}`, ...(at ? [at] : []), message].join(': ')
 }
 
-/** One error for all of them: its code and first words are those of the first; its details hold `problems`. */
+/** One error for all problems: its code and message are those of the first; its details hold `problems`. */
 export function problemsError(problems: readonly [Problem, ...Problem[]]): GraphmillError {
   const [first, ...others] = problems
   const more = others.length > 0 ? ` (and ${others.length} more)` : ''

@@ -1,26 +1,27 @@
-// The text of a prompt file, or of another file of the operator's, as a value, with the line on which each of its keys stands. `.json` is read as JSON, all else as YAML.
+// The text of a prompt file, or of another file of the operator, as a value that knows the line of each key. `.json` is read as
+// JSON, everything else as YAML.
 
 import { isCollection, isMap, isPair, isScalar, LineCounter, type Node, parseDocument } from 'yaml'
 import type { ErrorCode } from '../../errors.ts'
 import type { Problem } from './problem.ts'
 
 /** Keys and indexes from the root of a file to a value. */
-export type Path = readonly (string | number)[]
+export type KeyPath = readonly (string | number)[]
 
 export interface Source {
   /** As the user named it. */
   readonly file: string
   readonly value: unknown
   /** The line of the value's key, or of the nearest key above it; undefined in JSON. */
-  lineOf(path: Path): number | undefined
+  lineOf(path: KeyPath): number | undefined
   /** The line of the file that holds the given line of the text at `path`, as near as is known. */
-  lineOfText(path: Path, line: number): number | undefined
+  lineOfText(path: KeyPath, line: number): number | undefined
 }
 
-/** Notes a problem at a place of a file. */
-export type Report = (path: Path, message: string, options?: { code?: ErrorCode; line?: number }) => void
+/** Reports a problem at a place of a file. */
+export type Report = (path: KeyPath, message: string, options?: { code?: ErrorCode; line?: number }) => void
 
-/** A report that adds to `problems`, under `usual` unless told another code. */
+/** A report that adds to `problems`, under the code `usual` by default. */
 export function reporter(
   source: Pick<Source, 'file' | 'lineOf'>,
   problems: Problem[],
@@ -84,8 +85,8 @@ function parseYaml(text: string, file: string, broken: Broken): Source | undefin
   }
 }
 
-/** Where the last step of the path that exists begins, and the node there. */
-function locate(root: Node | null, path: Path): { start: number | undefined; node: Node | undefined } {
+/** Where the last existing step of the path begins, and the node there. */
+function locate(root: Node | null, path: KeyPath): { start: number | undefined; node: Node | undefined } {
   let node = root ?? undefined
   let start = node?.range?.[0]
   for (const step of path) {

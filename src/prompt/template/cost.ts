@@ -96,7 +96,7 @@ export function readSteps(name: string, args: readonly unknown[], sizes: Sizes):
   return mapping.has(name) ? stepsOfMapping * steps : steps
 }
 
-/** What a filter makes beyond what it reads, and the work that is not linear, at most; its arguments are checked. */
+/** What a filter makes beyond what it reads, and its work that is not linear, at most. The arguments are checked already. */
 export function madeSteps(name: string, args: readonly unknown[], sizes: Sizes): number {
   return made[name]?.(args, sizes) ?? 0
 }
@@ -107,7 +107,7 @@ const made: Readonly<Record<string, (args: readonly unknown[], sizes: Sizes) => 
   d: keySteps,
   default: keySteps,
   dictsort: ([value], sizes) => (isObject(value) ? sortSteps(Object.entries(value), sizes) : 0),
-  // JSON.stringify indents by ten characters at most
+  // JSON.stringify indents by ten characters at most.
   dump: ([value, indent], sizes) => (indent ? sizes.whole(value) * textSteps(10 * sizes.depth(value)) : 0),
   indent: ([value, width]) =>
     typeof value === 'string' ? countOf(value, '\n') * textSteps(Number(width ?? 0)) : 0,
@@ -121,7 +121,7 @@ const made: Readonly<Record<string, (args: readonly unknown[], sizes: Sizes) => 
   length: keySteps,
   slice: ([value, count]) => charactersOf(value) + Number(count ?? 0),
   sort([value], sizes) {
-    // a text is sorted as a list of its characters
+    // A text is sorted as a list of its characters.
     if (typeof value === 'string') return value.length * Math.log2(value.length + 1) * 2
     return Array.isArray(value) ? sortSteps(value, sizes) : 0
   },

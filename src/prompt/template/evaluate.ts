@@ -1,5 +1,5 @@
-// Renders a template's tree over terms. Undefined flows through every operation and is an error where it would be written or
-// looped over; work and output are bounded, so that no template can hold up the messages beside it.
+// Renders a template's tree over terms. Undefined flows through every operation, and is an error when it would be written or
+// looped over. Work and output are bounded, so that no template can delay other messages.
 import { isDeepStrictEqual } from 'node:util'
 import { isObject } from '../../is-object.ts'
 import { comparisonSteps, containsSteps, madeSteps, readSteps, Sizes, textSteps } from './cost.ts'
@@ -7,7 +7,7 @@ import { applyFilter, applyTest, filterArguments } from './filters.ts'
 import { type Comparison, type Expression, forbiddenNames, type Statement, TemplateFault } from './tree.ts'
 import { describeValue, isTrue, member, show } from './value.ts'
 
-/** Nodes evaluated in one rendering, and what they read and make (see cost.ts): about a tenth of a second. */
+/** Nodes evaluated in one rendering, with what they read and make (see cost.ts): about a tenth of a second. */
 const maxSteps = 1_000_000
 /** Characters written in one rendering, those of captured blocks and joined strings included. */
 const maxLength = 16 * 1024 * 1024
@@ -27,7 +27,7 @@ export function renderTemplate(body: readonly Statement[], terms: ReadonlyMap<st
 /** One rendering. */
 class Rendering {
   readonly #terms: ReadonlyMap<string, unknown>
-  /** Innermost last: a `for` opens one, `set` writes where the name is, else in the last. */
+  /** Innermost last. A `for` opens one; `set` writes into the one that has the name, else into the last. */
   readonly #frames: Map<string, unknown>[] = [new Map()]
   readonly #sizes = new Sizes()
   #steps = 0
@@ -97,7 +97,7 @@ class Rendering {
     this.#missing = undefined
     const value = this.#evaluate(expression)
     if (value !== undefined) return value
-    // this.#evaluate() may have set it, which the compiler cannot see
+    // #evaluate may have set it, which the compiler cannot see.
     const missing = this.#missing as MissingName | undefined
     if (missing === undefined)
       throw new TemplateFault(`${describe(expression)} has no value`, expression.line)
@@ -184,7 +184,7 @@ class Rendering {
     return method === 'keys' ? Object.keys(value) : Object.values(value)
   }
 
-  /** this.#range(end), this.#range(start, end), this.#range(start, end, step): as Python's. */
+  /** range(end), range(start, end), range(start, end, step): as in Python. */
   #range({ args, line }: Expression & { kind: 'call' }): number[] | undefined {
     const values = this.#allDefined(args)
     if (values === undefined) return undefined
@@ -227,7 +227,7 @@ class Rendering {
     try {
       return applyTest(name, args)
     } catch (error) {
-      // a test of text on something that is not text
+      // A test for texts got another value.
       if (error instanceof TypeError) return false
       throw error
     }
@@ -289,7 +289,7 @@ class Rendering {
     if (this.#steps > maxSteps) throw new TemplateFault(`the template takes over ${maxSteps} steps`, line)
   }
 
-  /** Text that an expression makes counts as well as text that is written: a doubling in a loop ends here. */
+  /** Text that an expression makes counts like text that is written, so that doubling in a loop is bounded. */
   #countText(text: string, line: number): string {
     this.#charge(textSteps(text.length), line)
     this.#length += text.length
@@ -297,7 +297,7 @@ class Rendering {
     return text
   }
 
-  /** A value as text, charged for before it is made: a list that holds another one twice, which does the same, has no end. */
+  /** A value as text, charged before it is made: nested lists that hold the same list twice could be endless. */
   #shown(value: unknown, line: number): string {
     this.#charge(this.#sizes.whole(value), line)
     return show(value)
@@ -307,13 +307,13 @@ class Rendering {
     return this.#isTrueIn(this.#evaluate(expression))
   }
 
-  /** As isTrue(); an object's members are counted once a rendering. */
+  /** Like isTrue(), but an object's members are counted once for each rendering. */
   #isTrueIn(value: unknown): boolean {
     return isObject(value) ? this.#sizes.own(value) > 0 : isTrue(value)
   }
 }
 
-/** A list's elements; of an object the keys, or key and value where two names ask for them; the characters of a text. */
+/** A list's elements; an object's keys, or its entries for two names; the characters of a text. */
 function elementsOf(value: unknown, names: number, line: number): readonly unknown[] {
   if (value === null) return []
   if (Array.isArray(value)) return value

@@ -1,4 +1,4 @@
-// The filters and tests of templates: those of nunjucks that are pure and read no attribute by name, some with JSON's way of showing values.
+// The filters and tests of templates: those of nunjucks that are pure and read no attribute by name. Some show values as JSON.
 
 import nunjucks from 'nunjucks'
 import { describeValue, isTrue, show } from './value.ts'
@@ -11,7 +11,7 @@ const { filters, tests } = environment as unknown as {
   readonly tests: Readonly<Record<string, Filter>>
 }
 
-/** No width or count is beyond this: `indent(1e9)` would fill the memory. */
+/** The largest width or count: `indent(1e9)` would fill the memory. */
 const largestArgument = 10_000
 
 /** The filters whose first argument is a width or a count. */
@@ -29,7 +29,7 @@ const own: Readonly<Record<string, Filter>> = {
   sort: (value, reverse = false, caseSensitive = false) =>
     filters['sort']!.call({ env: environment }, value, reverse, caseSensitive),
   string: show,
-  // nunjucks looks for blanks at the end from each blank on
+  // The trim of nunjucks takes quadratic time for a text with many blanks.
   trim(value) {
     if (typeof value !== 'string') throw new TypeError()
     return value.trim()
@@ -52,7 +52,7 @@ export const filterNames: ReadonlySet<string> = new Set([...borrowed, ...Object.
 /** `x is defined` and the like. `callable`, `escaped` and the HTML ones make no sense on JSON values but do no harm. */
 export const testNames: ReadonlySet<string> = new Set(Object.keys(tests))
 
-/** The arguments as the filter takes them: what it would read as a number is one. Throws an Error with a short reason. */
+/** The arguments as the filter takes them, a width or count as a number. Throws an Error with a short reason. */
 export function filterArguments(name: string, args: readonly unknown[]): readonly unknown[] {
   const [value, first, ...rest] = args
   if (!counted.has(name) || first === undefined || first === null) return args
@@ -66,7 +66,7 @@ export function filterArguments(name: string, args: readonly unknown[]): readonl
 export function applyFilter(name: string, [value, ...args]: readonly unknown[]): unknown {
   const filter = own[name] ?? filters[name]!
   const result = filter.call({ env: environment }, value, ...args)
-  // nunjucks marks strings as safe with an object
+  // nunjucks wraps a string that it marks as safe.
   return result instanceof String ? result.toString() : result
 }
 

@@ -1,9 +1,9 @@
-// The text of a template as nunjucks reads it, with numbers behind a dot read as indexes.
+// The text of a template as nunjucks reads it, with numbers after a dot read as indexes.
 
 import nunjucks from 'nunjucks'
 import { TemplateFault } from './tree.ts'
 
-/** A node as nunjucks makes it; its types leave nodes and tokens out. */
+/** A node of nunjucks, whose types do not include nodes and tokens. */
 export interface RawNode {
   readonly typename: string
   readonly lineno: number
@@ -39,7 +39,7 @@ export function readNodes(source: string): RawNode {
   } catch (error) {
     if (error instanceof RangeError) throw error
     const { message, lineno } = error as Error & { lineno?: number }
-    // at the end of the text, nunjucks reads the type of a token that is not there
+    // At the end of the text, nunjucks reads the type of a missing token.
     const what = error instanceof TypeError ? 'unexpected end of file' : message.replace(/^parse\w+: /, '')
     throw new TemplateFault(what, lineno ?? lastTagLine, { cause: error })
   }
@@ -47,7 +47,7 @@ export function readNodes(source: string): RawNode {
 
 /**
  * The tokens with `x.0` written as `x[0]`, and `x.0.1`, whose `0.1` nunjucks reads as a decimal number, as `x[0][1]`.
- * The parser takes a raw block from the source by itself, so what stands there is left alone.
+ * The parser reads a raw block from the source itself, so that text is not changed.
  */
 function dottedIndexes(tokens: TokenSource): TokenSource {
   const next = tokens.nextToken.bind(tokens)

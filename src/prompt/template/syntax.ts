@@ -1,5 +1,5 @@
-// The nodes that nunjucks reads, as a checked tree. Every construct that a prompt has no use for (files, macros, methods,
-// regular expressions) is refused here, so the evaluator knows each node that it can meet.
+// The nodes that nunjucks reads, as a checked tree. Constructs that prompts do not need (files, macros, methods, regular
+// expressions) are refused here, so the evaluator knows every node.
 
 import { filterNames, testNames } from './filters.ts'
 import { type RawNode, readNodes } from './nodes.ts'
@@ -13,7 +13,7 @@ import {
   TemplateFault,
 } from './tree.ts'
 
-/** Throws TemplateFault for a template that is not well formed or uses what prompts do not have. */
+/** Throws TemplateFault for a template that is not well formed or uses a construct that prompts do not have. */
 export function parseTemplate(source: string): readonly Statement[] {
   return statements(readNodes(source))
 }
@@ -154,7 +154,7 @@ function expression(node: RawNode): Expression {
   }
 }
 
-/** `a-b` is a subtraction to the template language, and was hardly ever meant as one. */
+/** `a-b` is a subtraction in the template language, and is hardly ever meant as one. */
 function refuseHyphenName(node: RawNode): void {
   const left = lastWord(child(node, 'left'))
   const right = firstWord(child(node, 'right'))
@@ -192,7 +192,7 @@ function literal(node: RawNode): Expression {
   return { line: lineOf(node), kind: 'literal', value: value as string | number | boolean | null }
 }
 
-/** Python's spelling of the constants, which templates written for it use. */
+/** The constants as templates for Python's Jinja spell them. */
 const constants: ReadonlyMap<string, boolean | null> = new Map<string, boolean | null>([
   ['True', true],
   ['False', false],

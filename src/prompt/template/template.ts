@@ -1,4 +1,5 @@
-// Prompt templates: nunjucks' syntax over JSON values. Templates are the operator's code; the terms are data, and are never read as template.
+// Prompt templates: nunjucks' syntax over JSON values. Templates are the operator's code. Terms are data, and are never read as
+// a template.
 
 import { GraphmillError } from '../../errors.ts'
 import { renderTemplate } from './evaluate.ts'
@@ -10,9 +11,10 @@ export interface Template {
    * The text, for decoded terms. In a template:
    * - objects, lists and booleans are written as JSON, null as nothing;
    * - objects have `.items()`, `.keys()` and `.values()` unless they own a member of that name; `x.0` is `x[0]`;
-   * - undefined is an error where it is written or looped over, and false in an `if`; so are empty lists and objects.
+   * - undefined is an error when it is written or looped over;
+   * - undefined, empty lists and empty objects are false in an `if`.
    *
-   * @throws GraphmillError `prompt_render_failed`; its details hold `prompt`, `line` and, where one is at fault, `term`.
+   * @throws GraphmillError `prompt_render_failed`; its details hold `prompt`, `line` and, if a term is the cause, `term`.
    */
   render(terms: Readonly<Record<string, unknown>>): string
 }
@@ -44,7 +46,7 @@ function naming<T>(code: 'prompt_invalid' | 'prompt_render_failed', prompt: stri
         details,
       })
     }
-    // the stack, by a template or a term that is nested too deeply
+    // The stack overflowed: a template or a term is nested too deeply.
     if (error instanceof RangeError)
       throw new GraphmillError(code, `prompt "${prompt}": nested too deeply`, {
         cause: error,

@@ -2,9 +2,9 @@
 
 /** What is wrong with a template, or with the terms given to it. */
 export class TemplateFault extends Error {
-  /** 1-based line of the template, 0 where it is not known. */
+  /** 1-based line of the template, 0 when it is not known. */
   readonly line: number
-  /** The term or member at fault. */
+  /** The term or member that is the cause. */
   readonly term: string | undefined
 
   constructor(message: string, line: number, options: { term?: string; cause?: unknown } = {}) {
@@ -34,7 +34,7 @@ export type Expression = { readonly line: number } & (
   | { readonly kind: 'literal'; readonly value: string | number | boolean | null }
   | { readonly kind: 'name'; readonly name: string }
   | { readonly kind: 'member'; readonly target: Expression; readonly key: Expression }
-  /** `range(…)`, or a method of an object where `target` is given. */
+  /** `range(…)`, or a method of the object `target`. */
   | {
       readonly kind: 'call'
       readonly target: Expression | undefined

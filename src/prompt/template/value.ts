@@ -1,4 +1,4 @@
-// How templates see values: JSON data only, own members only, Python's idea of what is true, and JSON's way of showing things.
+// How templates see values: only JSON data, only own members, truth as in Python, output as JSON.
 import { isObject } from '../../is-object.ts'
 
 /** Objects, arrays and booleans as JSON; null as nothing; text and numbers as they are. */
@@ -7,14 +7,14 @@ export function show(value: unknown): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
-/** False are undefined, null, false, 0, NaN, and empty text, lists and objects. */
+/** Undefined, null, false, 0, NaN, and empty texts, lists and objects are false. */
 export function isTrue(value: unknown): boolean {
   if (Array.isArray(value)) return value.length > 0
   if (isObject(value)) return Object.keys(value).length > 0
   return Boolean(value)
 }
 
-/** A value's own member; undefined where there is none. A negative index counts from the end; text and lists have `length`. */
+/** A value's own member; undefined when there is none. A negative index counts from the end; text and lists have `length`. */
 export function member(value: unknown, key: unknown): unknown {
   if (typeof value === 'string' || Array.isArray(value)) {
     if (key === 'length') return value.length
