@@ -2,21 +2,12 @@
 // Types of kafkajs stay in src/broker/kafka*.ts.
 import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
-import {
-  type Cluster,
-  type Consumer,
-  type ConsumerConfig,
-  Kafka,
-  logLevel,
-  PartitionAssigners,
-  type RetryOptions,
-  type SASLOptions,
-} from 'kafkajs'
+import { Kafka, logLevel, type RetryOptions, type SASLOptions } from 'kafkajs'
 import { type Secret, secretText } from '../../config/secret.ts'
 import { type ErrorCode, GraphmillError } from '../../errors.ts'
 import { connectionFault } from '../../http/connection-fault.ts'
 import { type Availability, createAvailability, type OnAvailability } from '../availability.ts'
-import { patchKafkajs } from './quirks.ts'
+import { openCluster, patchKafkajs, throwWhenOutOfRange } from './quirks.ts'
 
 patchKafkajs()
 
@@ -96,9 +87,6 @@ export interface KafkaClient {
   abandon(): void
 }
 
-/** What kafkajs logs before it commits another offset for the group, and goes on as if nothing had been. */
-const outOfRange = 'Offset out of range, resetting to default offset'
-
 /** Gives up after about two seconds without a broker. */
 export const impatient: RetryOptions = { retries: 4, initialRetryTime: 100, maxRetryTime: 1000 }
 /** Waits for a broker for as long as it takes, until abandoned. */
@@ -112,10 +100,7 @@ export const patient: RetryOptions = {
 export function createClient(
   settings: KafkaSettings,
   retry: RetryOptions,
-  /**
-   * A consumer's next offset is not in the log. kafkajs has no event for it, but its log: what is thrown there fails the
-   * fetch, which is tried again, before kafkajs has reset anything.
-   */
+  /** A consumer's next offset is not in the log. */
   onOutOfRange?: (partition: number) => void,
 ): KafkaClient {
   const sockets = new Set<Socket>()
@@ -133,10 +118,7 @@ export function createClient(
     logCreator:
       () =>
       ({ log: { message, timestamp, logger, stack, ...fields } }) => {
-        if (message === outOfRange && onOutOfRange) {
-          onOutOfRange(Number(fields['partition']))
-          throw new Error(outOfRange)
-        }
+        if (onOutOfRange) throwWhenOutOfRange({ message, partition: fields['partition'] }, onOutOfRange)
         if (!abandoned) settings.log.debug({ ...fields, library: 'kafkajs' }, message)
       },
     socketFactory: ({ host, port, ssl, onConnect }) => {
@@ -177,27 +159,6 @@ function saslOf({ mechanism, username, password }: KafkaSasl): SASLOptions {
       return secretText(password)
     },
   } as SASLOptions
-}
-
-/** A consumer, and its cluster as kafkajs shows it to partition assigners. Not connected yet. */
-export function openConsumer(kafka: Kafka, config: ConsumerConfig): { consumer: Consumer; cluster: Cluster } {
-  const seen: Cluster[] = []
-  const consumer = kafka.consumer({
-    ...config,
-    partitionAssigners: [
-      (assigner) => {
-        seen.push(assigner.cluster)
-        return PartitionAssigners.roundRobin(assigner)
-      },
-    ],
-  })
-  return { consumer, cluster: seen[0]! }
-}
-
-/** A cluster of its own: the only way to fetch without a group. Not connected yet. */
-export function openCluster(kafka: Kafka, config: Pick<ConsumerConfig, 'metadataMaxAge'> = {}): Cluster {
-  return openConsumer(kafka, { ...config, groupId: 'graphmill-reader', allowAutoTopicCreation: false })
-    .cluster
 }
 
 /**

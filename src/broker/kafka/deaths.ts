@@ -1,24 +1,9 @@
-// The deaths of a partition's owners, in the metadata of its committed offset. Members that know nothing of it write none,
-// and what they wrote counts as none.
-import type { Broker, Cluster } from 'kafkajs'
+// The deaths of a partition's owners, in the metadata of its committed offset. Members that do not know it write none, and
+// their metadata counts as none.
+import type { Cluster } from 'kafkajs'
 import type { Deaths } from '../window/deaths.ts'
-
-/** What a group has committed for a partition. */
-export interface Committed extends Deaths {
-  readonly offset: number
-}
-
-/** The types of kafkajs do not tell that brokers have it. */
-type Coordinator = Broker & {
-  offsetFetch(request: {
-    readonly groupId: string
-    readonly topics: readonly { topic: string; partitions: readonly { partition: number }[] }[]
-  }): Promise<{
-    readonly responses: readonly {
-      readonly partitions: readonly { partition: number; offset: string; metadata: string | null }[]
-    }[]
-  }>
-}
+import type { Commit } from '../window/partition-buffer.ts'
+import { findCoordinator } from './quirks.ts'
 
 export const metadataOf = ({ deaths, alone }: Deaths): string => `deaths=${deaths} alone=${alone}`
 
@@ -27,12 +12,12 @@ export function deathsIn(metadata: string | null): Deaths {
   return { deaths: Number(deaths), alone: Number(alone) }
 }
 
-/** What the group has committed, by partition; nothing of those where it has not. */
+/** What the group has committed, by partition; without the partitions for which it has committed nothing. */
 export async function fetchCommitted(
   cluster: Cluster,
   { group, topic, partitions }: { group: string; topic: string; partitions: readonly number[] },
-): Promise<Map<number, Committed>> {
-  const coordinator = (await cluster.findGroupCoordinator({ groupId: group })) as Coordinator
+): Promise<Map<number, Commit>> {
+  const coordinator = await findCoordinator(cluster, group)
   const asked = partitions.map((partition) => ({ partition }))
   const { responses } = await coordinator.offsetFetch({
     groupId: group,

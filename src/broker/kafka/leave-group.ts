@@ -1,19 +1,15 @@
 // Leaves a group on behalf of a session that crashed. kafkajs joins again as a new member, and the coordinator would wait
-// for the old one at every rebalance, until the session of that one times out.
+// for the old one at every rebalance until its session times out.
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Broker, Kafka } from 'kafkajs'
-import { type KafkaLog, openCluster } from './client.ts'
+import type { Kafka } from 'kafkajs'
+import type { KafkaLog } from './client.ts'
+import { findCoordinator, openCluster } from './quirks.ts'
 
 /** A coordinator that has just started is still loading the group. */
 const attempts = 20
 const betweenMs = 500
 
-/** The types of kafkajs do not tell that brokers have it. */
-type Coordinator = Broker & {
-  leaveGroup(member: { readonly groupId: string; readonly memberId: string }): Promise<unknown>
-}
-
-/** Resolves when the member is gone; or could not be told off, which the log says at debug; or `signal` aborts. */
+/** Resolves when the member has left, when that failed (logged at debug), or when `signal` aborts. */
 export async function leaveFor(
   kafka: Kafka,
   { group, memberId }: { readonly group: string; readonly memberId: string },
@@ -24,7 +20,7 @@ export async function leaveFor(
     await cluster.connect()
     for (let attempt = 1; !signal.aborted; attempt++) {
       try {
-        const coordinator = (await cluster.findGroupCoordinator({ groupId: group })) as Coordinator
+        const coordinator = await findCoordinator(cluster, group)
         await coordinator.leaveGroup({ groupId: group, memberId })
         return log.debug({ group, memberId }, 'kafka member left for')
       } catch (error) {

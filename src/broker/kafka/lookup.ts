@@ -1,34 +1,23 @@
-// Looks whether topics exist, one at a time over a connection of its own: kafkajs refreshes all it knows at once, so that a
-// missing topic would spoil the answers about every other one.
-import type { BrokerMetadata, Cluster } from 'kafkajs'
+// Looks whether topics exist, one topic a question, over a connection of its own: kafkajs asks about all topics it knows at
+// once, so that a missing one would fail the questions about all others.
+import type { Cluster } from 'kafkajs'
 import { GraphmillError } from '../../errors.ts'
 import { createTopicLookup, type TopicLookup } from '../topic-lookup.ts'
-import {
-  createClient,
-  impatient,
-  type KafkaClient,
-  type KafkaSettings,
-  kafkaError,
-  openCluster,
-} from './client.ts'
+import { createClient, impatient, type KafkaClient, type KafkaSettings, kafkaError } from './client.ts'
+import { fetchMetadata, openCluster } from './quirks.ts'
 
 export interface KafkaLookup extends TopicLookup {
   close(): void
 }
 
-/** What kafkajs has and its types leave out; null when no broker answered. */
-interface MetadataSource {
-  metadata(of: { readonly topics: readonly string[] }): Promise<BrokerMetadata | null>
-}
-
-interface Connection {
+interface LookupConnection {
   readonly client: KafkaClient
   readonly cluster: Cluster
   readonly ready: Promise<void>
 }
 
 export function createLookup(settings: KafkaSettings): KafkaLookup {
-  let current: Connection | undefined
+  let current: LookupConnection | undefined
 
   /** Rejects with `topic_refused`, `broker_unavailable` and `broker_refused`. */
   async function ask(topic: string): Promise<boolean> {
@@ -36,13 +25,12 @@ export function createLookup(settings: KafkaSettings): KafkaLookup {
     const connection = current
     try {
       await connection.ready
-      const source = connection.cluster as unknown as MetadataSource
-      if (await source.metadata({ topics: [topic] })) return true
+      if (await fetchMetadata(connection.cluster, topic)) return true
       throw new GraphmillError('broker_unavailable', `${topic}: no broker answered`)
     } catch (thrown) {
       const error = kafkaError(thrown, topic)
       if (error.code === 'topic_missing') return false
-      // That is an answer, too, and the connection that brought it is sound.
+      // That is an answer, and its connection is sound.
       if (error.code === 'topic_refused') throw error
       if (current === connection) current = undefined
       connection.client.abandon()
@@ -59,9 +47,9 @@ export function createLookup(settings: KafkaSettings): KafkaLookup {
   }
 }
 
-function connect(settings: KafkaSettings): Connection {
+function connect(settings: KafkaSettings): LookupConnection {
   const client = createClient(settings, impatient)
-  // What it knows is out of date at once, so that every look asks.
+  // With an age of -1, every look asks a broker.
   const cluster = openCluster(client.kafka, { metadataMaxAge: -1 })
   const ready = cluster.connect()
   ready.catch(() => {})

@@ -1,31 +1,32 @@
-// Where a group is in its partitions, and what of the log was deleted before the group had read it: whatever lies between
-// its position and the first record that is left. Gaps further on (compaction, transactions) are no loss.
+// Where a group is in its partitions, and which records were deleted before the group had read them: those between its
+// position and the first record that is left. Gaps further on (compaction, transactions) are no loss.
 import type { Cluster } from 'kafkajs'
 import type { LostRange } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
+import type { Commit } from '../window/partition-buffer.ts'
 import type { KafkaSettings } from './client.ts'
-import { type Committed, fetchCommitted } from './deaths.ts'
+import { fetchCommitted } from './deaths.ts'
 import { readKafka } from './read.ts'
 
 export interface FoundPlace {
   readonly partition: number
-  /** Where the group is; undefined when it has committed nothing, or its offsets have expired. */
-  readonly committed: Committed | undefined
-  /** The offset of the first record that is left, and that behind the last one. */
+  /** The group's position; undefined when it has committed nothing, or its offsets have expired. */
+  readonly committed: Commit | undefined
+  /** The offset of the first record that is left, and the offset behind the last one. */
   readonly low: number
   readonly high: number
 }
 
-interface Wanted {
+interface PlacesQuery {
   readonly topic: string
   readonly group: string
   readonly partitions: readonly number[]
 }
 
-/** Asks the cluster of a consumer that is connected. Rejects with what kafkajs throws. */
+/** Asks the cluster of a connected consumer. Rejects with what kafkajs throws. */
 export async function findPlaces(
   cluster: Cluster,
-  { topic, group, partitions: wanted }: Wanted,
+  { topic, group, partitions: wanted }: PlacesQuery,
 ): Promise<FoundPlace[]> {
   const partitions = wanted.map((partition) => ({ partition }))
   const committed = await fetchCommitted(cluster, { group, topic, partitions: wanted })
@@ -41,17 +42,17 @@ export async function findPlaces(
   }
 }
 
-export interface Gap {
+export interface UnreadGap {
   readonly partition: number
-  /** Undefined when the group has none. */
+  /** The group's; undefined when it has none. */
   readonly position: number | undefined
   readonly low: number
 }
 
-/** What a group at `position` has lost when the log begins at `low`. What was deleted is older than what is left. */
+/** The records that a group at `position` has lost when the log begins at `low`. They are older than what is left. */
 export async function rangeOf(
   settings: KafkaSettings,
-  { partition, position, low }: Gap,
+  { partition, position, low }: UnreadGap,
   {
     topic,
     lookup,

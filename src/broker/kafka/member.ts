@@ -10,7 +10,7 @@ import type { Member } from '../window/consume-loop.ts'
 import { InFlightWindow } from '../window/in-flight-window.ts'
 import { createClient, impatient, type KafkaSettings, kafkaError } from './client.ts'
 import { leaveFor } from './leave-group.ts'
-import { type KafkaSession, openSession } from './session.ts'
+import { KafkaSession } from './session.ts'
 
 const longestBackoffMs = 5000
 /** How often the last commit is tried: a rebalance may be under way. */
@@ -91,7 +91,11 @@ export class KafkaMember implements Member {
   #open(): KafkaSession {
     const { lookup } = this.#options
     const before = this.#session?.memberId
-    this.#session = openSession(this.#settings, this.#subscription, { window: this.#window, lookup, before })
+    this.#session = new KafkaSession(this.#settings, this.#subscription, {
+      window: this.#window,
+      lookup,
+      before,
+    })
     return this.#session
   }
 

@@ -5,8 +5,9 @@ import type { ErrorCode } from '../../errors.ts'
 import { pause } from '../../wait.ts'
 import type { ReadMessage, TopicRange } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
-import { createClient, impatient, type KafkaSettings, kafkaError, openCluster } from './client.ts'
+import { createClient, impatient, type KafkaSettings, kafkaError } from './client.ts'
 import { readMessage } from './message.ts'
+import { openCluster } from './quirks.ts'
 
 const maxBytesPerPartition = 1024 * 1024
 const maxBytes = 8 * 1024 * 1024

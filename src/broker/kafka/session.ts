@@ -1,236 +1,210 @@
-// One life of a kafkajs consumer, from connecting to its end or crash: hands what it fetches to the window and commits
-// what the window says. kafkajs has no hook for partitions that go, fetches kept ones again from the mark, and leaves a
-// partition paused that was so when it went: all of this is mended at the moment when the group has joined.
+// One life of a kafkajs consumer, from connecting to its end or crash: puts fetched messages into the window and commits
+// what the window says.
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Consumer, ConsumerConfig, EachBatchPayload, KafkaMessage } from 'kafkajs'
-import { backoffMs } from '../../backoff.ts'
+import type { Cluster, Consumer, ConsumerConfig, EachBatchPayload, KafkaMessage } from 'kafkajs'
 import type { GraphmillError } from '../../errors.ts'
 import { pause } from '../../wait.ts'
 import { defaultMaxHeldBytes, type Subscription } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import type { InFlightWindow } from '../window/in-flight-window.ts'
 import type { IncomingMessage } from '../window/partition-buffer.ts'
-import { checkTopic, createClient, type KafkaSettings, kafkaError, openConsumer, patient } from './client.ts'
+import {
+  checkTopic,
+  createClient,
+  type KafkaClient,
+  type KafkaSettings,
+  kafkaError,
+  patient,
+} from './client.ts'
 import { metadataOf } from './deaths.ts'
 import { leaveFor } from './leave-group.ts'
-import { type FoundPlace, findPlaces, type Gap, rangeOf } from './lost-range.ts'
 import { readMessage } from './message.ts'
-import { hookJoins } from './quirks.ts'
+import { createPausedPartitions, type PausedPartitions } from './paused-partitions.ts'
+import { Placement } from './placement.ts'
+import { hookJoins, openConsumer, rejoinWhenCoordinatorIsLost } from './quirks.ts'
 
 const commitIntervalMs = 500
-/** Without a fetch or an answer for so long, ask whether the topic is still there and the broker lets us in. */
+/** Without a fetch or an answer for so long, a session asks whether the topic still exists and the broker accepts us. */
 const silenceMs = 2500
 /** What disconnecting may take when the broker does not answer. */
 const closeTimeoutMs = 3000
-/** What joining may take when others hand over first: kafkajs can't leave before it has joined for the first time. */
+/** What joining may take while others hand over: kafkajs cannot leave before it has joined for the first time. */
 const joinTimeoutMs = 5000
-/** A topic that was made a moment ago may not be known to every broker. */
+/** A topic that was just created may not be known to every broker. */
 const missingAttempts = 4
 const missingDelayMs = 300
 /**
- * How long handlers may take to finish before their member joins a rebalance: work that is unfinished in a partition that
+ * How long handlers may take to finish before their member joins a rebalance: unfinished work in a partition that
  * moves to another member is repeated there. The group waits for this member meanwhile, and gets no heartbeat from it.
  */
 const longestHandOverMs = 2000
-/** For how long a member that can't join tries again, before another session does. A coordinator may be loading the group. */
+/** How long a member that cannot join tries again before a new session does: a coordinator may be loading the group. */
 const joinAgainMs = 5000
 const betweenJoinsMs = 200
-/** How long a member that joins has before the one that it follows leaves: then the group has it in the same rebalance. */
+/** How long a new member may take to join before its predecessor leaves: then both are in the same rebalance. */
 const joinHeadStartMs = 200
-
-export interface KafkaSession {
-  /** Resolves with what ended it, unless it was closed. */
-  readonly ended: Promise<GraphmillError>
-  /** Whether it ever was a member of the group. */
-  readonly joined: boolean
-  /** As which it was a member, or else the session before; undefined where no session was one. */
-  readonly memberId: string | undefined
-  /** Resumes the partitions that want more. */
-  update(): void
-  /**
-   * Commits what was settled and not committed yet; a failure is only logged, and the next commit makes up for it.
-   * Call it from a timer, not from a promise: between two generations of the group there is a gap of one promise.
-   */
-  commit(): Promise<void>
-  /** The same, and rejects where that is refused. */
-  store(): Promise<void>
-  /** Leaves the group and disconnects. Resolves to false where it could not leave: the group would wait for it. */
-  close(): Promise<boolean>
-}
 
 export interface SessionOptions {
   readonly window: InFlightWindow
   readonly lookup: TopicLookup
-  /** As which the session before was a member. */
+  /** The member id of the session before, if it ever joined. */
   readonly before: string | undefined
 }
 
-export function openSession(
-  settings: KafkaSettings,
-  subscription: Subscription,
-  { window, lookup, before }: SessionOptions,
-): KafkaSession {
-  const { topic, group } = subscription
-  const client = createClient(settings, patient, placeAgain)
-  const { consumer, cluster } = openConsumer(client.kafka, consumerConfig(settings, subscription))
-  hookJoins(cluster, { before: handOver, failed: joinsAgain })
-  const over = Promise.withResolvers<GraphmillError>()
-  const end = (cause: unknown) => over.resolve(kafkaError(cause, topic))
-  const paused = new Set<number>()
-  /** Paused until it is known whether the log still holds what comes next for the group. */
-  const unplaced = new Set<number>()
-  /** Counts the times that this member has joined. */
-  let generation = 0
-  /** Since when it can't. */
-  let unjoinedSince: number | undefined
-  const closing = new AbortController()
-  let hasCrashed = false
+export class KafkaSession {
+  readonly #settings: KafkaSettings
+  readonly #subscription: Subscription
+  readonly #window: InFlightWindow
+  readonly #before: string | undefined
+  readonly #client: KafkaClient
+  readonly #consumer: Consumer
+  readonly #cluster: Cluster
+  readonly #paused: PausedPartitions
+  readonly #placement: Placement
+  readonly #over = Promise.withResolvers<GraphmillError>()
+  readonly #closing = new AbortController()
+  readonly #timers: readonly NodeJS.Timeout[]
+  readonly #running: Promise<void>
+  #memberId: string | undefined
+  /** When its first failed join was, if it has not joined since. */
+  #unjoinedSince: number | undefined
+  #hasCrashed = false
   /** Called when handlers have nothing. */
-  let onIdle: (() => void) | undefined
-  /** One attempt, under the generation of the moment: the broker refuses it when that is over. */
-  let commitOnce: EachBatchPayload['commitOffsetsIfNecessary'] | undefined
-  let memberId: string | undefined
-  /** With all partitions paused, kafkajs has fetches that ask nobody. */
-  let lastFetch = performance.now()
-  let lastAnswer = lastFetch
+  #onIdle: (() => void) | undefined
+  /** One attempt, under the current generation: the broker refuses it when that is over. */
+  #commitOnce: EachBatchPayload['commitOffsetsIfNecessary'] | undefined
+  /** While all partitions are paused, kafkajs has fetches that ask nobody. */
+  #lastFetch = performance.now()
+  #lastAnswer = this.#lastFetch
 
-  consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
-    memberId = payload.memberId
-    unjoinedSince = undefined
-    if (closing.signal.aborted) return
-    answered()
-    const partitions = payload.memberAssignment[topic] ?? []
-    const kept = window.own(partitions)
-    for (const [partition, next] of kept) consumer.seek({ topic, partition, offset: String(next) })
-    paused.clear()
-    unplaced.clear()
-    generation++
-    for (const partition of partitions)
-      if (kept.has(partition)) setPaused(partition, !window.wants(partition))
-      else unplaced.add(partition)
-    for (const partition of unplaced) consumer.pause([{ topic, partitions: [partition] }])
-    void placeAll()
-    settings.log.debug({ group, topic, partitions, kept: kept.size }, 'kafka group joined')
-  })
-  consumer.on(consumer.events.CRASH, ({ payload }) => {
-    hasCrashed = true
-    end(payload.error)
-  })
-  consumer.on(consumer.events.FETCH, ({ payload }) => {
-    lastFetch = performance.now()
-    if (payload.numberOfBatches > 0) answered()
-  })
-  consumer.on(consumer.events.HEARTBEAT, answered)
-  rejoinWhenCoordinatorIsLost(consumer, settings.sessionTimeoutMs)
-
-  const commits = setInterval(() => void commit(), commitIntervalMs)
-  const checks = setInterval(() => {
-    if (performance.now() - Math.min(lastFetch, lastAnswer) > silenceMs) void check()
-  }, silenceMs)
-  const begun = begin().catch(end)
-
-  /** The log no longer holds, or never held, what this member was to fetch next. */
-  function placeAgain(partition: number): void {
-    if (closing.signal.aborted) return
-    unplaced.add(partition)
-    consumer.pause([{ topic, partitions: [partition] }])
-    void placeAll()
+  constructor(settings: KafkaSettings, subscription: Subscription, options: SessionOptions) {
+    this.#settings = settings
+    this.#subscription = subscription
+    this.#window = options.window
+    this.#before = options.before
+    this.#client = createClient(settings, patient, (partition) => this.#placement.again(partition))
+    const { consumer, cluster } = openConsumer(this.#client.kafka, consumerConfig(settings, subscription))
+    this.#consumer = consumer
+    this.#cluster = cluster
+    this.#paused = createPausedPartitions(consumer, subscription.topic)
+    const { window, lookup } = options
+    const [paused, closing] = [this.#paused, this.#closing.signal]
+    const placement = { settings, subscription, window, lookup, consumer, cluster, paused, closing }
+    this.#placement = new Placement(placement)
+    this.#listen()
+    this.#timers = [
+      setInterval(() => void this.commit(), commitIntervalMs),
+      setInterval(() => void this.#checkIfSilent(), silenceMs),
+    ]
+    this.#running = this.#run().catch((thrown: unknown) => this.#end(thrown))
   }
 
-  /** Lets each partition go on from where the group is, or, when that was deleted, from the first record that is left. */
-  async function placeAll(): Promise<void> {
-    for (let failures = 0; unplaced.size > 0 && !closing.signal.aborted; ) {
-      const [partitions, joined] = [[...unplaced], generation]
-      try {
-        const places = await findPlaces(cluster, { topic, group, partitions })
-        // Others may have committed in between.
-        if (joined !== generation) continue
-        for (const place of places) if (unplaced.delete(place.partition)) goOn(place)
-      } catch (err) {
-        failures++
-        settings.log.debug({ group, topic, err }, 'the positions of the group could not be looked up')
-        await pause(backoffMs(failures, { firstMs: 50, mostMs: 2000 }), closing.signal)
-      }
-    }
+  /** Resolves with the error that ended it, unless it was closed. */
+  get ended(): Promise<GraphmillError> {
+    return this.#over.promise
   }
 
-  function goOn(place: FoundPlace): void {
-    const { partition, committed, low, high } = place
-    // Where nothing was ever deleted a group without a position has lost nothing: from now on it has one.
-    if (committed !== undefined || low === 0) window.place(partition, committed, committed?.offset ?? 0)
-    const position = window.position(partition)
-    if (position !== undefined && position > high) {
-      settings.log.warn({ group, topic, partition, position, high }, 'kafka log was cut or made again')
-      consumer.seek({ topic, partition, offset: String(low) })
-    } else if ((position ?? 0) < low) {
-      const reported = window.skip(partition, position, low)
-      consumer.seek({ topic, partition, offset: String(low) })
-      void report({ partition, position, low }).then(reported, () => {})
-    }
-    setPaused(partition, !window.wants(partition))
+  /** Whether it ever was a member of the group. */
+  get joined(): boolean {
+    return this.#memberId !== undefined
   }
 
-  async function report(gap: Gap): Promise<void> {
-    const lost = await rangeOf(settings, gap, { topic, lookup, signal: closing.signal })
-    settings.log.debug({ group, ...lost }, 'kafka records were deleted before the group had read them')
-    await subscription.onLost?.(lost)
+  /** Its member id, or that of the session before; undefined when neither ever joined. */
+  get memberId(): string | undefined {
+    return this.#memberId ?? this.#before
   }
 
-  function answered(): void {
-    if (closing.signal.aborted) return
-    lastAnswer = performance.now()
-    settings.availability.back()
+  /** The window has changed: resumes the partitions that want more. */
+  update(): void {
+    for (const partition of this.#paused)
+      if (this.#window.wants(partition)) this.#paused.set(partition, false)
+    if (this.#window.outstanding === 0) this.#onIdle?.()
   }
 
-  async function begin(): Promise<void> {
-    await consumer.connect()
-    await subscribe()
-    if (closing.signal.aborted) return
-    const running = consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch })
-    if (before !== undefined) void leaveForBefore(before)
+  /**
+   * Commits what was settled and not committed yet. A failure is only logged; the next commit makes up for it.
+   * Call it from a timer, not from a promise: between two generations of the group there is a gap of one promise.
+   */
+  async commit(): Promise<void> {
+    const { topic, group } = this.#subscription
+    await this.store().catch((err: unknown) =>
+      this.#settings.log.debug({ group, topic, err }, 'kafka commit refused'),
+    )
+  }
+
+  /** The same, but rejects when the commit is refused. */
+  async store(): Promise<void> {
+    const { topic } = this.#subscription
+    const commits = this.#window.commits()
+    if (commits.size === 0 || this.#memberId === undefined) return
+    const partitions = [...commits].map(([partition, { offset, ...deaths }]) => ({
+      partition,
+      offset: String(offset),
+      metadata: metadataOf(deaths),
+    }))
+    if (this.#commitOnce !== undefined) await this.#commitOnce({ topics: [{ topic, partitions }] })
+    // Nothing was fetched yet in this session: messages in flight are from the one before.
+    else await this.#consumer.commitOffsets(partitions.map((entry) => ({ topic, ...entry })))
+    this.#window.committed(commits)
+  }
+
+  /** Leaves the group and disconnects. Resolves to false when it could not leave: then the group would wait for it. */
+  async close(): Promise<boolean> {
+    this.#closing.abort()
+    for (const timer of this.#timers) clearInterval(timer)
+    this.#client.giveUp()
+    await Promise.race([this.#running, delay(joinTimeoutMs, undefined, { ref: false })])
+    const disconnected = this.#consumer.disconnect().then(
+      () => !this.#hasCrashed,
+      () => false,
+    )
+    const hasLeft = await Promise.race([disconnected, delay(closeTimeoutMs, false, { ref: false })])
+    this.#client.abandon()
+    return hasLeft
+  }
+
+  #listen(): void {
+    const consumer = this.#consumer
+    consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+      this.#memberId = payload.memberId
+      this.#unjoinedSince = undefined
+      if (!this.#closing.signal.aborted)
+        this.#joined(payload.memberAssignment[this.#subscription.topic] ?? [])
+    })
+    consumer.on(consumer.events.CRASH, ({ payload }) => {
+      this.#hasCrashed = true
+      this.#end(payload.error)
+    })
+    consumer.on(consumer.events.FETCH, ({ payload }) => {
+      this.#lastFetch = performance.now()
+      if (payload.numberOfBatches > 0) this.#answered()
+    })
+    consumer.on(consumer.events.HEARTBEAT, () => this.#answered())
+    rejoinWhenCoordinatorIsLost(consumer, this.#settings.sessionTimeoutMs)
+    hookJoins(this.#cluster, {
+      before: () => this.#handOver(),
+      failed: (error) => this.#joinsAgain(error),
+    })
+  }
+
+  async #run(): Promise<void> {
+    await this.#consumer.connect()
+    await this.#subscribe()
+    if (this.#closing.signal.aborted) return
+    const running = this.#consumer.run({
+      autoCommit: false,
+      eachBatchAutoResolve: false,
+      eachBatch: (payload) => this.#eachBatch(payload),
+    })
+    if (this.#before !== undefined) void this.#leaveForBefore(this.#before)
     await running
   }
 
-  /** Runs before each join: lets handlers finish what they have, for a bounded time, and commits it. */
-  async function handOver(): Promise<void> {
-    if (memberId === undefined) return
-    window.pause()
-    if (window.outstanding > 0) {
-      const idle = new Promise<void>((resolve) => {
-        onIdle = resolve
-      })
-      const waitMs = Math.min(longestHandOverMs, settings.sessionTimeoutMs / 3)
-      const late = delay(waitMs, undefined, { ref: false, signal: closing.signal }).catch(() => {})
-      await Promise.race([idle, late])
-    }
-    window.release()
-    await commit()
-  }
-
-  /** What was handed over comes back with a join only: without one, this session is over. */
-  async function joinsAgain(error: unknown): Promise<boolean> {
-    // At the first join kafkajs crashes by itself.
-    if (memberId === undefined) return false
-    settings.log.debug({ group, topic, err: error }, 'kafka group could not be joined')
-    unjoinedSince ??= performance.now()
-    const mayPass = (error as { retriable?: unknown }).retriable === true
-    if (!mayPass || performance.now() - unjoinedSince > joinAgainMs) {
-      end(error)
-      return false
-    }
-    await delay(betweenJoinsMs, undefined, { signal: closing.signal }).catch(() => {})
-    return !closing.signal.aborted
-  }
-
-  async function leaveForBefore(memberId: string): Promise<void> {
-    await delay(joinHeadStartMs)
-    await leaveFor(client.kafka, { group, memberId }, { log: settings.log, signal: closing.signal })
-  }
-
-  async function subscribe(): Promise<void> {
-    for (let attempt = 1; !closing.signal.aborted; attempt++) {
+  async #subscribe(): Promise<void> {
+    const { topic } = this.#subscription
+    for (let attempt = 1; !this.#closing.signal.aborted; attempt++) {
       try {
-        return await consumer.subscribe({ topics: [topic], fromBeginning: true })
+        return await this.#consumer.subscribe({ topics: [topic], fromBeginning: true })
       } catch (thrown) {
         const error = kafkaError(thrown, topic)
         if (error.code !== 'topic_missing' || attempt === missingAttempts) throw error
@@ -239,100 +213,97 @@ export function openSession(
     }
   }
 
-  async function eachBatch(payload: EachBatchPayload): Promise<void> {
-    const { batch } = payload
-    commitOnce = payload.commitOffsetsIfNecessary
-    if (payload.isStale()) return
+  async #leaveForBefore(memberId: string): Promise<void> {
+    await delay(joinHeadStartMs)
+    const member = { group: this.#subscription.group, memberId }
+    await leaveFor(this.#client.kafka, member, { log: this.#settings.log, signal: this.#closing.signal })
+  }
+
+  #joined(partitions: readonly number[]): void {
+    const { topic, group } = this.#subscription
+    this.#answered()
+    const kept = this.#placement.joined(partitions)
+    this.#settings.log.debug({ group, topic, partitions, kept }, 'kafka group joined')
+  }
+
+  async #eachBatch(payload: EachBatchPayload): Promise<void> {
+    const { batch, commitOffsetsIfNecessary, isStale, resolveOffset } = payload
+    const { partition, messages } = batch
+    this.#commitOnce = commitOffsetsIfNecessary
+    if (isStale()) return
     const end = Number(batch.lastOffset()) + 1
-    const taken = window.offer(batch.partition, incoming(topic, batch.partition, batch.messages), end)
-    // What is not resolved is fetched again.
-    if (taken > 0) payload.resolveOffset(batch.messages[taken - 1]!.offset)
-    if (!window.wants(batch.partition)) setPaused(batch.partition, true)
-    if (taken > 0 && !window.isKnown(batch.partition)) await takeUp(batch.partition)
+    const taken = this.#window.offer(partition, incoming(this.#subscription.topic, partition, messages), end)
+    // Messages that are not resolved are fetched again.
+    if (taken > 0) resolveOffset(messages[taken - 1]!.offset)
+    if (!this.#window.wants(partition)) this.#paused.set(partition, true)
+    if (taken > 0 && !this.#window.isKnown(partition)) await this.#takeUp(partition)
   }
 
   /** Nothing of a partition is handed out before it is stored that a death from now on is this owner's. */
-  async function takeUp(partition: number): Promise<void> {
-    window.know(partition, undefined)
-    await commit()
-    window.open(partition)
+  async #takeUp(partition: number): Promise<void> {
+    this.#window.know(partition, undefined)
+    await this.commit()
+    this.#window.open(partition)
   }
 
-  function setPaused(partition: number, pause: boolean): void {
-    const place = [{ topic, partitions: [partition] }]
-    if (pause) {
-      paused.add(partition)
-      consumer.pause(place)
-    } else {
-      paused.delete(partition)
-      consumer.resume(place)
+  /** Runs before each join: lets handlers finish their messages, for a bounded time, and commits them. */
+  async #handOver(): Promise<void> {
+    if (this.#memberId === undefined) return
+    this.#window.pause()
+    if (this.#window.outstanding > 0) await this.#idle()
+    this.#window.release()
+    await this.commit()
+  }
+
+  /** Partitions that were handed over come back only with a join: without one, this session is over. */
+  async #joinsAgain(error: unknown): Promise<boolean> {
+    // At the first join kafkajs crashes by itself.
+    if (this.#memberId === undefined) return false
+    const { topic, group } = this.#subscription
+    this.#settings.log.debug({ group, topic, err: error }, 'kafka group could not be joined')
+    this.#unjoinedSince ??= performance.now()
+    const mayPass = (error as { retriable?: unknown }).retriable === true
+    if (!mayPass || performance.now() - this.#unjoinedSince > joinAgainMs) {
+      this.#end(error)
+      return false
     }
+    await pause(betweenJoinsMs, this.#closing.signal)
+    return !this.#closing.signal.aborted
   }
 
-  async function commit(): Promise<void> {
-    await store().catch((err: unknown) => settings.log.debug({ group, topic, err }, 'kafka commit refused'))
+  async #idle(): Promise<void> {
+    const { promise: idle, resolve } = Promise.withResolvers<void>()
+    this.#onIdle = resolve
+    const waitMs = Math.min(longestHandOverMs, this.#settings.sessionTimeoutMs / 3)
+    const late = delay(waitMs, undefined, { ref: false, signal: this.#closing.signal }).catch(() => {})
+    await Promise.race([idle, late])
   }
 
-  async function store(): Promise<void> {
-    const commits = window.commits()
-    if (commits.size === 0 || memberId === undefined) return
-    const partitions = [...commits].map(([partition, { offset, ...deaths }]) => ({
-      partition,
-      offset: String(offset),
-      metadata: metadataOf(deaths),
-    }))
-    if (commitOnce !== undefined) await commitOnce({ topics: [{ topic, partitions }] })
-    // Nothing was fetched yet in this session: in-flight messages are from the one before.
-    else await consumer.commitOffsets(partitions.map((entry) => ({ topic, ...entry })))
-    window.committed(commits)
+  #answered(): void {
+    if (this.#closing.signal.aborted) return
+    this.#lastAnswer = performance.now()
+    this.#settings.availability.back()
   }
 
-  /** kafkajs tries for ever what a missing topic or a wrong password makes hopeless. */
-  async function check(): Promise<void> {
-    lastFetch = performance.now()
-    lastAnswer = lastFetch
+  /** kafkajs tries for ever when a topic is missing or a password is wrong. */
+  async #checkIfSilent(): Promise<void> {
+    if (performance.now() - Math.min(this.#lastFetch, this.#lastAnswer) <= silenceMs) return
+    const { topic } = this.#subscription
+    this.#lastFetch = performance.now()
+    this.#lastAnswer = this.#lastFetch
     try {
-      await checkTopic(settings, topic)
-      answered()
+      await checkTopic(this.#settings, topic)
+      this.#answered()
     } catch (thrown) {
       const error = kafkaError(thrown, topic)
-      if (error.code === 'broker_unavailable') away(error)
-      else if (error.code !== 'unexpected') end(error)
+      if (error.code !== 'broker_unavailable' && error.code !== 'unexpected') this.#end(error)
+      else if (error.code === 'broker_unavailable' && !this.#closing.signal.aborted)
+        this.#settings.availability.away(error)
     }
   }
 
-  function away(error: GraphmillError): void {
-    if (!closing.signal.aborted) settings.availability.away(error)
-  }
-
-  return {
-    ended: over.promise,
-    get joined() {
-      return memberId !== undefined
-    },
-    get memberId() {
-      return memberId ?? before
-    },
-    update() {
-      for (const partition of paused) if (window.wants(partition)) setPaused(partition, false)
-      if (window.outstanding === 0) onIdle?.()
-    },
-    commit,
-    store,
-    async close() {
-      closing.abort()
-      clearInterval(commits)
-      clearInterval(checks)
-      client.giveUp()
-      await Promise.race([begun, delay(joinTimeoutMs, undefined, { ref: false })])
-      const disconnected = consumer.disconnect().then(
-        () => !hasCrashed,
-        () => false,
-      )
-      const hasLeft = await Promise.race([disconnected, delay(closeTimeoutMs, false, { ref: false })])
-      client.abandon()
-      return hasLeft
-    },
+  #end(cause: unknown): void {
+    this.#over.resolve(kafkaError(cause, this.#subscription.topic))
   }
 }
 
@@ -366,30 +337,4 @@ function* incoming(
       keyed: message.key !== null,
     }
   }
-}
-
-/**
- * kafkajs looks for the coordinator of a group only when it joins: with the broker that was the coordinator gone, its
- * heartbeats would fail until the session is lost. What a listener of FETCH_START throws is taken for an error of the
- * fetch, and this one makes it join again, as the same member.
- */
-function rejoinWhenCoordinatorIsLost(consumer: Consumer, sessionTimeoutMs: number): void {
-  const patienceMs = Math.min(5000, sessionTimeoutMs / 3)
-  let lastHeartbeat = performance.now()
-  let overdueSince: number | undefined
-  const heard = () => {
-    lastHeartbeat = performance.now()
-    overdueSince = undefined
-  }
-  consumer.on(consumer.events.HEARTBEAT, heard)
-  consumer.on(consumer.events.GROUP_JOIN, heard)
-  consumer.on(consumer.events.FETCH_START, () => {
-    const now = performance.now()
-    if (now - lastHeartbeat < patienceMs) return
-    // A handler may have kept the event loop busy: count from the first fetch at which the heartbeat was missed.
-    overdueSince ??= now
-    if (now - overdueSince < patienceMs) return
-    heard()
-    throw Object.assign(new Error('no heartbeat was answered'), { type: 'NOT_COORDINATOR_FOR_GROUP' })
-  })
 }

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createClient, impatient, kafkaSettings } from '../../../src/broker/kafka/client.ts'
 import { connectKafka } from '../../../src/broker/kafka/kafka.ts'
 import { createLookup } from '../../../src/broker/kafka/lookup.ts'
-import { openSession } from '../../../src/broker/kafka/session.ts'
+import { KafkaSession } from '../../../src/broker/kafka/session.ts'
 import { InFlightWindow } from '../../../src/broker/window/in-flight-window.ts'
 import { brokerSource } from '../../support/brokers.ts'
 import { type KafkaServer, startKafka } from '../../support/kafka-server.ts'
@@ -52,7 +52,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     } as const
     const window = new InFlightWindow(subscription, { changed() {} })
     const lookup = createLookup(settings)
-    const session = openSession(settings, subscription, { window, lookup, before })
+    const session = new KafkaSession(settings, subscription, { window, lookup, before })
     expect(session.memberId).toBe(before)
     await expect.poll(() => session.joined, soon).toBe(true)
     expect(session.memberId).not.toBe(before)

@@ -1,26 +1,76 @@
+// Each test shows the fault in kafkajs as it is installed, and then that the patch takes: it fails when the fault has gone.
 import { createRequire } from 'node:module'
-import { expect, test } from 'vitest'
-import { patchKafkajs } from '../../../src/broker/kafka/quirks.ts'
+import { beforeAll, expect, test } from 'vitest'
+import { hookJoins, patchKafkajs } from '../../../src/broker/kafka/quirks.ts'
 import { decodeRecord } from '../../../src/broker/kafka/record.ts'
 
 const require = createRequire(import.meta.url)
+const before = { timer: 0, encoderBytes: 0, encode: undefined as unknown, decode: undefined as unknown }
 
-test('this kafkajs is laid out as the patches expect, and all of them take', () => {
-  const RequestQueue = require('kafkajs/src/network/requestQueue')
-  const Encoder = require('kafkajs/src/protocol/encoder')
-  const before = RequestQueue.prototype.scheduleCheckPendingRequests
-  expect(new Encoder().buf.length).toBe(512)
+/** The timers that an idle connection sets. */
+function timersOfIdleQueue(): number {
+  const { prototype } = require('kafkajs/src/network/requestQueue')
+  const queue = { pending: [], throttleCheckTimeoutId: null, throttledUntil: -1, checkPendingRequests() {} }
+  prototype.scheduleCheckPendingRequests.call(queue)
+  if (queue.throttleCheckTimeoutId === null) return 0
+  clearTimeout(queue.throttleCheckTimeoutId)
+  return 1
+}
+
+const encoderBytes = () => new (require('kafkajs/src/protocol/encoder'))().buf.length
+const encoder = () => require('kafkajs/src/protocol/recordBatch/record/v0')
+const decoder = () => require('kafkajs/src/protocol/recordBatch/record/v0/decoder')
+
+beforeAll(() => {
+  Object.assign(before, {
+    timer: timersOfIdleQueue(),
+    encoderBytes: encoderBytes(),
+    encode: encoder(),
+    decode: decoder(),
+  })
   patchKafkajs()
-  expect(RequestQueue.prototype.scheduleCheckPendingRequests).not.toBe(before)
-  expect(new Encoder().buf.length).toBe(0)
+})
+
+test('kafkajs sets a timer when no request waits, and the patch sets none', () => {
+  expect([before.timer, timersOfIdleQueue()]).toEqual([1, 0])
+})
+
+test('an encoder of kafkajs begins with 512 bytes, and with none once patched', () => {
+  expect([before.encoderBytes, encoderBytes()]).toEqual([512, 0])
+  const Encoder = require('kafkajs/src/protocol/encoder')
   expect(new Encoder().writeString('mill').buffer).toEqual(Buffer.from('\0\u0004mill'))
-  const encode = require('kafkajs/src/protocol/recordBatch/record/v0')
-  expect(Object.keys(encode({ key: 'k', value: Buffer.from('v') }))).toEqual(['buf', 'buffer'])
-  expect(encode({ key: null, value: null })).toBeInstanceOf(Encoder)
-  const decode = require('kafkajs/src/protocol/recordBatch/record/v0/decoder')
-  expect(decode.toString()).toContain('decodeRecord')
+})
+
+test('records are written and read by our own code, in the form of kafkajs', () => {
+  expect(encoder()).not.toBe(before.encode)
+  expect(decoder()).not.toBe(before.decode)
+  const Encoder = require('kafkajs/src/protocol/encoder')
+  expect(Object.keys(encoder()({ key: 'k', value: Buffer.from('v') }))).toEqual(['buf', 'buffer'])
+  expect(encoder()({ key: null, value: null })).toBeInstanceOf(Encoder)
+  expect(decoder().toString()).toContain('decodeRecord')
   const Decoder = require('kafkajs/src/protocol/decoder')
   const cut = Buffer.from([0, 0, 0, 2, 0x6b, 2, 0x76])
   expect(() => decodeRecord({ buffer: cut })).toThrow('ends within')
-  expect(decode(new Decoder(cut), { firstOffset: '1', firstTimestamp: '1' })).toMatchObject({ headers: {} })
+  expect(decoder()(new Decoder(cut), { firstOffset: '1', firstTimestamp: '1' })).toMatchObject({
+    headers: {},
+  })
+})
+
+test('a consumer waits for its hook before it joins, and asks the other whether to try again', async () => {
+  const { prototype } = require('kafkajs/src/consumer/consumerGroup')
+  const steps: string[] = []
+  const cluster = {} as Parameters<typeof hookJoins>[0]
+  hookJoins(cluster, {
+    async before() {
+      await undefined
+      steps.push('before')
+    },
+    failed: async () => steps.push('failed') < 4,
+  })
+  const retrier = async () => {
+    steps.push('join')
+    throw new Error('not yet')
+  }
+  await expect(prototype.joinAndSync.call({ cluster, retrier })).rejects.toThrow('not yet')
+  expect(steps).toEqual(['before', 'join', 'failed', 'join', 'failed'])
 })
