@@ -1,58 +1,59 @@
-// Whether a broker is there, as all that is done with one broker object finds out together. That it is away is told once,
-// when nobody has heard from it for two seconds, and once that it is back.
+// Whether the broker is available, as found by everything that is done with one broker object. It is reported once as
+// unavailable, when nothing was heard from it for two seconds, and once as available again.
 import type { GraphmillError } from '../errors.ts'
 
 /** What a broker says to its operator. A pino logger fits. */
-export interface AvailabilityLog {
+export interface BrokerLog {
+  debug(fields: object, phrase: string): void
   warn(fields: object, phrase: string): void
   info?(fields: object, phrase: string): void
 }
 
-/** Told with the reason when the broker goes away, and with nothing when it is back. */
+/** Called with the reason when the broker becomes unavailable, and with undefined when it is available again. */
 export type OnAvailability = (error: GraphmillError | undefined) => void
 
 export interface Availability {
-  /** Somebody could not reach it. Returns false where others are connected: then it is told of no broker that is away. */
-  away(error: GraphmillError): boolean
-  /** Somebody has heard from it. */
-  back(): void
-  /** A connection to it is open, which shows that it is there, until `closed` resolves. */
+  /** It could not be reached. Returns false when other connections to it are open: then nothing is reported. */
+  unavailable(error: GraphmillError): boolean
+  /** It has answered. */
+  available(): void
+  /** A connection to it is open until `closed` resolves, which shows that it is available. */
   connected(closed: Promise<unknown>): void
 }
 
-/** One consumer may be cut off for a moment while others are served. */
+/** One consumer may lose its connection for a moment while others are served. */
 const quietMs = 2000
 
 export function createAvailability(
-  log: AvailabilityLog,
+  log: Pick<BrokerLog, 'info' | 'warn'>,
   changed: OnAvailability = () => {},
   now: () => number = () => performance.now(),
 ): Availability {
-  let isAway = false
+  let isUnavailable = false
   let lastHeard = Number.NEGATIVE_INFINITY
   let connections = 0
 
-  function back(): void {
+  function available(): void {
     lastHeard = now()
-    if (!isAway) return
-    isAway = false
-    log.info?.({}, 'the broker is back')
+    if (!isUnavailable) return
+    isUnavailable = false
+    log.info?.({}, 'the broker is available again')
     changed(undefined)
   }
 
   return {
-    back,
-    away(error) {
+    available,
+    unavailable(error) {
       if (connections > 0) return false
-      if (isAway || now() - lastHeard < quietMs) return true
-      isAway = true
-      log.warn({ err: error }, 'the broker is away')
+      if (isUnavailable || now() - lastHeard < quietMs) return true
+      isUnavailable = true
+      log.warn({ err: error }, 'the broker is unavailable')
       changed(error)
       return true
     },
     connected(closed) {
       connections++
-      back()
+      available()
       void closed.then(() => {
         connections--
         lastHeard = now()

@@ -1,5 +1,14 @@
-// The contract between graphmill and a message broker. Brokers carry bytes and know no message;
-// every implementation passes the suite in test/broker/suite.ts.
+// The contract between graphmill and a message broker. Brokers carry bytes and do not know what a message means.
+// Every implementation passes the suite in test/broker/suite.ts.
+
+/** Certificates for TLS, in PEM. */
+export interface TlsOptions {
+  readonly ca?: string
+  readonly cert?: string
+  readonly key?: string
+  /** Default true. */
+  readonly rejectUnauthorized?: boolean
+}
 
 /** A message on its way to a topic. */
 export interface OutgoingBytes {
@@ -8,18 +17,18 @@ export interface OutgoingBytes {
   readonly key: string
   readonly value: Uint8Array
   readonly headers: Readonly<Record<string, string>>
-  /** A foreign message that is brought back: it may be as large as the topic takes. Default: `maxMessageBytes`, but for dead letters. */
+  /** A foreign message that is replayed: it may be as large as the topic takes. Default: dead letters may, others are limited to `maxMessageBytes`. */
   readonly anySize?: boolean
 }
 
 export interface TopicSpec {
   readonly name: string
   readonly partitions: number
-  /** Keep the newest message of each key for ever, instead of every message for some time. Default false. */
+  /** Keep the newest message of each key forever, instead of every message for some time. Default false. */
   readonly compacted?: boolean
-  /** How long messages are kept, in milliseconds. Default: for ever. */
+  /** How long messages are kept, in milliseconds. Default: forever. */
   readonly retentionMs?: number
-  /** Largest message that the topic takes, in bytes. Default: `maxMessageBytes`. */
+  /** The largest message that the topic takes, in bytes. Default: `maxMessageBytes`. */
   readonly maxBytes?: number
 }
 
@@ -34,14 +43,14 @@ export interface Subscription {
   /** Where a group that was never seen before begins. */
   readonly from: 'earliest'
   /**
-   * `member`: the messages of a key go to one member at a time, in order and side by side; another member gets the next one
-   * only when this one has settled, or lost, all that it has in hand of the key.
-   * `key`: that, and the next message of a key is delivered only after the one before it is settled.
+   * `member`: the messages of a key go to one member at a time, in order and concurrently. Another member gets the next one
+   * only when this one has settled, or lost, all its messages of the key.
+   * `key`: the same, and the next message of a key is delivered only after the one before it is settled.
    */
   readonly ordering: 'none' | 'member' | 'key'
   /**
-   * Records were deleted before the group had read them. Until the promise has resolved the same gap is reported again, after a
-   * crash or by another member; on Kafka the group's position stays before it. On Pulsar it is found within half a minute.
+   * Records were deleted before the group had read them. Until the promise has resolved, the same gap is reported again after a
+   * crash or by another member. On Kafka the group's position stays before the gap; on Pulsar it is found within half a minute.
    */
   readonly onLost?: (lost: LostRange) => Promise<void>
 }
@@ -50,70 +59,70 @@ export interface Subscription {
 export interface LostRange {
   readonly topic: string
   readonly partition: number
-  /** The place of the first; undefined when it is not known: the group had no position, or the broker only counts. */
+  /** The position of the first; undefined when unknown: the group had no position, or the broker only counts. */
   readonly first: string | undefined
-  /** Where the group goes on; on Pulsar when it was. */
+  /** The position at which the group goes on; on Pulsar the time of the expiry (ISO 8601). */
   readonly next: string
-  /** How many; undefined when that is not known. */
+  /** How many; undefined when unknown. */
   readonly count: number | undefined
-  /** All of them were older than this, in milliseconds since 1970. */
+  /** All of them are older than this, in milliseconds since 1970. */
   readonly before: number
 }
 
 export interface Delivery {
   readonly topic: string
   readonly partition: number
-  /** The place in the partition, as the broker writes it (an offset, a message id). */
+  /** The position in the partition, as the broker writes it (an offset, a message id). */
   readonly position: string
   readonly key: string
   readonly value: Uint8Array
   readonly headers: Readonly<Record<string, string>>
-  /** Milliseconds since 1970 at which the broker or the producer stamped the message. */
+  /** When the broker or the producer stamped the message, in milliseconds since 1970. */
   readonly timestamp: number
   /** Aborted when this member no longer owns the message; from then on `ack` and `retryLater` do nothing. */
   readonly signal: AbortSignal
   /** 1 on first delivery in this process, then 2, 3, … */
   readonly attempt: number
-  /** Set when processes died while the message was in flight, so that it may be why: it wants to be handled alone. */
+  /** Set when processes died while the message was in flight and it may be the cause: it is to be handled alone. */
   readonly suspect?: Suspect | undefined
-  /** The message is done with. Resolves at once; it is committed soon after, and at the latest when the consumer ends. */
+  /** Settles the message. Resolves at once; the broker stores it soon after, and at the latest when the consumer ends. */
   ack(): Promise<void>
   /**
-   * Deliver it again, in this process, after `delayMs`. It is held in memory and goes on counting as in flight.
-   * Once the consumer's signal has aborted it lets go instead: the message stays unsettled, and the group gets it again.
+   * Delivers it again in this process after `delayMs`. It is held in memory and still counts as in flight.
+   * Once the consumer's signal has aborted, the message is dropped instead: it stays unsettled, and the group gets it again.
    */
   retryLater(delayMs: number): Promise<void>
 }
 
-/** What is known of a message with which processes may have died. */
+/** A message that may have killed processes. */
 export interface Suspect {
   /** Processes that died while they handled it alone. */
   deaths(): Promise<number>
   /**
-   * Stores what `deaths` is to be if this process dies now. Nothing of a message that was settled or lost. Rejects with a
-   * coded error where it can't be stored.
+   * Stores the value that `deaths` is to have if this process dies now. Does nothing when the message was settled or lost.
+   * Rejects with a coded error when it cannot be stored.
    */
   record(deaths: number): Promise<void>
 }
 
 export interface TopicRange {
   readonly topic: string
-  /** Where to begin: the oldest message, the end, or just behind given positions (by partition; others from the oldest). */
+  /** Where to begin: at the oldest message, at the end, or just behind the given positions (by partition; others from the oldest). */
   readonly from: 'earliest' | 'latest' | Readonly<Record<number, string>>
-  /** `end`: stop at what was the end when the read began. `never`: go on for new messages until aborted. */
+  /** `end`: stop at the end that the topic had when the read began. `never`: wait for new messages until aborted. */
   readonly until: 'end' | 'never'
-  /** Only this partition. Default: all. */
+  /** Read only this partition. Default: all. */
   readonly partition?: number
 }
 
-/** A message that is only read: no group, nothing to settle. */
+/** A message that is read without a group: there is nothing to settle. */
 export type ReadMessage = Omit<Delivery, 'signal' | 'attempt' | 'suspect' | 'ack' | 'retryLater'>
 
 export interface Lag {
   /** Messages of the topic that the group has not settled, by topic and partition. */
   readonly partitions: readonly { readonly topic: string; readonly partition: number; readonly lag: number }[]
   readonly total: number
-  /** How many members the group has at the moment: with none, nobody will settle them. */
+  /** How many members the group has now: with none, nobody will settle them. */
   readonly members: number
 }
 
@@ -123,25 +132,26 @@ export interface TopicDescription {
 }
 
 export interface Broker {
-  /** Makes the topics that are missing; those that exist are left as they are. */
+  /** Creates the topics that are missing; those that exist are left as they are. */
   ensureTopics(topics: readonly TopicSpec[]): Promise<void>
-  /** Whether there is such a topic, as far as is known: an answer may be some seconds old. Rejects when nobody can say, with `topic_refused` when we may not know. */
+  /** Whether the topic exists; an answer may be some seconds old. Rejects when no answer came, and with `topic_refused` when we may not know. */
   hasTopic(topic: string): Promise<boolean>
-  /** Topics whose name begins with `prefix`, by name. */
+  /** The topics whose name begins with `prefix`, sorted by name. */
   listTopics(prefix: string): Promise<readonly TopicDescription[]>
   /**
-   * Resolves when the broker has stored the message. Concurrent calls are joined into batches;
-   * a batch that fails is split, so that only the guilty message rejects.
-   * Rejects with `topic_missing`, when a second look that depends on nothing else has not found the topic either; and with
-   * `message_too_large`, `topic_refused` (likewise), `broker_unavailable`, `broker_refused`.
+   * Resolves when the broker has stored the message. Concurrent calls are joined into batches; a batch that fails is split,
+   * so that only the message that caused it rejects.
+   * Rejects with `topic_missing` when a second, independent look has not found the topic either, with `topic_refused` likewise,
+   * and with `message_too_large`, `broker_unavailable`, `broker_refused`.
    */
   publish(message: OutgoingBytes): Promise<void>
   /**
    * The messages of a topic, as a member of a group: at most `maxInFlight` unsettled, at most `maxBytes` held.
-   * When `signal` aborts nothing new is yielded, the membership is kept, and the iteration ends as soon as every delivery in
-   * hand was acked or let go, what was acked is committed and the group was left. `close()` ends it at once.
-   * Throws only for what waiting cannot mend (`topic_missing`, `topic_refused`, `broker_refused`); a broker that is away is waited for.
-   * Of a topic that is gone nobody else is given what is in hand: its signal does not abort for that (but on Pulsar).
+   * When `signal` aborts, nothing new is yielded and the membership is kept. The iteration ends as soon as every delivery in
+   * flight was acked or dropped, the acked ones are committed, and the group was left. `close()` ends it at once.
+   * Throws only errors that waiting cannot fix (`topic_missing`, `topic_refused`, `broker_refused`); an unavailable broker is
+   * waited for. When a topic is deleted, its in-flight messages are not reassigned, and their signals do not abort (except on
+   * Pulsar).
    */
   consume(subscription: Subscription, signal: AbortSignal): AsyncIterable<Delivery>
   read(range: TopicRange, signal: AbortSignal): AsyncIterable<ReadMessage>
@@ -150,10 +160,10 @@ export interface Broker {
   close(): Promise<void>
 }
 
-/** The largest message of ours on any topic but dead letters, in bytes: key and headers not counted. */
+/** The largest message that graphmill writes, except for dead letters, in bytes without key and headers. */
 export const maxMessageBytes = 700 * 1024
 
-/** Dead letters carry a whole message and `dead-*` headers. */
+/** How much larger a dead letter may be, in bytes: it carries a whole message and `dead-*` headers. */
 export const maxDeadLetterExtraBytes = 64 * 1024
 
 /** The default of `Subscription.maxBytes`. */

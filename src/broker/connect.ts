@@ -1,29 +1,29 @@
-// A broker by its URL: the one place that knows which implementations there are. Each is loaded when it is asked for.
+// A broker by its URL: the one place that knows which implementations exist. Each is loaded when it is first used.
 import { maskAddress } from '../config/address.ts'
 import type { Secret } from '../config/secret.ts'
 import { GraphmillError } from '../errors.ts'
-import type { OnAvailability } from './availability.ts'
-import type { Broker } from './broker.ts'
-import type { KafkaOptions } from './kafka/client.ts'
-import type { PulsarOptions } from './pulsar/endpoint.ts'
+import type { BrokerLog, OnAvailability } from './availability.ts'
+import type { Broker, TlsOptions } from './broker.ts'
+import type { KafkaOptions } from './kafka/kafka.ts'
+import type { PulsarOptions } from './pulsar/pulsar.ts'
 
 export interface ConnectOptions {
-  /** How the cluster names this client, where it does. Default `graphmill`. */
+  /** The name of this client in the cluster. Kafka only. Default `graphmill`. */
   readonly clientId?: string
   /** Certificates. Kafka uses TLS when this is given, Pulsar when the URL says `pulsar+wss`. */
-  readonly tls?: NonNullable<PulsarOptions['tls']>
+  readonly tls?: TlsOptions
   /** Kafka only. */
   readonly sasl?: NonNullable<KafkaOptions['sasl']>
   /** Pulsar only. */
   readonly token?: string | Secret
-  readonly log?: NonNullable<KafkaOptions['log']> & NonNullable<PulsarOptions['log']>
-  /** Told when those who consume lose the broker, with the reason, and when it is back. */
+  readonly log?: BrokerLog
+  /** Called when consumers lose the broker, with the reason, and when it is available again. */
   readonly onAvailability?: OnAvailability
 }
 
-type Target =
+type BrokerTarget =
   | { readonly kind: 'kafka'; readonly brokers: readonly string[] }
-  | { readonly kind: 'pulsar'; readonly place: Pick<PulsarOptions, 'url' | 'tenant' | 'namespace'> }
+  | { readonly kind: 'pulsar'; readonly location: Pick<PulsarOptions, 'url' | 'tenant' | 'namespace'> }
 
 const accepted =
   'use kafka://host:port[,host:port], pulsar+ws://host:port[/tenant/namespace] or pulsar+wss://host:port[/tenant/namespace]'
@@ -31,7 +31,7 @@ const accepted =
 /**
  * A broker at `kafka://host:port[,host:port]` or `pulsar+ws[s]://host:port[/tenant/namespace]`.
  * Rejects with `broker_url_invalid`; with `broker_unavailable` after about two seconds without a broker (ten
- * with one that says nothing); with `broker_refused` when it does not let us in; and with the reason of `signal` when
+ * with one that does not answer); with `broker_refused` when it refuses us; and with the reason of `signal` when
  * that aborts before it is connected.
  *
  * @example const broker = await connect('kafka://127.0.0.1:9092')
@@ -49,14 +49,14 @@ export async function connect(
     }
     case 'pulsar': {
       const { connectPulsarWebSocket } = await import('./pulsar/pulsar.ts')
-      return connectPulsarWebSocket({ ...target.place, ...options }, signal)
+      return connectPulsarWebSocket({ ...target.location, ...options }, signal)
     }
     default:
       return target satisfies never
   }
 }
 
-function targetOf(url: string): Target {
+function targetOf(url: string): BrokerTarget {
   const [, scheme = '', rest = ''] = /^([a-z+]+):\/\/(.*)$/i.exec(url) ?? []
   switch (scheme.toLowerCase()) {
     case 'kafka': {
@@ -70,7 +70,7 @@ function targetOf(url: string): Target {
       if (!isAddress(address)) throw invalid(url, accepted)
       const server = { url: `${scheme.toLowerCase().slice('pulsar+'.length)}://${address}` }
       const inside = tenant === undefined || namespace === undefined ? {} : { tenant, namespace }
-      return { kind: 'pulsar', place: { ...server, ...inside } }
+      return { kind: 'pulsar', location: { ...server, ...inside } }
     }
     case 'pulsar':
     case 'pulsar+ssl':

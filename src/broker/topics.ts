@@ -1,9 +1,9 @@
-// The names of topics and groups, and what a topic of each role is made of. Names are a contract: tools and other
-// programs route by them, and two different inputs never give one name.
+// The names of topics and groups, and the settings of a topic by its role. Names are a contract: tools and other
+// programs route by them, and two different inputs never give the same name.
 import { GraphmillError } from '../errors.ts'
 import type { TopicSpec } from './broker.ts'
 
-/** What the key of a message is. Messages with an equal key stay in order. */
+/** Which field is the key of a message. Messages with an equal key stay in order. */
 export type KeyPolicy = 'id' | 'correlationId' | 'documentId' | 'chunkId' | 'fingerprint'
 
 interface RoleEntry {
@@ -16,7 +16,7 @@ const perChunk: RoleEntry = { key: 'chunkId', partitions: 3 }
 const perDocument: RoleEntry = { key: 'documentId', partitions: 3 }
 const reply: RoleEntry = { key: 'correlationId', partitions: 12 }
 
-/** Every topic there is, by class and role. */
+/** Every topic, by class and role. */
 export const topicRoles = {
   flow: {
     document: perDocument,
@@ -48,15 +48,15 @@ export const topicRoles = {
 export type TopicClass = keyof typeof topicRoles
 export type TopicRole = { [Class in TopicClass]: keyof (typeof topicRoles)[Class] }[TopicClass]
 
-interface Place {
-  /** What all topics of one installation begin with, `gm` by default. */
+interface FlowScope {
+  /** All topics of one installation begin with it, `gm` by default. */
   readonly space: string
   readonly workspace: string
   readonly flow: string
 }
 
-/** What a topic's name says. Only response topics have a receiver: the processor or client that reads the replies. */
-export type TopicParts = Place &
+/** The parts of a topic's name. Only response topics have a receiver: the processor or client that reads the replies. */
+export type TopicParts = FlowScope &
   (
     | { readonly class: 'flow'; readonly role: keyof (typeof topicRoles)['flow'] }
     | { readonly class: 'request'; readonly role: keyof (typeof topicRoles)['request'] }
@@ -74,14 +74,14 @@ export interface SchemasTopicParts {
   readonly role: 'schemas'
 }
 
-/** `dead`: it is the topic for the dead letters of the topic with these parts. */
+/** `dead`: the topic holds the dead letters of the topic with these parts. */
 export type ParsedTopic = (TopicParts | SchemasTopicParts) & { readonly dead: boolean }
 
 const deadSuffix = '.dead'
-/** Kafka takes 249 characters; the topic for dead letters needs its suffix. */
+/** Kafka takes 249 characters; the topic of dead letters needs its suffix. */
 const maxNameLength = 249 - deadSuffix.length
 const partPattern = /^[a-z0-9_-]+$/
-/** Pulsar names the partitions of a topic so: such a flow would share its name with a partition of another one. */
+/** The names of partitions in Pulsar: a flow with such a name would clash with a partition of another topic. */
 const partitionPattern = /-partition-[0-9]+$/
 
 /** The name of a topic. Throws `topic_name_invalid`. */
@@ -97,60 +97,62 @@ export function topicName(parts: TopicParts): string {
   return join([parts.space, parts.class, ...middle, parts.workspace, parts.flow])
 }
 
-/** The topic in which writers publish the schemas they write, for the whole space. Throws `topic_name_invalid`. */
+/** The topic in which the writers of a space publish their schemas. Throws `topic_name_invalid`. */
 export function schemasTopic(space: string): string {
   return join([space, 'notify', 'schemas'])
 }
 
-/** Where the dead letters of a topic go. */
+/** The topic for the dead letters of a topic. */
 export function deadTopic(name: string): string {
   return name + deadSuffix
 }
 
-/** The topic whose dead letters these are; undefined for every topic that holds none. */
+/** The topic whose dead letters this topic holds; undefined for every other topic. */
 export function sourceOfDead(name: string): string | undefined {
   return isDeadTopic(name) ? name.slice(0, -deadSuffix.length) : undefined
 }
 
-/** Whether a topic holds dead letters: by its parts, since a flow may be called `dead`; foreign names by their end. */
+/** Whether a topic holds dead letters: by its parts, since a flow may be called `dead`; foreign names by their suffix. */
 export function isDeadTopic(name: string): boolean {
   return parseTopic(name)?.dead ?? name.endsWith(deadSuffix)
 }
 
-/** The group in which the replicas of a processor share one input. Throws `topic_name_invalid`. */
-export function groupName(parts: Place & { readonly processor: string; readonly role: TopicRole }): string {
+/** The group in which the replicas of a processor share an input. Throws `topic_name_invalid`. */
+export function groupName(
+  parts: FlowScope & { readonly processor: string; readonly role: TopicRole },
+): string {
   return join([parts.space, parts.processor, parts.role, parts.workspace, parts.flow])
 }
 
 /** The parts of a name that `topicName`, `schemasTopic` or `deadTopic` made; undefined for every other name. */
 export function parseTopic(name: string): ParsedTopic | undefined {
-  const whole = parseLiving(name)
+  const whole = parseWithoutSuffix(name)
   if (whole !== undefined) return { ...whole, dead: false }
-  const source = name.endsWith(deadSuffix) ? parseLiving(name.slice(0, -deadSuffix.length)) : undefined
+  const source = name.endsWith(deadSuffix) ? parseWithoutSuffix(name.slice(0, -deadSuffix.length)) : undefined
   return source === undefined ? undefined : { ...source, dead: true }
 }
 
-/** What of a topic may be configured. */
+/** The settings of a topic that may be configured. */
 export type TopicOverrides = Partial<Pick<TopicSpec, 'partitions' | 'retentionMs' | 'maxBytes'>>
 
-/** Replies are kept for so long. Requests are kept for ever: nobody else remembers what is still to be asked. */
-const week = 7 * 24 * 60 * 60 * 1000
+/** How long replies are kept. Requests are kept forever: nothing else remembers what is still to be asked. */
+const weekMs = 7 * 24 * 60 * 60 * 1000
 
 /**
- * How to make a topic: partitions and retention by its role; the topic for dead letters has one partition. It names no
- * largest message: for dead letters brokers take that of the topic they come from, and 64 KiB. Throws `topic_name_invalid` for a name that is not one of ours.
+ * The settings of a new topic: partitions and retention by its role; a topic of dead letters has one partition. `maxBytes` is
+ * left to the broker: for dead letters it is that of their topic plus 64 KiB. Throws `topic_name_invalid` for a foreign name.
  */
 export function topicSpec(name: string, overrides: TopicOverrides = {}): TopicSpec {
   if (isDeadTopic(name)) return { name, partitions: 1, ...overrides }
   const parts = parseTopic(name)
   const entry = parts && roleEntry(parts.class, parts.role)
   if (parts === undefined || entry === undefined) throw invalid(`${show(name)} is not the name of a topic`)
-  const kept = parts.class === 'response' ? { retentionMs: week } : {}
+  const kept = parts.class === 'response' ? { retentionMs: weekMs } : {}
   const compacted = entry.compacted ? { compacted: true } : {}
   return { name, partitions: entry.partitions, ...kept, ...compacted, ...overrides }
 }
 
-function parseLiving(name: string): TopicParts | SchemasTopicParts | undefined {
+function parseWithoutSuffix(name: string): TopicParts | SchemasTopicParts | undefined {
   const parts = name.split('.')
   if (name.length > maxNameLength || !parts.every((part) => partPattern.test(part))) return undefined
   if (partitionPattern.test(name)) return undefined

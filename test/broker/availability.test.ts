@@ -27,15 +27,15 @@ function createNotes() {
 }
 
 describe('a broker object', () => {
-  test('tells once that its broker is away, with the error, and once that it is back', () => {
+  test('reports once that its broker is unavailable, with the error, and once that it is available again', () => {
     const { log, logged, told, onAvailability } = createNotes()
     const availability = createAvailability(log, onAvailability)
-    for (let count = 0; count < 3; count++) expect(availability.away(error)).toBe(true)
-    for (let count = 0; count < 3; count++) availability.back()
+    for (let count = 0; count < 3; count++) expect(availability.unavailable(error)).toBe(true)
+    for (let count = 0; count < 3; count++) availability.available()
     expect(told).toEqual(['broker_unavailable', undefined])
     expect(logged).toEqual([
-      ['warn', { err: error }, 'the broker is away'],
-      ['info', {}, 'the broker is back'],
+      ['warn', { err: error }, 'the broker is unavailable'],
+      ['info', {}, 'the broker is available again'],
     ])
   })
 
@@ -43,12 +43,12 @@ describe('a broker object', () => {
     let now = 0
     const { log, told, onAvailability } = createNotes()
     const availability = createAvailability(log, onAvailability, () => now)
-    availability.back()
+    availability.available()
     now = 1999
-    availability.away(error)
+    availability.unavailable(error)
     expect(told).toEqual([])
     now = 2000
-    availability.away(error)
+    availability.unavailable(error)
     expect(told).toEqual(['broker_unavailable'])
   })
 
@@ -59,13 +59,13 @@ describe('a broker object', () => {
     const closed = Promise.withResolvers<void>()
     availability.connected(closed.promise)
     now = 60_000
-    expect(availability.away(error)).toBe(false)
+    expect(availability.unavailable(error)).toBe(false)
     closed.resolve()
     await closed.promise
-    expect(availability.away(error)).toBe(true)
+    expect(availability.unavailable(error)).toBe(true)
     expect(told).toEqual([])
     now += 2000
-    availability.away(error)
+    availability.unavailable(error)
     expect(told).toEqual(['broker_unavailable'])
   })
 })
@@ -113,8 +113,12 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
       expect(told).toEqual(['broker_unavailable', undefined])
       // A consumer may have to begin again several times while its coordinator loads, and say so.
       expect(logged.filter(([, , phrase]) => phrase.startsWith('the broker'))).toEqual([
-        ['warn', { err: expect.objectContaining({ code: 'broker_unavailable' }) }, 'the broker is away'],
-        ['info', {}, 'the broker is back'],
+        [
+          'warn',
+          { err: expect.objectContaining({ code: 'broker_unavailable' }) },
+          'the broker is unavailable',
+        ],
+        ['info', {}, 'the broker is available again'],
       ])
     },
   )
@@ -146,8 +150,8 @@ describe.skipIf(!present)('on Pulsar', { timeout: 180_000 }, () => {
     await harness.eventually('it is told that it is back', () => told.length > 1)
     expect(told).toEqual(['broker_unavailable', undefined])
     expect(logged.map(([, , phrase]) => phrase).filter((phrase) => phrase.startsWith('the broker'))).toEqual([
-      'the broker is away',
-      'the broker is back',
+      'the broker is unavailable',
+      'the broker is available again',
     ])
   })
 })

@@ -1,24 +1,20 @@
-// What every part of the Kafka broker stands on: options, how kafkajs clients are made, and its errors as codes.
-// Types of kafkajs stay in src/broker/kafka*.ts.
+// The base of the Kafka broker: its options, how kafkajs clients are made, and the errors of kafkajs as codes.
 import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { Kafka, logLevel, type RetryOptions, type SASLOptions } from 'kafkajs'
 import { type Secret, secretText } from '../../config/secret.ts'
 import { type ErrorCode, GraphmillError } from '../../errors.ts'
 import { connectionFault } from '../../http/connection-fault.ts'
-import { type Availability, createAvailability, type OnAvailability } from '../availability.ts'
+import {
+  type Availability,
+  type BrokerLog,
+  createAvailability,
+  type OnAvailability,
+} from '../availability.ts'
+import type { TlsOptions } from '../broker.ts'
 import { openCluster, patchKafkajs, throwWhenOutOfRange } from './quirks.ts'
 
 patchKafkajs()
-
-export interface KafkaTls {
-  /** Certificates in PEM. */
-  readonly ca?: string
-  readonly cert?: string
-  readonly key?: string
-  /** Default true. */
-  readonly rejectUnauthorized?: boolean
-}
 
 export interface KafkaSasl {
   readonly mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512'
@@ -26,30 +22,23 @@ export interface KafkaSasl {
   readonly password: string | Secret
 }
 
-/** A pino logger fits. */
-export interface KafkaLog {
-  debug(fields: object, phrase: string): void
-  info?(fields: object, phrase: string): void
-  warn(fields: object, phrase: string): void
-}
-
 export interface KafkaOptions {
   /** `host:port` of some brokers of the cluster. */
   readonly brokers: readonly string[]
-  /** How the cluster names this client. Default `graphmill`. */
+  /** The name of this client in the cluster. Default `graphmill`. */
   readonly clientId?: string
-  readonly tls?: boolean | KafkaTls
+  readonly tls?: boolean | TlsOptions
   readonly sasl?: KafkaSasl
-  /** A member that is silent for longer is taken for dead, and its partitions go to others. Default 45,000. */
+  /** A member that sends no heartbeat for longer counts as dead, and its partitions go to others. Default 45,000. */
   readonly sessionTimeoutMs?: number
   /** How long a fetch waits for messages; pausing, leaving and heartbeats wait for it. Default 300. */
   readonly fetchWaitMs?: number
   /** How long a message may wait for a leader before it rejects with `broker_unavailable`. Default 20,000. */
   readonly publishTimeoutMs?: number
-  /** How long what is known of a topic's partitions counts: one that is added is found within it. Default 60,000. */
+  /** How long the metadata of a topic counts: a partition that is added is found within this time. Default 60,000. */
   readonly metadataMaxAgeMs?: number
-  readonly log?: KafkaLog
-  /** Told when those who consume lose the cluster, with the reason, and when it is back. */
+  readonly log?: BrokerLog
+  /** Called when consumers lose the cluster, with the reason, and when it is available again. */
   readonly onAvailability?: OnAvailability
 }
 
@@ -60,11 +49,11 @@ export interface KafkaSettings extends KafkaOptions {
   readonly fetchWaitMs: number
   readonly publishTimeoutMs: number
   readonly metadataMaxAgeMs: number
-  readonly log: KafkaLog
+  readonly log: BrokerLog
   readonly availability: Availability
 }
 
-const silent: KafkaLog = { debug() {}, warn() {} }
+const silent: BrokerLog = { debug() {}, warn() {} }
 
 export function kafkaSettings(options: KafkaOptions): KafkaSettings {
   return {
@@ -81,39 +70,39 @@ export function kafkaSettings(options: KafkaOptions): KafkaSettings {
 
 export interface KafkaClient {
   readonly kafka: Kafka
-  /** Lets no retry go on that looks for a broker; connections stay. */
+  /** Ends all retries that look for a broker; connections stay. */
   giveUp(): void
-  /** Ends every connection too: kafkajs waits for the answers of brokers that are gone. */
+  /** Ends every connection, too: kafkajs would wait for the answers of brokers that are gone. */
   abandon(): void
 }
 
 /** Gives up after about two seconds without a broker. */
 export const impatient: RetryOptions = { retries: 4, initialRetryTime: 100, maxRetryTime: 1000 }
-/** Waits for a broker for as long as it takes, until abandoned. */
+/** Waits for a broker until abandoned. */
 export const patient: RetryOptions = {
   retries: Number.MAX_SAFE_INTEGER,
   initialRetryTime: 100,
   maxRetryTime: 1000,
 }
 
-/** Every use has a client of its own: consumers of one client share their view of committed offsets. */
+/** A new client for every use: consumers of one client would share their view of committed offsets. */
 export function createClient(
   settings: KafkaSettings,
   retry: RetryOptions,
-  /** A consumer's next offset is not in the log. */
+  /** Called when a consumer's next offset is not in the log. */
   onOutOfRange?: (partition: number) => void,
 ): KafkaClient {
   const sockets = new Set<Socket>()
   let givenUp = false
   let abandoned = false
   const kafka = new Kafka({
-    // An empty list is the one answer after which kafkajs stops to look for a broker.
+    // Only an empty list makes kafkajs stop looking for a broker.
     brokers: () => (givenUp ? [] : [...settings.brokers]),
     clientId: settings.clientId,
     connectionTimeout: 5000,
     requestTimeout: 15_000,
     retry,
-    // Its errors are expected ones, tried again: ours to judge, not the operator's.
+    // Its errors are expected and retried: they are details for the operator.
     logLevel: logLevel.WARN,
     logCreator:
       () =>
@@ -128,7 +117,7 @@ export function createClient(
         ? connectTls({ host, port, ...name, ...ssl }, onConnect)
         : connectTcp({ host, port, noDelay: true }, onConnect)
       socket.setKeepAlive(true, 60_000)
-      // kafkajs ends the same socket again at each attempt to connect.
+      // kafkajs adds listeners to the same socket at each attempt to connect.
       socket.setMaxListeners(0)
       sockets.add(socket)
       socket.once('close', () => sockets.delete(socket))
@@ -150,7 +139,7 @@ export function createClient(
   }
 }
 
-/** kafkajs asks for the password at every connection. */
+/** kafkajs reads the password at every connection. */
 function saslOf({ mechanism, username, password }: KafkaSasl): SASLOptions {
   return {
     mechanism,
@@ -197,13 +186,13 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   INVALID_REPLICATION_FACTOR: 'broker_refused',
   INVALID_SESSION_TIMEOUT: 'broker_refused',
   KafkaJSSASLAuthenticationError: 'broker_refused',
-  // Such as a compression that kafkajs cannot read.
+  // For example a compression that kafkajs cannot read.
   KafkaJSNotImplemented: 'broker_refused',
 }
-/** A plain error of kafkajs, for a connection that was made and brought no answer. */
+/** The message of a plain error of kafkajs for a connection without an answer. */
 const noAnswer = 'Broker not connected'
 
-/** What kafkajs threw, as a coded error. What it does not name is a broker that is away. */
+/** An error of kafkajs as a coded one. Errors that it does not name count as an unavailable broker. */
 export function kafkaError(thrown: unknown, subject: string): GraphmillError {
   if (thrown instanceof GraphmillError) return thrown
   const fault = connectionFault(thrown, brokerOf(thrown))
@@ -213,7 +202,7 @@ export function kafkaError(thrown: unknown, subject: string): GraphmillError {
   return new GraphmillError(code, `${subject}: ${reason}`, { cause: thrown })
 }
 
-/** The broker that a connection was for, as kafkajs names it somewhere among the causes. */
+/** The broker of the connection, as kafkajs names it somewhere among the causes. */
 function brokerOf(thrown: unknown): string {
   for (let error = thrown, depth = 0; error instanceof Error && depth < 8; error = error.cause, depth++) {
     const { broker } = error as { broker?: unknown }
@@ -222,7 +211,7 @@ function brokerOf(thrown: unknown): string {
   return 'a broker'
 }
 
-/** What kafkajs knows of the first topic that could not be made; the error that holds them all does not say. */
+/** What kafkajs says of the first topic that could not be created; the error that contains them all does not. */
 function refusedTopic(thrown: unknown): string | undefined {
   const errors = (thrown as { errors?: unknown }).errors
   const [first] = Array.isArray(errors) ? (errors as (Error & { topic?: string })[]) : []

@@ -1,4 +1,4 @@
-// The broker on Kafka, by kafkajs. It keeps the contract of broker.ts; types of kafkajs stay in src/broker/kafka*.ts.
+// The broker on Kafka, with kafkajs. It keeps the contract of broker.ts. Types of kafkajs stay in this folder.
 import type { Broker } from '../broker.ts'
 import { consumeLoop, type Member } from '../window/consume-loop.ts'
 import { type KafkaOptions, kafkaSettings } from './client.ts'
@@ -8,18 +8,18 @@ import { createPublisher } from './publish.ts'
 import { readKafka } from './read.ts'
 import { checkConnection, deleteTopics, ensureTopics, lag, listTopics } from './topics.ts'
 
-export type { KafkaLog, KafkaOptions, KafkaSasl, KafkaTls } from './client.ts'
+export type { KafkaOptions } from './client.ts'
 
 /**
  * Connects to a Kafka cluster. Rejects with `broker_unavailable` after about two seconds without one (ten with one
- * that says nothing), with `broker_refused` when it does not let us in, and with the reason of `signal` once that aborts.
+ * that does not answer), with `broker_refused` when it refuses us, and with the reason of `signal` once that aborts.
  * @example const broker = await connectKafka({ brokers: ['127.0.0.1:9092'] })
  */
 export async function connectKafka(options: KafkaOptions, signal?: AbortSignal): Promise<Broker> {
   const settings = kafkaSettings(options)
   await checkConnection(settings, signal)
   const lookup = createLookup(settings)
-  /** The topics that this client made sure of. Those of others come and go, and must not spoil what is known of these. */
+  /** The topics that this client created or checked. Topics of others come and go, and must not fail publishing to these. */
   const own = new Set<string>()
   const publishers = {
     own: createPublisher(settings, { lookup, foreign: false }),

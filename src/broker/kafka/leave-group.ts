@@ -2,7 +2,7 @@
 // for the old one at every rebalance until its session times out.
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Kafka } from 'kafkajs'
-import type { KafkaLog } from './client.ts'
+import type { BrokerLog } from '../availability.ts'
 import { findCoordinator, openCluster } from './quirks.ts'
 
 /** A coordinator that has just started is still loading the group. */
@@ -13,7 +13,7 @@ const betweenMs = 500
 export async function leaveFor(
   kafka: Kafka,
   { group, memberId }: { readonly group: string; readonly memberId: string },
-  { log, signal }: { readonly log: KafkaLog; readonly signal: AbortSignal },
+  { log, signal }: { readonly log: BrokerLog; readonly signal: AbortSignal },
 ): Promise<void> {
   const cluster = openCluster(kafka)
   try {
@@ -22,7 +22,7 @@ export async function leaveFor(
       try {
         const coordinator = await findCoordinator(cluster, group)
         await coordinator.leaveGroup({ groupId: group, memberId })
-        return log.debug({ group, memberId }, 'kafka member left for')
+        return log.debug({ group, memberId }, 'kafka left the group for a member')
       } catch (error) {
         if (isGone(error)) return
         if (attempt === attempts) throw error
@@ -30,7 +30,7 @@ export async function leaveFor(
       await delay(betweenMs, undefined, { signal })
     }
   } catch (err) {
-    log.debug({ group, memberId, err }, 'kafka member could not be left for')
+    log.debug({ group, memberId, err }, 'kafka could not leave the group for a member')
   } finally {
     await cluster.disconnect().catch(() => {})
   }

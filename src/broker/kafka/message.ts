@@ -1,16 +1,16 @@
-// A message as Kafka has it, in the terms of the contract: text for keys and headers, bytes of its own for the value.
+// From a record of kafkajs to a message of the contract: text for key and headers, a copy of the value's bytes.
 import type { IHeaders, KafkaMessage } from 'kafkajs'
 import type { ReadMessage } from '../broker.ts'
 
-/** Foreign producers may leave out key, value and header values, and repeat a header: then the last one counts. */
+/** Foreign producers may omit key, value and header values, and repeat a header: then the last one counts. */
 export function readMessage(topic: string, partition: number, message: KafkaMessage): ReadMessage {
   return {
     topic,
     partition,
     position: message.offset,
     key: message.key?.toString() ?? '',
-    // A copy: kafkajs hands out slices, and one held message would keep a whole response of megabytes. Small ones share
-    // a piece of a few KiB, which costs a fifth of an array of their own.
+    // A copy: kafkajs hands out slices, and one held message would keep a whole response of megabytes. Small copies share
+    // a block of Node's pool, which costs a fifth of an array of their own.
     value: message.value === null ? new Uint8Array() : Buffer.from(message.value),
     headers: textHeaders(message.headers),
     timestamp: Number(message.timestamp),

@@ -1,5 +1,5 @@
 // Which partition a key goes to: the one that Kafka's Java clients choose, so that producers of both kinds agree. kafkajs
-// has the same function on 64-bit integers of its own, which cost more than the rest of a message's way to its request.
+// computes the same with 64-bit integers of its own, which costs more than all other work on a message.
 import type { ICustomPartitioner } from 'kafkajs'
 
 /** A partitioner for messages that all have a key. */

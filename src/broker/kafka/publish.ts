@@ -1,8 +1,6 @@
-// Publishing to Kafka: concurrent messages of a topic are joined into requests. A key always takes the same lane, and a
-// lane has one request at a time, so that what is published in order with one key is stored in order. Not idempotent: a
-// request that failed halfway is sent again whole.
-// kafkajs must not send it again by itself: it asks no leader twice that has answered, and so, when a partition moved to
-// such a leader meanwhile, it says that messages were stored which it never sent.
+// Publishes to Kafka: concurrent messages of a topic are joined into requests. A key always takes the same lane, and a lane has
+// one request at a time, so that messages of one key are stored in the order in which they were published. Publishing is not
+// idempotent: a request that failed halfway is sent again as a whole, by us and not by kafkajs (see quirks.ts).
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Message, Producer } from 'kafkajs'
 import { backoffMs } from '../../backoff.ts'
@@ -16,20 +14,20 @@ import { createClient, impatient, type KafkaClient, type KafkaSettings, kafkaErr
 import { keyPartitioner } from './partitioner.ts'
 
 /** Stays under the 1 MiB that Kafka takes for a partition, with room for what a record adds. */
-const requestLimits = { maxItems: 5000, maxSize: 900 * 1024, sizeOf: ({ bytes }: Waiting) => bytes }
+const requestLimits = { maxItems: 5000, maxSize: 900 * 1024, sizeOf: ({ bytes }: WaitingMessage) => bytes }
 const recordOverhead = 70
-/** Requests of one topic that may be under way at once. */
+/** Requests of one topic that may be in flight at once. */
 const lanesPerTopic = 2
-/** A topic that may be seen, and is refused so often in a row, may not be written to. */
+/** A topic that we may see counts as refused for writing after so many refusals in a row. */
 const mostRefusals = 3
 
 export interface KafkaPublisher {
   publish(message: OutgoingBytes): Promise<void>
-  /** Lets what was published go out, for at most five seconds, and disconnects. */
+  /** Waits until published messages are sent, for at most five seconds, and disconnects. */
   close(): Promise<void>
 }
 
-interface Waiting {
+interface WaitingMessage {
   readonly message: Message
   readonly bytes: number
   /** When it was published, by `performance.now()`. */
@@ -42,12 +40,12 @@ interface Waiting {
 interface Lane {
   readonly name: string
   readonly topic: string
-  queue: Waiting[]
+  queue: WaitingMessage[]
   sending: Promise<void> | undefined
 }
 
-/** A producer that lanes share. Once retired it takes nothing new, and goes when its last request is answered. */
-interface Connection {
+/** A producer that lanes share. Once retired, it takes nothing new, and is abandoned when its last request was answered. */
+interface ProducerConnection {
   readonly client: KafkaClient
   readonly producer: Producer
   readonly ready: Promise<void>
@@ -57,7 +55,7 @@ interface Connection {
 
 export interface PublisherOptions {
   readonly lookup: TopicLookup
-  /** Whether the topics are made and deleted by others: then nothing is sent to one that the lookup does not find. */
+  /** Whether others create and delete the topics: then nothing is sent to a topic that the lookup does not find. */
   readonly foreign: boolean
 }
 
@@ -67,7 +65,7 @@ export function createPublisher(
 ): KafkaPublisher {
   const lanes = new Map<string, Lane>()
   const closing = new AbortController()
-  let current: Connection | undefined
+  let current: ProducerConnection | undefined
 
   function publish(message: OutgoingBytes): Promise<void> {
     const { topic, key, value, headers, anySize } = message
@@ -94,7 +92,7 @@ export function createPublisher(
   }
 
   async function drain(lane: Lane): Promise<void> {
-    // Publishes of the same turn of the event loop join the first request.
+    // Messages that are published in the same turn of the event loop join the first request.
     await Promise.resolve()
     while (lane.queue.length > 0) await store(lane.topic, takeBatch(lane))
     lane.sending = undefined
@@ -102,7 +100,7 @@ export function createPublisher(
   }
 
   /** Settles every message of the batch; never rejects. */
-  async function store(topic: string, batch: readonly Waiting[]): Promise<void> {
+  async function store(topic: string, batch: readonly WaitingMessage[]): Promise<void> {
     try {
       await send(topic, batch)
       for (const { resolve } of batch) resolve()
@@ -116,8 +114,8 @@ export function createPublisher(
     }
   }
 
-  /** Tries until the messages are stored, the fault is one that waiting cannot fix, or the time is over. */
-  async function send(topic: string, batch: readonly Waiting[]): Promise<void> {
+  /** Tries until the messages are stored, waiting cannot fix the error, or the time is over. */
+  async function send(topic: string, batch: readonly WaitingMessage[]): Promise<void> {
     if (foreign && !(await mayExist(lookup.exists(topic))))
       throw new GraphmillError('topic_missing', `${topic}: there is no such topic`)
     const end = batch[0]!.since + settings.publishTimeoutMs
@@ -132,13 +130,13 @@ export function createPublisher(
       } catch (thrown) {
         const error = kafkaError(thrown, topic)
         settings.log.debug({ topic, attempt, err: error }, 'kafka publish failed')
-        const isSpoilt = error.code === 'topic_missing' || error.code === 'topic_refused'
-        if (!isSpoilt && error.code !== 'broker_unavailable') throw error
-        // It may be another topic that is gone, or refused, and spoils the answers about all: use a new connection.
+        const isDoubtful = error.code === 'topic_missing' || error.code === 'topic_refused'
+        if (!isDoubtful && error.code !== 'broker_unavailable') throw error
+        // Another topic that is missing or refused may have failed the question about all: use a new connection.
         retire(connection)
-        if (isSpoilt && !(await mayExist(lookup.look(topic)))) throw error
+        if (isDoubtful && !(await mayExist(lookup.look(topic)))) throw error
         if (error.code === 'topic_refused' && ++refusals === mostRefusals) throw error
-        if (performance.now() > end) throw isSpoilt ? unanswered(topic, error) : error
+        if (performance.now() > end) throw isDoubtful ? unanswered(topic, error) : error
         await pause(backoffMs(attempt, { firstMs: 50, mostMs: 1000 }), closing.signal)
         if (closing.signal.aborted) throw error
       } finally {
@@ -147,18 +145,18 @@ export function createPublisher(
     }
   }
 
-  function acquire(): Connection {
+  function acquire(): ProducerConnection {
     current ??= connect(settings)
     current.users++
     return current
   }
 
-  function retire(connection: Connection): void {
+  function retire(connection: ProducerConnection): void {
     connection.retired = true
     if (current === connection) current = undefined
   }
 
-  function release(connection: Connection): void {
+  function release(connection: ProducerConnection): void {
     connection.users--
     if (connection.retired && connection.users === 0) connection.client.abandon()
   }
@@ -180,7 +178,7 @@ export function createPublisher(
   }
 }
 
-function connect(settings: KafkaSettings): Connection {
+function connect(settings: KafkaSettings): ProducerConnection {
   const client = createClient(settings, impatient)
   const producer = client.kafka.producer({
     allowAutoTopicCreation: false,
@@ -194,7 +192,7 @@ function connect(settings: KafkaSettings): Connection {
 }
 
 /** The first messages of the lane that fit into one request; at least one. */
-function takeBatch({ queue }: Lane): Waiting[] {
+function takeBatch({ queue }: Lane): WaitingMessage[] {
   return queue.splice(0, batchLength(queue, requestLimits))
 }
 
@@ -217,7 +215,7 @@ const unanswered = (topic: string, cause: GraphmillError) =>
     cause,
   })
 
-/** Whether the topic exists; true also when nobody can say. Rejects with `topic_refused`. */
+/** Whether the topic exists; true also when no answer came. Rejects with `topic_refused`. */
 const mayExist = (exists: Promise<boolean>) =>
   exists.catch((thrown: unknown) => {
     if (toGraphmillError(thrown).code === 'topic_refused') throw thrown

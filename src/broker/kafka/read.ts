@@ -1,5 +1,5 @@
-// Reading a Kafka topic without a group: fetches straight from the leaders, so nothing is committed, nobody else is
-// disturbed and no group is left behind.
+// Reads a Kafka topic without a group: fetches from the leaders, so that nothing is committed, no other consumer is disturbed
+// and no group is left behind.
 import type { Cluster, KafkaMessage } from 'kafkajs'
 import type { ErrorCode } from '../../errors.ts'
 import { pause } from '../../wait.ts'
@@ -11,13 +11,13 @@ import { openCluster } from './quirks.ts'
 
 const maxBytesPerPartition = 1024 * 1024
 const maxBytes = 8 * 1024 * 1024
-/** So often may a leader with messages still to come answer with none before the rest is taken for a gap. */
+/** After so many empty answers of a leader, the offsets up to the end count as a gap. */
 const emptyAnswers = 3
 
-/** After these it is read on; a topic is missing only when a second look says so, too. */
-const passes: ReadonlySet<ErrorCode> = new Set(['broker_unavailable', 'topic_missing'])
+/** After these the read goes on; `topic_missing` counts only when a second look confirms it. */
+const passing: ReadonlySet<ErrorCode> = new Set(['broker_unavailable', 'topic_missing'])
 
-/** The part of a fetch response that is read here; kafkajs leaves it untyped. */
+/** The fields of a fetch response that are read here; kafkajs has no types for it. */
 interface FetchResponse {
   readonly responses: readonly {
     readonly partitions: readonly {
@@ -28,8 +28,8 @@ interface FetchResponse {
 }
 type FetchedMessage = KafkaMessage & { readonly isControlRecord?: boolean }
 
-/** A partition under way: the next offset to read and, if the range has an end, the first that is not read. */
-interface Cursor {
+/** The next offset to read of a partition, and the first that is not read, if the range has an end. */
+interface ReadCursor {
   readonly partition: number
   next: number
   end: number
@@ -37,16 +37,16 @@ interface Cursor {
 }
 
 /**
- * The messages of the range, each once, in order within a partition. A broker that is away is waited for; messages that
- * the topic lost before they were read are passed over, with a warning. A range without an end takes in partitions that
- * are added. Throws `topic_missing`, `broker_refused`.
+ * The messages of the range, each once, in order within a partition. It waits for an unavailable broker. Messages that were
+ * deleted before they were read are skipped with a warning. A range without an end includes partitions that are added.
+ * Throws `topic_missing`, `broker_refused`.
  */
 export async function* readKafka(
   settings: KafkaSettings,
   range: TopicRange,
   { signal, lookup }: { readonly signal: AbortSignal; readonly lookup: TopicLookup },
 ): AsyncGenerator<ReadMessage, void, undefined> {
-  let cursors: Cursor[] | undefined
+  let cursors: ReadCursor[] | undefined
   let misplaced = false
   for (let failures = 0; !signal.aborted; ) {
     const client = createClient(settings, impatient)
@@ -77,7 +77,7 @@ export async function* readKafka(
       if (signal.aborted) return
       const error = kafkaError(thrown, range.topic)
       const isMissing = error.code === 'topic_missing' && !(await lookup.mayExist(range.topic))
-      if (isMissing || !passes.has(error.code)) throw error
+      if (isMissing || !passing.has(error.code)) throw error
       failures++
       misplaced = (thrown as { type?: unknown }).type === 'OFFSET_OUT_OF_RANGE'
       settings.log.warn({ topic: range.topic, err: error }, 'kafka read interrupted')
@@ -92,7 +92,7 @@ export async function* readKafka(
 async function findCursors(
   cluster: Cluster,
   { topic, from, until, partition }: TopicRange,
-): Promise<Cursor[]> {
+): Promise<ReadCursor[]> {
   const partitions = cluster
     .findTopicPartitionMetadata(topic)
     .map(({ partitionId }) => partitionId)
@@ -111,12 +111,12 @@ async function findCursors(
   })
 }
 
-/** Retention may have overtaken a reader; a topic may have been made anew. */
+/** Retention may have overtaken the reader, or the topic was created again. */
 async function moveIntoTopic(
   settings: KafkaSettings,
   cluster: Cluster,
   range: TopicRange,
-  cursors: readonly Cursor[],
+  cursors: readonly ReadCursor[],
 ): Promise<void> {
   const { topic } = range
   const [lows, highs] = await Promise.all([
@@ -138,36 +138,36 @@ async function offsets(cluster: Cluster, topic: string, ids: readonly number[], 
   return new Map(found?.partitions.map(({ partition, offset }) => [partition, Number(offset)]))
 }
 
-interface Fetched {
+interface FetchedRecord {
   readonly partition: number
   readonly message: KafkaMessage
-  readonly cursor: Cursor
+  readonly cursor: ReadCursor
 }
 
-const unfinished = (cursor: Cursor) => cursor.next < cursor.end
+const unfinished = (cursor: ReadCursor) => cursor.next < cursor.end
 
 /**
- * What the leaders of the cursors' partitions send, side by side: nothing more is asked of a leader until it is read. Ends
- * when all cursors are at their end, or, where they have none, when it is time to look at the topic again.
+ * The messages from the leaders of the cursors' partitions, concurrently: a leader is asked for more when its last answer was
+ * read. Ends when all cursors are at their end, or, if they have none, when it is time to look at the topic again.
  */
 async function* fetchAll(
   settings: KafkaSettings,
   cluster: Cluster,
   topic: string,
-  cursors: readonly Cursor[],
-): AsyncGenerator<Fetched[], void, undefined> {
+  cursors: readonly ReadCursor[],
+): AsyncGenerator<FetchedRecord[], void, undefined> {
   const leaders = cluster.findLeaderForPartitions(
     topic,
     cursors.filter(unfinished).map(({ partition }) => partition),
   )
-  const pending = new Map<string, Promise<{ nodeId: string; fetched: Fetched[] }>>()
+  const pending = new Map<string, Promise<{ nodeId: string; fetched: FetchedRecord[] }>>()
   const ask = (nodeId: string) => {
     const mine = cursors.filter((cursor) => leaders[nodeId]!.includes(cursor.partition) && unfinished(cursor))
     if (mine.length === 0) pending.delete(nodeId)
     else {
       const answer = fetchFrom(settings, cluster, { nodeId, topic, cursors: mine })
       const tagged = answer.then((fetched) => ({ nodeId, fetched }))
-      // A failure is seen when it is raced for; until then it must not count as unhandled.
+      // A failure is handled by the race; until then it must not count as unhandled.
       tagged.catch(() => {})
       pending.set(nodeId, tagged)
     }
@@ -183,13 +183,17 @@ async function* fetchAll(
   }
 }
 
-interface Asked {
+interface FetchRequest {
   readonly nodeId: string
   readonly topic: string
-  readonly cursors: readonly Cursor[]
+  readonly cursors: readonly ReadCursor[]
 }
 
-async function fetchFrom(settings: KafkaSettings, cluster: Cluster, asked: Asked): Promise<Fetched[]> {
+async function fetchFrom(
+  settings: KafkaSettings,
+  cluster: Cluster,
+  asked: FetchRequest,
+): Promise<FetchedRecord[]> {
   const { nodeId, topic, cursors } = asked
   const partitions = cursors.map(({ partition, next }) => ({
     partition,
@@ -214,10 +218,10 @@ async function fetchFrom(settings: KafkaSettings, cluster: Cluster, asked: Asked
   })
 }
 
-const isWithin = (cursor: Cursor, offset: number) => offset >= cursor.next && offset < cursor.end
+const isWithin = (cursor: ReadCursor, offset: number) => offset >= cursor.next && offset < cursor.end
 
-/** Moves over what holds no message to yield: control records, what compaction took, and an end of which nothing is left. */
-function pass(cursor: Cursor, messages: readonly FetchedMessage[], silent: boolean): void {
+/** Moves over offsets without a message to yield: control records, compacted ones, and deleted ones at the end. */
+function pass(cursor: ReadCursor, messages: readonly FetchedMessage[], silent: boolean): void {
   const yields = messages.some(
     ({ offset, isControlRecord }) => isWithin(cursor, Number(offset)) && !isControlRecord,
   )

@@ -1,7 +1,7 @@
-// A record as Kafka has it on the wire (record batch of version 2), written and read in one go: kafkajs encodes each header
-// for itself, and copies all headers read so far for each further one. Source: https://kafka.apache.org/documentation/#record
+// A record of Kafka on the wire (record batch version 2), written and read in one pass. kafkajs uses an encoder for each header,
+// and copies all headers before it for each header that it reads. Source: https://kafka.apache.org/documentation/#record
 
-/** What kafkajs hands to its encoder of records. */
+/** The input of kafkajs's encoder of records. */
 export interface KafkaRecord {
   readonly offsetDelta?: number
   readonly timestampDelta?: number
@@ -10,15 +10,15 @@ export interface KafkaRecord {
   readonly headers?: Readonly<Record<string, unknown>>
 }
 
-/** Headers are put together here, before it is known how long they are. */
+/** Headers are written here first, since their length comes before them. */
 const scratch = Buffer.allocUnsafeSlow(16 * 1024)
-/** The longest text that is faster written here than by a call into Node. */
+/** Up to this length, writing a text here is faster than a call into Node. */
 const shortText = 48
 /** A length takes five bytes at most, a UTF-16 code unit three. */
 const lengthBytes = 5
 const unitBytes = 3
 
-/** Undefined for what is rare: many headers, headers that are no texts, keys that are none, times apart by hours. */
+/** Undefined for rare records, which kafkajs writes: many headers, headers or keys that are no text, timestamps hours apart. */
 export function encodeRecord(record: KafkaRecord): Buffer | undefined {
   const { offsetDelta = 0, timestampDelta = 0, key, value, headers = {} } = record
   if (typeof key !== 'string' || !Buffer.isBuffer(value) || !isSmall(offsetDelta) || !isSmall(timestampDelta))
@@ -48,7 +48,7 @@ export function encodeRecord(record: KafkaRecord): Buffer | undefined {
   return bytes
 }
 
-/** Into the scratch, with their number before them; how many bytes that took. */
+/** Writes the number of headers and the headers into the scratch. Returns the number of bytes; undefined for rare headers. */
 function writeHeaders(headers: Readonly<Record<string, unknown>>): number | undefined {
   const names = Object.keys(headers)
   let at = writeVarint(scratch, 0, names.length)
@@ -78,7 +78,7 @@ function writeText(start: number, text: string): number {
   return at + scratch.write(text, at)
 }
 
-/** Zigzag leaves a bit less than 32. */
+/** Zigzag encoding takes one bit of 32. */
 const isSmall = (value: number) => Number.isInteger(value) && Math.abs(value) < 2 ** 30
 
 function varintLength(value: number): number {
@@ -95,7 +95,7 @@ function writeVarint(bytes: Buffer, start: number, value: number): number {
 
 const zigzag = (value: number) => ((value << 1) ^ (value >> 31)) >>> 0
 
-/** What kafkajs hands to its decoder of records: the record's bytes, behind their length. */
+/** The input of kafkajs's decoder of records: the record's bytes without their length. */
 export interface RecordBytes {
   readonly buffer: Buffer
 }
@@ -106,13 +106,13 @@ export interface BatchContext {
   readonly maxTimestamp?: string
   readonly magicByte?: number
   readonly isControlBatch?: boolean
-  /** 1: the broker's, the same for the whole batch. */
+  /** 1: the time of the broker, the same for the whole batch. */
   readonly timestampType?: number
 }
 
 type HeaderValue = Buffer | null
 
-/** The record in the form of kafkajs: offset and time as decimal digits, texts of headers as bytes. */
+/** The record in the form of kafkajs: offset and time as decimal strings, header values as bytes. */
 export function decodeRecord({ buffer }: RecordBytes, batchContext: BatchContext = {}) {
   const { firstOffset, firstTimestamp, maxTimestamp, magicByte, isControlBatch = false } = batchContext
   const cursor = { buffer, at: 1 }
@@ -133,24 +133,24 @@ export function decodeRecord({ buffer }: RecordBytes, batchContext: BatchContext
   }
 }
 
-interface Cursor {
+interface RecordCursor {
   readonly buffer: Buffer
   at: number
 }
 
-function readHeaders(cursor: Cursor): Record<string, HeaderValue | HeaderValue[]> {
+function readHeaders(cursor: RecordCursor): Record<string, HeaderValue | HeaderValue[]> {
   const headers: Record<string, HeaderValue | HeaderValue[]> = {}
   for (let left = readVarint(cursor); left > 0; left--) {
     const name = readName(cursor)
     const value = readBytes(cursor)
     const before = Object.hasOwn(headers, name) ? headers[name] : undefined
     if (Array.isArray(before)) {
-      // In place: a record of a megabyte may repeat a name 200,000 times.
+      // In place, since a record of a megabyte may repeat a name 200,000 times.
       before.push(value)
       continue
     }
     const all = before === undefined ? value : [before, value]
-    // A name like __proto__ becomes a key, too.
+    // A name like __proto__ must become an own key.
     if (name in Object.prototype) Object.defineProperty(headers, name, { ...plain, value: all })
     else headers[name] = all
   }
@@ -159,22 +159,22 @@ function readHeaders(cursor: Cursor): Record<string, HeaderValue | HeaderValue[]
 
 const plain = { configurable: true, enumerable: true, writable: true }
 
-function readName(cursor: Cursor): string {
+function readName(cursor: RecordCursor): string {
   const length = readVarint(cursor)
   if (length < 0) return 'null'
   cursor.at += length
   return cursor.buffer.toString('utf8', cursor.at - length, cursor.at)
 }
 
-function readBytes(cursor: Cursor): HeaderValue {
+function readBytes(cursor: RecordCursor): HeaderValue {
   const length = readVarint(cursor)
   if (length < 0) return null
   cursor.at += length
   return cursor.buffer.subarray(cursor.at - length, cursor.at)
 }
 
-/** Of up to 53 bits: offsets and times within a batch are far less apart. */
-function readVarint(cursor: Cursor): number {
+/** Up to 53 bits: deltas of offsets and times within a batch are far smaller. */
+function readVarint(cursor: RecordCursor): number {
   let [value, scale] = [0, 1]
   for (;;) {
     const byte = cursor.buffer[cursor.at++]

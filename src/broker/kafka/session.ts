@@ -282,7 +282,7 @@ export class KafkaSession {
   #answered(): void {
     if (this.#closing.signal.aborted) return
     this.#lastAnswer = performance.now()
-    this.#settings.availability.back()
+    this.#settings.availability.available()
   }
 
   /** kafkajs tries for ever when a topic is missing or a password is wrong. */
@@ -298,7 +298,7 @@ export class KafkaSession {
       const error = kafkaError(thrown, topic)
       if (error.code !== 'broker_unavailable' && error.code !== 'unexpected') this.#end(error)
       else if (error.code === 'broker_unavailable' && !this.#closing.signal.aborted)
-        this.#settings.availability.away(error)
+        this.#settings.availability.unavailable(error)
     }
   }
 

@@ -1,5 +1,5 @@
-// Topics and lag of Kafka by its admin API. Every call has a client of its own: kafkajs refreshes what it knows of
-// every topic it was ever asked about, and one that was deleted since would spoil all answers.
+// Topics and lag of Kafka, with its admin API. Every call has a new client: kafkajs asks again about every topic it was ever
+// asked for, and one that was deleted since would fail every answer.
 import { setTimeout as delay } from 'node:timers/promises'
 import kafkajs, { type Admin, type ITopicConfig } from 'kafkajs'
 import { GraphmillError } from '../../errors.ts'
@@ -10,18 +10,18 @@ import {
   type TopicDescription,
   type TopicSpec,
 } from '../broker.ts'
-import { isDeadTopic } from '../topics.ts'
+import { sourceOfDead } from '../topics.ts'
 import { createClient, impatient, type KafkaSettings, kafkaError } from './client.ts'
 
-/** What key, headers and the record itself may add to a message. */
+/** The most that key, headers and the record itself add to a message. */
 const recordBytes = 32 * 1024
-/** A request that joins many messages is to fit as well. */
+/** A request that joins many messages must fit, too. */
 const requestBytes = 1024 * 1024
 const readyTimeoutMs = 30_000
-/** Who takes a connection and says nothing for so long is no broker. */
+/** A broker that accepts a connection and is silent for so long counts as unavailable. */
 const silenceMs = 10_000
 
-/** Makes the topics that are missing, and resolves when every one can be used. */
+/** Creates the topics that are missing, and resolves when all of them can be used. */
 export async function ensureTopics(settings: KafkaSettings, specs: readonly TopicSpec[]): Promise<void> {
   if (specs.length === 0) return
   await withAdmin(settings, 'topics', async (admin) => {
@@ -47,7 +47,7 @@ async function topicConfig(
     'max.message.bytes': String(
       spec.maxBytes === undefined ? Math.max(maxBytes + recordBytes, requestBytes) : maxBytes + recordBytes,
     ),
-    // Foreign producers may compress in ways that kafkajs cannot read: let the broker undo it.
+    // Foreign producers may use compressions that kafkajs cannot read: the broker decompresses them.
     'compression.type': 'uncompressed',
   }
   return {
@@ -58,10 +58,10 @@ async function topicConfig(
   }
 }
 
-/** Whatever a topic takes, its dead letters must take too. */
+/** The topic of dead letters must take every message of its source. */
 async function defaultMaxBytes(admin: Admin, name: string, existing: ReadonlySet<string>): Promise<number> {
-  if (!isDeadTopic(name)) return maxMessageBytes
-  const source = name.slice(0, -'.dead'.length)
+  const source = sourceOfDead(name)
+  if (source === undefined) return maxMessageBytes
   const known = existing.has(source) ? await configuredMaxBytes(admin, source) : maxMessageBytes
   return Math.max(known, maxMessageBytes) + maxDeadLetterExtraBytes
 }
@@ -74,14 +74,14 @@ async function configuredMaxBytes(admin: Admin, topic: string): Promise<number> 
   return Number(resources[0]?.configEntries[0]?.configValue ?? maxMessageBytes)
 }
 
-/** A topic can be used when the leader of every partition answers; before, publishing would store some messages twice. */
+/** A topic can be used when the leader of every partition answers; publishing before that would store some messages twice. */
 function ready(admin: Admin, topic: string): Promise<unknown> {
   return whenLed(() => admin.fetchTopicOffsets(topic))
 }
 
 /**
- * Asks again while some partition has no leader yet: just after a topic was made, by us or by anybody else, since one such
- * topic fails a question about all of them.
+ * Asks again while some partition has no leader yet, because its topic was just created, by anybody: one such topic fails a
+ * question about all topics.
  */
 async function whenLed<T>(ask: () => Promise<T>): Promise<T> {
   const end = performance.now() + readyTimeoutMs
@@ -95,7 +95,7 @@ async function whenLed<T>(ask: () => Promise<T>): Promise<T> {
   }
 }
 
-/** UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER: what a partition without a leader yet answers. */
+/** UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER: the answers for a partition without a leader. */
 const leaderless = [3, 5, 6]
 
 function lacksLeader(error: unknown): boolean {
@@ -114,7 +114,7 @@ export function listTopics(settings: KafkaSettings, prefix: string): Promise<Top
   })
 }
 
-/** Topics that are gone already are no error. */
+/** A topic that does not exist is no error. */
 export async function deleteTopics(settings: KafkaSettings, names: readonly string[]): Promise<void> {
   if (names.length === 0) return
   await withAdmin(settings, 'topics', async (admin) => {
@@ -124,10 +124,10 @@ export async function deleteTopics(settings: KafkaSettings, names: readonly stri
   })
 }
 
-/** What lies between the committed offsets of the group and the ends; all of it for a group that was never seen. */
+/** The messages between the committed offsets of the group and the ends; all of them for an unknown group. */
 export function lag(settings: KafkaSettings, group: string, topic: string): Promise<Lag> {
   return withAdmin(settings, topic, async (admin) => {
-    // The ends first: what is committed meanwhile only makes the lag smaller.
+    // The ends first: commits in between only make the lag smaller.
     const ends = await admin.fetchTopicOffsets(topic)
     const [committed] = await withCoordinator(() => admin.fetchOffsets({ groupId: group, topics: [topic] }))
     const { groups } = await withCoordinator(() => admin.describeGroups([group]))
@@ -148,7 +148,7 @@ const coordinatorFaults = [
   'NOT_COORDINATOR_FOR_GROUP',
 ]
 
-/** Waits for the coordinator of a group: it may be chosen, or read what was committed, only now. */
+/** Asks again while the coordinator of a group is being elected or loads the commits. */
 async function withCoordinator<T>(ask: () => Promise<T>): Promise<T> {
   const end = performance.now() + readyTimeoutMs
   for (;;) {
@@ -162,7 +162,7 @@ async function withCoordinator<T>(ask: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Rejects with what the broker says when it cannot be reached or does not let us in, and with the reason of the signal. */
+/** Rejects with a coded error when the broker cannot be reached or refuses us, and with the reason of the signal. */
 export function checkConnection(settings: KafkaSettings, signal?: AbortSignal): Promise<void> {
   return withAdmin(settings, settings.brokers.join(), async () => {}, signal)
 }
@@ -192,7 +192,7 @@ async function withAdmin<T>(
       throw new GraphmillError('broker_unavailable', `${subject}: no answer within ${silenceMs / 1000} s`, {
         cause: thrown,
       })
-    // kafkajs takes an answer apart that no broker gave.
+    // kafkajs reads fields of an answer that no broker gave.
     if (thrown instanceof TypeError) {
       throw new GraphmillError('broker_unavailable', `${subject}: no broker answered`, { cause: thrown })
     }

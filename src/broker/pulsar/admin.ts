@@ -1,30 +1,30 @@
-// The topics of one Pulsar namespace, over the admin REST API: make, list, delete, and how far groups have come.
-// Every topic we make is partitioned, even into one; topics of others may not be.
+// The topics of one Pulsar namespace, over the admin REST API: create, list, delete, and the progress of groups.
+// Every topic that graphmill creates is partitioned, even into one partition; foreign topics may not be.
 import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import { wait } from '../../wait.ts'
 import type { Lag, TopicDescription, TopicSpec } from '../broker.ts'
-import { type Answer, ask, codeOf, type Endpoint, type Question, reasonIn } from './endpoint.ts'
+import { type AdminAnswer, type AdminRequest, ask, codeOf, type Endpoint, reasonIn } from './endpoint.ts'
 
-/** Pulsar compacts a topic whenever this many bytes were added since the last time. */
+/** Pulsar compacts a topic whenever this many bytes were added since the last compaction. */
 const compactionThresholdBytes = 8 * 1024 * 1024
 
-/** A server that has just been started gets this much patience. */
+/** A server that was just started may need some attempts. */
 const connectAttempts = 4
 const connectDelayMs = 500
-/** Who takes a connection and says nothing for so long is no server. */
+/** A server that accepts a connection and is silent for so long counts as unavailable. */
 const silenceMs = 10_000
-/** Who leaves, and who is about to begin, waits no longer for what is only precaution. */
+/** A member that joins or leaves waits no longer for properties, which are only a precaution. */
 const propertiesTimeoutMs = 3000
 
-/** The last message of a partition that Pulsar still has; undefined when it has none. */
+/** The last message of a partition. */
 export interface PartitionEnd {
   readonly ledger: number
   readonly entry: number
 }
 
 /**
- * Rejects with `broker_unavailable` after about two seconds without a server, when it does not let us in, and with the
- * reason of the signal.
+ * Rejects with `broker_unavailable` after about two seconds without a server, with `broker_refused` when it refuses us, and
+ * with the reason of the signal.
  */
 export async function checkConnection(endpoint: Endpoint, signal?: AbortSignal): Promise<void> {
   const end = performance.now() + silenceMs
@@ -41,20 +41,20 @@ export async function checkConnection(endpoint: Endpoint, signal?: AbortSignal):
   }
 }
 
-/** Path of a topic under the admin API and the WebSocket API. */
+/** The path of a topic under the admin API and the WebSocket API. */
 export function topicPath(endpoint: Endpoint, topic: string): string {
   return `/persistent/${endpoint.namespace}/${encodeURIComponent(topic)}`
 }
 
 /** The number of partitions; 0 for a topic that has none. Rejects with `topic_missing`. */
 export async function partitionsOf(endpoint: Endpoint, topic: string): Promise<number> {
-  // without the parameter a server with automatic creation on would answer for topics that do not exist
+  // Without the parameter, a server with automatic creation on would answer for topics that do not exist.
   const path = `${topicPath(endpoint, topic)}/partitions?checkAllowAutoCreation=false`
   const { partitions } = await get<{ readonly partitions: number }>(endpoint, path)
   return partitions
 }
 
-/** Whether there is such a topic. */
+/** Whether the topic exists. */
 export async function isThere(endpoint: Endpoint, topic: string): Promise<boolean> {
   try {
     await partitionsOf(endpoint, topic)
@@ -65,15 +65,15 @@ export async function isThere(endpoint: Endpoint, topic: string): Promise<boolea
   }
 }
 
-/** Names of what holds a topic's messages, by partition number: the topic itself when it has no partitions. */
+/** The names of the partitions' own topics, by partition number: the topic itself when it has no partitions. */
 export function partitionNames(topic: string, partitions: number): readonly string[] {
   return partitions === 0 ? [topic] : Array.from({ length: partitions }, (_, n) => `${topic}-partition-${n}`)
 }
 
 /**
- * Makes a topic unless it exists. Retention must be set, since Pulsar drops what every group has acknowledged; it is set
- * right after the topic was made, or where its maker did not come to that. Pulsar refuses a request to make a topic
- * that exists, too, to all but administrators; hence the look before.
+ * Creates a topic unless it exists. Retention must be set, since Pulsar drops messages that every group has acknowledged. It is
+ * set right after the topic was created, or now when its creator did not get to that. Pulsar refuses requests to create a
+ * topic to all but administrators, even when the topic exists: therefore this asks first.
  */
 export async function createTopic(endpoint: Endpoint, spec: TopicSpec): Promise<void> {
   const path = topicPath(endpoint, spec.name)
@@ -91,14 +91,14 @@ export async function createTopic(endpoint: Endpoint, spec: TopicSpec): Promise<
   accept(await ask(endpoint, { method: 'POST', ...threshold }), spec.name)
 }
 
-/** Of its own: what the namespace has does not count. One that only an administrator may see is an administrator's to set. */
+/** Whether the topic has a retention of its own. True when only an administrator may see it: then it is theirs to set. */
 async function hasRetention(endpoint: Endpoint, path: string): Promise<boolean> {
   const { status, body } = await ask(endpoint, { method: 'GET', path: `${path}/retention?applied=false` })
   if (status === 401 || status === 403) return true
   return status === 200 && body.trim() !== '' && body.trim() !== 'null'
 }
 
-/** Topics of the namespace whose name begins with `prefix`, by name, without Pulsar's own. */
+/** The topics of the namespace whose name begins with `prefix`, sorted by name, without Pulsar's own. */
 export async function listTopics(endpoint: Endpoint, prefix: string): Promise<readonly TopicDescription[]> {
   const counts = new Map<string, number>()
   for (const url of await get<readonly string[]>(endpoint, `/persistent/${endpoint.namespace}`)) {
@@ -110,7 +110,7 @@ export async function listTopics(endpoint: Endpoint, prefix: string): Promise<re
     .sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-/** Deletes a topic with its groups and whatever is connected to it. One that is gone already is no error. */
+/** Deletes a topic with its groups, and disconnects its clients. A topic that does not exist is no error. */
 export async function deleteTopic(endpoint: Endpoint, topic: string): Promise<void> {
   const path = topicPath(endpoint, topic)
   try {
@@ -121,14 +121,14 @@ export async function deleteTopic(endpoint: Endpoint, topic: string): Promise<vo
   }
 }
 
-/** The end of one partition, by the name that `partitionNames` gave. */
+/** The last message of a partition, by the name from `partitionNames`; undefined when it has none. */
 export async function endOf(endpoint: Endpoint, name: string): Promise<PartitionEnd | undefined> {
   const { numberOfEntries, lastConfirmedEntry } = await internalStats(endpoint, name)
   const [ledger = 0, entry = -1] = lastConfirmedEntry.split(':').map(Number)
   return numberOfEntries === 0 || entry < 0 ? undefined : { ledger, entry }
 }
 
-/** What a group has still to settle. A group that never was has everything before it. */
+/** How many messages a group has not settled; all of them for an unknown group. */
 export async function lagOf(endpoint: Endpoint, group: string, topic: string): Promise<Lag> {
   const stats = await statsOf(endpoint, topic)
   const partitions = await Promise.all(
@@ -142,7 +142,7 @@ export async function lagOf(endpoint: Endpoint, group: string, topic: string): P
   return { partitions, total: partitions.reduce((sum, { lag }) => sum + lag, 0), members }
 }
 
-/** Whether the server still counts a consumer, by the name it gave itself, among the members of its group. */
+/** Whether the server still counts a consumer, by its own name, among the members of its group. */
 export async function isMember(
   endpoint: Endpoint,
   member: { readonly topic: string; readonly group: string; readonly name: string },
@@ -153,7 +153,7 @@ export async function isMember(
   )
 }
 
-/** A group's connected members by name, and, by partition, how far it has settled everything, where that is not all there is. */
+/** The names of a group's connected members, and its marks by partition, without partitions of which all is settled. */
 export async function groupOf(
   endpoint: Endpoint,
   { topic, group }: { readonly topic: string; readonly group: string },
@@ -168,7 +168,7 @@ export async function groupOf(
   return { members: new Set(members.map(({ consumerName }) => consumerName)), marks: new Map(marks) }
 }
 
-/** What is kept beside a group's cursor; it outlives members and servers. */
+/** The properties of a group's subscription; they outlive members and servers. */
 export function readProperties(
   endpoint: Endpoint,
   { topic, group }: { readonly topic: string; readonly group: string },
@@ -178,7 +178,7 @@ export function readProperties(
   })
 }
 
-/** Writes all of them, in every partition of the topic. */
+/** Replaces all properties, in every partition of the topic. */
 export async function writeProperties(
   endpoint: Endpoint,
   { topic, group }: { readonly topic: string; readonly group: string },
@@ -189,15 +189,15 @@ export async function writeProperties(
   accept(await ask(endpoint, written), path)
 }
 
-/** What expired of one partition before a group had settled it. */
+/** The messages of one partition that expired before a group had settled them. */
 export interface Expiry {
-  /** How many messages, since the server has loaded the topic; and when the last did, in milliseconds since 1970. */
+  /** How many expired since the server loaded the topic, and when the last one did, in milliseconds since 1970. */
   readonly total: number
   readonly time: number
   readonly consumers: readonly string[]
 }
 
-/** By partition number; nothing expired where the server does not know the group. */
+/** By partition number. Nothing expired when the server does not know the group. */
 export async function expiriesOf(endpoint: Endpoint, topic: string, group: string): Promise<Expiry[]> {
   return (await statsOf(endpoint, topic)).map(({ groups }) => {
     const known = groups[group]
@@ -260,14 +260,14 @@ function nameIn(url: string): string {
 async function get<T>(
   endpoint: Endpoint,
   path: string,
-  how: Pick<Question, 'timeoutMs' | 'signal'> = {},
+  how: Pick<AdminRequest, 'timeoutMs' | 'signal'> = {},
 ): Promise<T> {
   const answer = await ask(endpoint, { method: 'GET', path, ...how })
   accept(answer, path)
   return JSON.parse(answer.body) as T
 }
 
-function accept({ status, body }: Answer, subject: string): void {
+function accept({ status, body }: AdminAnswer, subject: string): void {
   if (status < 300) return
   throw new GraphmillError(codeOf(status), `Pulsar answered ${status} for ${subject}: ${reasonIn(body)}`)
 }

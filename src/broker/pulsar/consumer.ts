@@ -129,7 +129,7 @@ export class PulsarMember implements Member {
           if (!this.#isDraining) this.failure = error
           return this.#options.wake()
         }
-        const isBroker = error.code === 'broker_unavailable' && this.#endpoint.availability.away(error)
+        const isBroker = error.code === 'broker_unavailable' && this.#endpoint.availability.unavailable(error)
         this.#note({ topic, group, err: error }, 'consumer could not be opened', isBroker)
       }
       failures++
@@ -140,8 +140,7 @@ export class PulsarMember implements Member {
   /** An unavailable broker is reported once for all consumers: what each of them notices is a detail. */
   #note(fields: object, phrase: string, isDetail: boolean): void {
     const { log } = this.#endpoint
-    if (isDetail && log.debug) log.debug(fields, phrase)
-    else log.warn(fields, phrase)
+    log[isDetail ? 'debug' : 'warn'](fields, phrase)
   }
 
   /** Opens one socket, and what lives and dies with it. */

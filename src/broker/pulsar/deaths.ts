@@ -1,27 +1,27 @@
-// How often members of a group died over the messages of each partition, in the properties of its subscription: they outlive
-// members and servers. Pulsar's own count of redeliveries says nothing here: it counts what was refused, not what died with its
-// member. A member is dead when it is noted here and not connected. Members that write at once may lose a note of another:
-// then a death is not counted, and comes again.
+// How often members of a group died with messages of each partition in flight, in the properties of its subscription, which
+// outlive members and servers. Pulsar's own count of redeliveries does not help: it counts negative acknowledgements, not
+// deaths of members. A member is dead when it is noted here and not connected. When members write at the same time, a note may
+// be lost: then a death is not counted, and is counted the next time.
 import { toGraphmillError } from '../../errors.ts'
 import type { ReadMessage, Subscription, Suspect } from '../broker.ts'
 import { maxSuspects, suspectAfter } from '../window/deaths.ts'
 import { groupOf, readProperties, writeProperties } from './admin.ts'
 import type { Endpoint } from './endpoint.ts'
 
-/** What a member knows of the deaths before it. */
+/** The deaths that a member found when it joined. */
 export interface MemberDeaths {
-  /** To be asked once for each message that comes. */
+  /** Call it once for each message that comes. */
   suspectOf(message: ReadMessage): Suspect | undefined
-  /** The member leaves in order: that is no death. Never rejects. */
+  /** DeathNotes that the member left in order, without a death. Never rejects. */
   leave(): Promise<void>
 }
 
 export const noDeaths: MemberDeaths = { suspectOf: () => undefined, leave: async () => {} }
 
-interface Notes {
+interface DeathNotes {
   /** Members that have not left. */
   readonly members: readonly string[]
-  /** By partition: where everything before is settled, and how many died there. */
+  /** By partition: the mark, and how many members died there. */
   readonly marks: Readonly<Record<string, readonly [mark: string, deaths: number]>>
   /** Processes that died with a message alone, by its partition and position. */
   readonly alone: Readonly<Record<string, number>>
@@ -29,25 +29,25 @@ interface Notes {
 
 const property = 'graphmill-deaths'
 
-/** Notes that `name` is a member, before it takes anything. Where the server does not let us, deaths are not counted. */
+/** DeathNotes that `name` is a member, before it takes a message. When the server refuses that, deaths are not counted. */
 export async function noteMember(
   endpoint: Endpoint,
   { topic, group, maxInFlight }: Subscription,
   name: string,
 ): Promise<MemberDeaths> {
-  const place = { topic, group }
+  const subscription = { topic, group }
 
-  async function change(to: (notes: Notes) => Notes): Promise<void> {
-    const properties = await readProperties(endpoint, place)
+  async function change(to: (notes: DeathNotes) => DeathNotes): Promise<void> {
+    const properties = await readProperties(endpoint, subscription)
     const changed = JSON.stringify(to(notesIn(properties)))
     if (changed !== properties[property])
-      await writeProperties(endpoint, place, { ...properties, [property]: changed })
+      await writeProperties(endpoint, subscription, { ...properties, [property]: changed })
   }
 
   /** Messages that are still to be handled alone, by partition. */
   const suspects = new Map<number, number>()
   try {
-    const connected = await groupOf(endpoint, place)
+    const connected = await groupOf(endpoint, subscription)
     await change((notes) => {
       const noted = withDeaths(notes, connected)
       for (const [partition, [, deaths]] of Object.entries(noted.marks))
@@ -56,7 +56,7 @@ export async function noteMember(
     })
   } catch (thrown) {
     const err = toGraphmillError(thrown)
-    endpoint.log.debug?.({ ...place, err }, 'deaths of members can not be counted')
+    endpoint.log.debug({ ...subscription, err }, 'deaths of members cannot be counted')
     return noDeaths
   }
 
@@ -67,7 +67,7 @@ export async function noteMember(
       suspects.set(partition, left - 1)
       const key = `${partition} ${position}`
       return {
-        deaths: async () => notesIn(await readProperties(endpoint, place)).alone[key] ?? 0,
+        deaths: async () => notesIn(await readProperties(endpoint, subscription)).alone[key] ?? 0,
         record: (deaths) =>
           change((notes) => {
             const { [key]: _, ...others } = notes.alone
@@ -76,22 +76,25 @@ export async function noteMember(
       }
     },
     async leave() {
-      const without = (notes: Notes) => ({ ...notes, members: notes.members.filter((one) => one !== name) })
+      const without = (notes: DeathNotes) => ({
+        ...notes,
+        members: notes.members.filter((one) => one !== name),
+      })
       await change(without).catch((thrown) =>
-        endpoint.log.debug?.(
-          { ...place, err: toGraphmillError(thrown) },
-          'a member could not be crossed out',
+        endpoint.log.debug(
+          { ...subscription, err: toGraphmillError(thrown) },
+          'a member could not be removed from the notes of deaths',
         ),
       )
     },
   }
 }
 
-/** The notes with the deaths since, where members are gone without having left. */
+/** The notes with the deaths since: one when a member is gone without having left. */
 function withDeaths(
-  { members, marks, alone }: Notes,
+  { members, marks, alone }: DeathNotes,
   now: { readonly members: ReadonlySet<string>; readonly marks: ReadonlyMap<number, string> },
-): Notes {
+): DeathNotes {
   const died = members.some((name) => !now.members.has(name)) ? 1 : 0
   const counted = [...now.marks].map(([partition, mark]) => {
     const [at, deaths] = marks[partition] ?? ['', 0]
@@ -104,10 +107,10 @@ function withDeaths(
   }
 }
 
-function notesIn(properties: Readonly<Record<string, string>>): Notes {
-  const none: Notes = { members: [], marks: {}, alone: {} }
+function notesIn(properties: Readonly<Record<string, string>>): DeathNotes {
+  const none: DeathNotes = { members: [], marks: {}, alone: {} }
   try {
-    return { ...none, ...(JSON.parse(properties[property] ?? '{}') as Partial<Notes>) }
+    return { ...none, ...(JSON.parse(properties[property] ?? '{}') as Partial<DeathNotes>) }
   } catch {
     return none
   }

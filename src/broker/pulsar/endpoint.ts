@@ -1,6 +1,5 @@
-// Where a Pulsar cluster is and how to speak to it over HTTP: addresses, credentials, and the errors of the wire as codes.
-// WebSocket and admin API share the web port.
-
+// Where a Pulsar cluster is and how to call it over HTTP: addresses, credentials, and HTTP errors as codes. The WebSocket and
+// the admin API share the web port.
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
@@ -9,23 +8,13 @@ import { type ErrorCode, GraphmillError } from '../../errors.ts'
 import { readText } from '../../http/body.ts'
 import { connectionFault } from '../../http/connection-fault.ts'
 import { redactCut } from '../../redact.ts'
-import { type Availability, createAvailability, type OnAvailability } from '../availability.ts'
-
-/** Certificates for TLS, in PEM. */
-export interface TlsOptions {
-  readonly ca?: string
-  readonly cert?: string
-  readonly key?: string
-  /** Default true. */
-  readonly rejectUnauthorized?: boolean
-}
-
-/** What a broker says to its operator. A pino logger fits. */
-export interface BrokerLog {
-  debug?(fields: object, phrase: string): void
-  info?(fields: object, phrase: string): void
-  warn(fields: object, phrase: string): void
-}
+import {
+  type Availability,
+  type BrokerLog,
+  createAvailability,
+  type OnAvailability,
+} from '../availability.ts'
+import type { TlsOptions } from '../broker.ts'
 
 export interface PulsarOptions {
   /** `ws://host:port` or `wss://host:port`. */
@@ -34,17 +23,17 @@ export interface PulsarOptions {
   readonly tenant?: string
   /** Default `default`. */
   readonly namespace?: string
-  /** A token that the server accepts; sent as bearer authorization, as it is at each request and each opening of a socket. */
+  /** A token that the server accepts, sent as bearer authorization. It is read at each request and each opening of a socket. */
   readonly token?: string | Secret
   readonly tls?: TlsOptions
   readonly log?: BrokerLog
-  /** Told when those who consume lose the server, with the reason, and when it is back. */
+  /** Called when consumers lose the server, with the reason, and when it is available again. */
   readonly onAvailability?: OnAvailability
-  /** How often every socket is pinged; one that has been silent for two pings is reopened. Default 30,000. */
+  /** How often every socket is pinged; a socket that is silent for two pings is reopened. Default 30,000. */
   readonly pingIntervalMs?: number
-  /** How often a consumer and a reader ask whether its topic is still there. Default 10,000. */
+  /** How often a consumer or a reader asks whether its topic still exists. Default 10,000. */
   readonly topicCheckMs?: number
-  /** How long a message may wait for a server that is away before it rejects with `broker_unavailable`. Default 30,000. */
+  /** How long a message may wait for an unavailable server before it rejects with `broker_unavailable`. Default 30,000. */
   readonly publishTimeoutMs?: number
 }
 
@@ -56,7 +45,7 @@ export interface Endpoint {
   readonly adminBase: string
   /** `tenant/namespace`, encoded for a URL. */
   readonly namespace: string
-  /** With the credentials of the moment: ask at each use. */
+  /** With the current credentials: read them at each use. */
   readonly headers: Readonly<Record<string, string>>
   readonly tls: TlsOptions
   readonly log: BrokerLog
@@ -70,7 +59,7 @@ export interface Endpoint {
 export function endpointOf(options: PulsarOptions): Endpoint {
   const url = new URL(options.url)
   const secure = url.protocol === 'wss:'
-  const log = options.log ?? { warn() {} }
+  const log = options.log ?? { debug() {}, warn() {} }
   const { token } = options
   return {
     socketBase: `${url.protocol}//${url.host}/ws/v2`,
@@ -88,12 +77,12 @@ export function endpointOf(options: PulsarOptions): Endpoint {
   }
 }
 
-export interface Answer {
+export interface AdminAnswer {
   readonly status: number
   readonly body: string
 }
 
-export interface Question {
+export interface AdminRequest {
   readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE'
   readonly path: string
   /** Sent as JSON. */
@@ -105,18 +94,18 @@ export interface Question {
 
 const requestTimeoutMs = 20_000
 const maxRedirects = 3
-/** The most that is read of an answer: the names of half a million topics. */
+/** The longest answer that is read: the names of half a million topics. */
 const maxAnswerBytes = 64 * 1024 * 1024
 
 /**
- * One request to the admin API, whatever the status of the answer. Rejects only where there is none.
- * A broker that does not own the topic redirects to the one that does, with the same path: that alone is followed, with the
- * credentials, and never from TLS to none.
+ * One request to the admin API. Resolves with an answer of any status, and rejects only when there is none.
+ * A broker that does not own the topic redirects to the one that does, with the same path. Only such redirects are followed,
+ * with the credentials, and never from TLS to plain text.
  */
-export async function ask(endpoint: Endpoint, question: Question): Promise<Answer> {
-  let url = endpoint.adminBase + question.path
+export async function ask(endpoint: Endpoint, request: AdminRequest): Promise<AdminAnswer> {
+  let url = endpoint.adminBase + request.path
   for (let redirects = 0; ; redirects++) {
-    const answer = await send(endpoint, url, question).catch((error: unknown) => {
+    const answer = await send(endpoint, url, request).catch((error: unknown) => {
       throw connectionError(endpoint, error)
     })
     if (answer.status !== 307 || answer.location === undefined || redirects === maxRedirects) return answer
@@ -132,7 +121,7 @@ export async function ask(endpoint: Endpoint, question: Question): Promise<Answe
   }
 }
 
-/** What an HTTP status of Pulsar that is no success means, for the admin API and for a refused WebSocket alike. */
+/** The error code for an HTTP status of Pulsar, for the admin API and for a refused WebSocket. */
 export function codeOf(status: number): ErrorCode {
   if (status === 403) return 'topic_refused'
   if (status === 404) return 'topic_missing'
@@ -140,7 +129,7 @@ export function codeOf(status: number): ErrorCode {
   return status === 429 || status >= 500 ? 'broker_unavailable' : 'broker_refused'
 }
 
-/** A failure of the connection itself: bad certificates are the operator's to mend, the rest may pass. */
+/** A failure of the connection itself: the operator must fix certificates, other causes may pass. */
 export function connectionError(endpoint: Endpoint, cause: unknown): GraphmillError {
   const { host } = new URL(endpoint.adminBase)
   return (
@@ -155,12 +144,12 @@ export function reasonIn(body: string): string {
   return redactCut((found?.[1] ?? body).replace(/\s+/g, ' ').trim(), 300)
 }
 
-/** Every request has a connection of its own: questions are rare, and a kept one may have died with the server. */
+/** Every request uses a new connection: requests are rare, and a kept connection may have died with the server. */
 async function send(
   { headers, tls }: Endpoint,
   url: string,
-  { method, body, timeoutMs = requestTimeoutMs, signal }: Question,
-): Promise<Answer & { readonly location: string | undefined }> {
+  { method, body, timeoutMs = requestTimeoutMs, signal }: AdminRequest,
+): Promise<AdminAnswer & { readonly location: string | undefined }> {
   const json = body === undefined ? undefined : JSON.stringify(body)
   const request = (url.startsWith('https:') ? httpsRequest : httpRequest)(url, {
     ...tls,

@@ -1,7 +1,7 @@
 // Pulsar's message ids: `MessageIdData` in protobuf and base64 on the WebSocket, `ledger:entry[:index]` as our position.
 // Only varint fields are read; unknown fields are skipped.
 
-/** The place of a message. `partition` is -1 on a topic without partitions, `batchIndex` -1 outside a batch. */
+/** The position of a message. `partition` is -1 on a topic without partitions, `batchIndex` -1 outside a batch. */
 export interface MessageId {
   readonly ledger: number
   readonly entry: number
@@ -22,7 +22,7 @@ export function decodeMessageId(base64: string): MessageId {
       value += (byte & 127) * scale
       if (byte < 128) break
     }
-    return value > Number.MAX_SAFE_INTEGER ? -1 : value // a negative number is written as 2^64 - n; only -1 is in use
+    return value > Number.MAX_SAFE_INTEGER ? -1 : value // A negative number is written as 2^64 - n; only -1 is used.
   }
   while (at < bytes.length) {
     const tag = varint()
@@ -34,7 +34,7 @@ export function decodeMessageId(base64: string): MessageId {
   return { ledger, entry, partition, batchIndex, batchSize }
 }
 
-/** Writes an id for the reader endpoint. All its numbers but `batchIndex` must be 0 or more. */
+/** Writes an id for the reader endpoint. All numbers but `partition` and `batchIndex` must be at least 0. */
 export function encodeMessageId(id: Omit<MessageId, 'batchSize'>): string {
   const bytes = [
     8,
@@ -48,7 +48,7 @@ export function encodeMessageId(id: Omit<MessageId, 'batchSize'>): string {
   return Buffer.from(bytes).toString('base64')
 }
 
-/** `ledger:entry`, and the index for a message of a batch: what Pulsar's own tools print. */
+/** `ledger:entry`, and the index for a message of a batch, as Pulsar's own tools print it. */
 export function positionOf(id: MessageId): string {
   return id.batchIndex < 0 ? `${id.ledger}:${id.entry}` : `${id.ledger}:${id.entry}:${id.batchIndex}`
 }
@@ -61,7 +61,7 @@ export function parsePosition(position: string, partition: number): MessageId | 
   return { ledger: Number(ledger), entry: Number(entry), partition, batchIndex: Number(index), batchSize: 0 }
 }
 
-/** Whether every message up to `end` has been passed once `id` was seen. `end` names an entry: a whole batch. */
+/** Whether all messages up to `end` have come when `id` has. `end` names an entry, which is a whole batch. */
 export function reaches(id: MessageId, end: { readonly ledger: number; readonly entry: number }): boolean {
   if (id.ledger !== end.ledger) return id.ledger > end.ledger
   if (id.entry !== end.entry) return id.entry > end.entry

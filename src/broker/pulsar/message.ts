@@ -1,8 +1,8 @@
-// A message as Pulsar's consumer and reader sockets send it, and as our contract wants it.
+// From the messages of Pulsar's consumer and reader sockets to those of the contract.
 import type { ReadMessage } from '../broker.ts'
 import { decodeMessageId, type MessageId, positionOf } from './message-id.ts'
 
-/** One frame of the server. Foreign messages may have neither key nor properties. */
+/** One frame of the server. Foreign messages may have no key and no properties. */
 export interface SocketMessage {
   readonly messageId: string
   /** Base64. */
@@ -13,13 +13,13 @@ export interface SocketMessage {
   readonly publishTime: string
 }
 
-export interface Received {
+export interface ReceivedMessage {
   readonly id: MessageId
   readonly message: ReadMessage
 }
 
 /** `topic` is the name without the partition. */
-export function received(topic: string, frame: SocketMessage): Received {
+export function received(topic: string, frame: SocketMessage): ReceivedMessage {
   const id = decodeMessageId(frame.messageId)
   const message = {
     topic,

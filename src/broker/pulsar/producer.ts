@@ -1,24 +1,25 @@
 // Publishes to one Pulsar topic over one socket: many messages in flight, each settled by the server's answer to it.
-// What a lost socket left unanswered is sent again in the old order, for as long as a message may wait.
+// Messages that a lost socket left unanswered are sent again in their order, for as long as a message may wait.
 import { type ErrorCode, GraphmillError, toGraphmillError } from '../../errors.ts'
 import { pause } from '../../wait.ts'
 import type { OutgoingBytes } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
+import { createQueue } from '../window/queue.ts'
 import { partitionsOf, topicPath } from './admin.ts'
 import type { Endpoint } from './endpoint.ts'
-import { type Closing, openSocket, type PulsarSocket, reopenDelayMs } from './socket.ts'
+import { openSocket, type PulsarSocket, reopenDelayMs, type SocketClosing } from './socket.ts'
 
-/** What may be unanswered on the socket; further messages wait here, in order. */
+/** Bounds of the unanswered messages on the socket; further messages wait, in order. */
 const windowMessages = 2_000
 const windowBytes = 16 * 1024 * 1024
 
-/** A producer that had nothing to do for this long is closed, so that topics of long gone clients cost nothing. */
+/** A producer that was idle for this long is closed, so that the topics of clients that left cost nothing. */
 const idleMs = 300_000
 
-/** The close code of a server that found a frame too large. */
+/** The close code for a frame that is too large. */
 const frameTooLarge = 1009
 
-interface Entry {
+interface OutgoingEntry {
   readonly message: OutgoingBytes
   /** By `performance.now()`. */
   readonly deadline: number
@@ -28,7 +29,7 @@ interface Entry {
 
 export interface PulsarProducerOptions {
   readonly lookup: TopicLookup
-  /** Called when the producer is no longer of use: it was idle for long, or its topic is missing or refused. */
+  /** Called when the producer is no longer needed: it was idle for long, or its topic is missing or refused. */
   readonly onUseless: () => void
 }
 
@@ -38,11 +39,9 @@ export class PulsarProducer {
   readonly #abort = new AbortController()
   readonly #lookup: TopicLookup
   readonly #onUseless: () => void
-  #waiting: Entry[] = []
-  /** Everything before this index of `#waiting` has left it. */
-  #head = 0
+  #waiting = createQueue<OutgoingEntry>()
   /** Sent and unanswered, by context id, oldest first. */
-  #inFlight = new Map<string, Entry>()
+  #inFlight = new Map<string, OutgoingEntry>()
   #inFlightBytes = 0
   #nextContext = 1
   #socket: PulsarSocket | undefined
@@ -76,17 +75,13 @@ export class PulsarProducer {
   async close(): Promise<void> {
     clearInterval(this.#timer)
     this.#abort.abort()
-    this.#rejectAll(
-      new GraphmillError(
-        'broker_unavailable',
-        `the broker was closed before ${this.#topic} took the message`,
-      ),
-    )
+    const text = `the broker was closed before ${this.#topic} took the message`
+    this.#rejectAll(new GraphmillError('broker_unavailable', text))
     await this.#connecting
     await this.#socket?.close()
   }
 
-  /** Sends what fits into the window; opens the socket when there is none. */
+  /** Sends as many messages as the bounds allow; opens the socket when there is none. */
   #flush(): void {
     const socket = this.#socket
     if (socket === undefined) {
@@ -94,16 +89,13 @@ export class PulsarProducer {
       if (!pointless) this.#connecting = this.#connect()
       return
     }
-    while (this.#head < this.#waiting.length && this.#hasRoom()) {
-      const entry = this.#waiting[this.#head++] as Entry
+    while (this.#hasRoom()) {
+      const entry = this.#waiting.shift()
+      if (entry === undefined) return
       const context = String(this.#nextContext++)
       this.#inFlight.set(context, entry)
       this.#inFlightBytes += entry.message.value.byteLength
       socket.send(frameOf(entry.message, context))
-    }
-    if (this.#head === this.#waiting.length || this.#head > 10_000) {
-      this.#waiting.splice(0, this.#head)
-      this.#head = 0
     }
   }
 
@@ -114,12 +106,12 @@ export class PulsarProducer {
   }
 
   #isEmpty(): boolean {
-    return this.#inFlight.size === 0 && this.#head === this.#waiting.length
+    return this.#inFlight.size === 0 && this.#waiting.peek() === undefined
   }
 
   /**
-   * Tries until the socket is open, nothing is left to send, or waiting cannot help.
-   * `#connecting` is cleared in the same step, so that whoever publishes after that is not overlooked.
+   * Tries until the socket is open, nothing is left to send, or waiting cannot help. `#connecting` is cleared in the
+   * same step, so that a message that is published after that is sent.
    */
   async #connect(): Promise<void> {
     const { signal } = this.#abort
@@ -143,19 +135,19 @@ export class PulsarProducer {
   }
 
   async #open(signal: AbortSignal): Promise<void> {
-    await partitionsOf(this.#endpoint, this.#topic) // a server with automatic creation on would make the topic
+    await partitionsOf(this.#endpoint, this.#topic) // with automatic creation on, the server would create the topic
     const path = `/producer${topicPath(this.#endpoint, this.#topic)}`
-    const onMessage = (answer: unknown): void => this.#settle(answer as Answer)
+    const onMessage = (answer: unknown): void => this.#settle(answer as PublishAnswer)
     const socket = await openSocket(this.#endpoint, { path, signal, onMessage })
     if (signal.aborted) socket.terminate()
     this.#socket = socket
     void socket.closed.then((closing) => this.#lose(closing))
   }
 
-  #settle(answer: Answer): void {
+  #settle(answer: PublishAnswer): void {
     const entry = this.#inFlight.get(answer.context)
     if (entry === undefined) return
-    // the server's own producer is gone (its topic was deleted or moved): a new socket tells which
+    // The server's own producer is gone, because the topic was deleted or moved: a new socket shows which.
     if (answer.result !== 'ok' && answer.errorMsg.includes('AlreadyClosed')) {
       this.#socket?.terminate()
       return
@@ -166,82 +158,81 @@ export class PulsarProducer {
     this.#flush()
   }
 
-  #forget(context: string, entry: Entry): void {
+  #forget(context: string, entry: OutgoingEntry): void {
     this.#inFlight.delete(context)
     this.#inFlightBytes -= entry.message.value.byteLength
   }
 
-  #lose(closing: Closing): void {
+  #lose(closing: SocketClosing): void {
     this.#socket = undefined
     if (closing.code === frameTooLarge) this.#rejectLargest(closing.reason)
-    this.#waiting = [...this.#inFlight.values(), ...this.#waiting.slice(this.#head)]
-    this.#head = 0
-    this.#inFlight.clear()
-    this.#inFlightBytes = 0
+    for (const entry of this.#takeAll()) this.#waiting.push(entry)
     this.#flush()
   }
 
-  /** The server does not say which frame was too large, but no other can be if the largest was not. */
+  /** The server does not say which frame was too large; it is at least the largest one. */
   #rejectLargest(reason: string): void {
-    let largest: [string, Entry] | undefined
-    for (const sent of this.#inFlight) {
-      if (largest === undefined || sent[1].message.value.byteLength > largest[1].message.value.byteLength)
-        largest = sent
-    }
+    const sizeOf = ({ message }: OutgoingEntry): number => message.value.byteLength
+    const [largest] = [...this.#inFlight].sort(([, one], [, other]) => sizeOf(other) - sizeOf(one))
     if (largest === undefined) return
-    this.#forget(...largest)
-    const size = largest[1].message.value.byteLength
-    largest[1].reject(
-      new GraphmillError(
-        'message_too_large',
-        `Pulsar refused a message of ${size} bytes for ${this.#topic}: ${reason}`,
-      ),
-    )
+    const [context, entry] = largest
+    this.#forget(context, entry)
+    const text = `Pulsar refused a message of ${sizeOf(entry)} bytes for ${this.#topic}: ${reason}`
+    entry.reject(new GraphmillError('message_too_large', text))
   }
 
   #rejectAll(error: GraphmillError): void {
-    const entries = [...this.#inFlight.values(), ...this.#waiting.slice(this.#head)]
-    this.#inFlight.clear()
-    this.#inFlightBytes = 0
-    this.#waiting = []
-    this.#head = 0
-    for (const entry of entries) entry.reject(error)
+    for (const entry of this.#takeAll()) entry.reject(error)
   }
 
-  /** Once a second: rejects what has waited too long, and closes what is of no use. */
+  /** Removes all messages, in the order in which they were published. */
+  #takeAll(): OutgoingEntry[] {
+    const entries = [...this.#inFlight.values()]
+    this.#inFlight.clear()
+    this.#inFlightBytes = 0
+    for (let entry = this.#waiting.shift(); entry !== undefined; entry = this.#waiting.shift())
+      entries.push(entry)
+    return entries
+  }
+
+  /** Once a second: rejects messages that waited too long, and closes an idle producer. */
   #tick(): void {
     const now = performance.now()
     if (this.#isEmpty()) {
-      if (now - this.#usedAt < idleMs) return
-      this.#onUseless()
+      if (now - this.#usedAt >= idleMs) this.#onUseless()
       return
     }
-    const late = (entry: Entry): boolean => entry.deadline <= now
+    const isLate = (entry: OutgoingEntry): boolean => entry.deadline <= now
     const timeout = (): GraphmillError =>
       new GraphmillError('broker_unavailable', `Pulsar did not store a message for ${this.#topic} in time`, {
         circuit: `topic:${this.#topic}`,
       })
     for (const [context, entry] of this.#inFlight) {
-      if (!late(entry)) break
+      if (!isLate(entry)) break
       this.#forget(context, entry)
       entry.reject(timeout())
     }
-    while (this.#head < this.#waiting.length && late(this.#waiting[this.#head] as Entry)) {
-      ;(this.#waiting[this.#head++] as Entry).reject(timeout())
+    for (
+      let first = this.#waiting.peek();
+      first !== undefined && isLate(first);
+      first = this.#waiting.peek()
+    ) {
+      this.#waiting.shift()
+      first.reject(timeout())
     }
     this.#flush()
   }
 }
 
-/** What the server says of one message. */
-interface Answer {
+/** The server's answer to one message. */
+interface PublishAnswer {
   readonly result: string
   readonly context: string
-  /** A Java exception, where `result` is not `ok`. */
+  /** A Java exception, when `result` is not `ok`. */
   readonly errorMsg: string
 }
 
-/** Base64 needs no escapes, so the payload, which is nearly all of it, is not scanned for any. */
+/** Base64 needs no escapes, so the payload, which is nearly all of the frame, is not scanned for any. */
 function frameOf({ key, value, headers }: OutgoingBytes, context: string): string {
   const payload = Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64')
   return `{"payload":"${payload}","key":${JSON.stringify(key)},"properties":${JSON.stringify(headers)},"context":"${context}"}`
@@ -255,7 +246,7 @@ const refusals: readonly (readonly [RegExp, ErrorCode])[] = [
   [/Timeout|NotConnected|QueueIsFull|Quota|TooMany|Connect|Lookup|MemoryBuffer/, 'broker_unavailable'],
 ]
 
-function refusalOf(topic: string, { errorMsg }: Answer): GraphmillError {
+function refusalOf(topic: string, { errorMsg }: PublishAnswer): GraphmillError {
   const code = refusals.find(([pattern]) => pattern.test(errorMsg))?.[1] ?? 'unexpected'
   return new GraphmillError(code, `Pulsar refused a message for ${topic}: ${errorMsg}`)
 }

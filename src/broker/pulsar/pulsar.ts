@@ -1,7 +1,7 @@
 // The broker on Pulsar, over its WebSocket and admin APIs: no native client, no protocol of our own.
-// Topics are `persistent://tenant/namespace/<name>`; a server that makes topics by itself should have that turned off.
+// Topics are `persistent://tenant/namespace/<name>`. Automatic creation of topics should be turned off in the server.
 import { GraphmillError } from '../../errors.ts'
-import { type Broker, maxMessageBytes, type OutgoingBytes, type ReadMessage } from '../broker.ts'
+import { type Broker, maxMessageBytes, type OutgoingBytes } from '../broker.ts'
 import { createTopicLookup } from '../topic-lookup.ts'
 import { isDeadTopic } from '../topics.ts'
 import { consumeLoop, type Member } from '../window/consume-loop.ts'
@@ -9,18 +9,20 @@ import { checkConnection, createTopic, deleteTopic, isThere, lagOf, listTopics }
 import { PulsarMember } from './consumer.ts'
 import { endpointOf, type PulsarOptions } from './endpoint.ts'
 import { PulsarProducer } from './producer.ts'
-import { PulsarReader } from './reader.ts'
+import { readPulsar } from './reader.ts'
 
-/** How many topics are made or deleted side by side: more would only queue up in the server. */
+export type { PulsarOptions } from './endpoint.ts'
+
+/** How many topics are created or deleted concurrently: more would only queue up in the server. */
 const adminConcurrency = 8
 
 /**
  * A broker for a Pulsar server, 4.0 or newer. Rejects with `broker_unavailable` after about two seconds without one, and with
- * `broker_refused` when it does not let us in.
+ * `broker_refused` when it refuses us.
  *
- * A dead letter, and what is brought back of one, may be as large as the server takes: `maxMessageSize` (5 MiB by default), and, since a frame is base64,
- * three quarters of `webSocketMaxTextFrameSize` (1 MiB by default; 8 MiB lets every message through that Pulsar stores).
- * `TopicSpec.maxBytes` is not set on topics for that reason.
+ * A dead letter, and a replay of one, may be as large as the server takes: `maxMessageSize` (5 MiB by default) and, since a
+ * frame is base64, three quarters of `webSocketMaxTextFrameSize` (1 MiB by default; 8 MiB is enough for every message that
+ * Pulsar stores). Therefore `TopicSpec.maxBytes` is not set on topics.
  *
  * @example const broker = await connectPulsarWebSocket({ url: 'ws://127.0.0.1:8080' })
  */
@@ -30,7 +32,6 @@ export async function connectPulsarWebSocket(options: PulsarOptions, signal?: Ab
   const lookup = createTopicLookup((topic) => isThere(endpoint, topic))
   const producers = new Map<string, PulsarProducer>()
   const members = new Set<Member>()
-  const readers = new Set<PulsarReader>()
   const closing = new AbortController()
 
   function producerOf(topic: string): PulsarProducer {
@@ -72,34 +73,18 @@ export async function connectPulsarWebSocket(options: PulsarOptions, signal?: Ab
         { signal, closing: closing.signal, members },
       ),
 
-    async *read(range, signal): AsyncGenerator<ReadMessage, void> {
-      if (closing.signal.aborted || signal.aborted) return
-      const reader = new PulsarReader(endpoint, range, lookup)
-      readers.add(reader)
-      const stop = (): void => void reader.close()
-      signal.addEventListener('abort', stop, { once: true })
-      try {
-        for (;;) {
-          const message = await reader.next()
-          if (message === undefined) break
-          yield message
-        }
-      } finally {
-        signal.removeEventListener('abort', stop)
-        readers.delete(reader)
-        await reader.close()
-      }
-    },
+    read: (range, signal) =>
+      readPulsar(endpoint, range, { lookup, signal: AbortSignal.any([signal, closing.signal]) }),
 
     async close() {
       closing.abort()
       const left = [...members].map((member) => member.leave())
-      await Promise.all([...left, ...[...readers, ...producers.values()].map((open) => open.close())])
+      await Promise.all([...left, ...[...producers.values()].map((producer) => producer.close())])
     },
   }
 }
 
-/** The limit is checked here, before a message joins others in flight. */
+/** Checked before a message joins others in flight. */
 function refuseLarge({ topic, value, anySize = isDeadTopic(topic) }: OutgoingBytes): void {
   if (value.byteLength <= maxMessageBytes || anySize) return
   throw new GraphmillError(

@@ -1,9 +1,10 @@
-// Reads a Pulsar topic without a group: one reader socket a partition, each opened again behind what it brought last.
+// Reads a Pulsar topic without a group: one reader socket for each partition, opened again behind the last message it brought.
 import { setMaxListeners } from 'node:events'
 import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import { pause } from '../../wait.ts'
 import type { ReadMessage, TopicRange } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
+import { createQueue } from '../window/queue.ts'
 import { createWake } from '../window/wake.ts'
 import { endOf, type PartitionEnd, partitionNames, partitionsOf, topicPath } from './admin.ts'
 import type { Endpoint } from './endpoint.ts'
@@ -14,7 +15,7 @@ import { openSocket, type PulsarSocket, reopenDelayMs } from './socket.ts'
 /** Messages that all partitions together may bring before they are taken. */
 const queuedMessages = 96
 
-interface Part {
+interface PartitionRead {
   /** The name of the partition's own topic. */
   readonly name: string
   /** The last message that came, or the one to begin behind; undefined: from the oldest. */
@@ -23,23 +24,42 @@ interface Part {
   readonly end: PartitionEnd | undefined
 }
 
-interface Queued {
+interface QueuedMessage {
   readonly message: ReadMessage
   /** Lets the server send one more. */
   taken(): void
 }
 
-export class PulsarReader {
+/** Ends at the end of the range, or when the signal aborts. */
+export async function* readPulsar(
+  endpoint: Endpoint,
+  range: TopicRange,
+  { lookup, signal }: { readonly lookup: TopicLookup; readonly signal: AbortSignal },
+): AsyncGenerator<ReadMessage, void> {
+  if (signal.aborted) return
+  const reader = new PulsarReader(endpoint, range, lookup)
+  const close = (): void => void reader.close()
+  signal.addEventListener('abort', close, { once: true })
+  try {
+    for (let message = await reader.next(); message !== undefined; message = await reader.next())
+      yield message
+  } finally {
+    signal.removeEventListener('abort', close)
+    await reader.close()
+  }
+}
+
+class PulsarReader {
   readonly #endpoint: Endpoint
   readonly #range: TopicRange
   readonly #lookup: TopicLookup
   readonly #stop = new AbortController()
   readonly #wake = createWake()
-  readonly #queue: Queued[] = []
+  readonly #queue = createQueue<QueuedMessage>()
   readonly #sockets = new Set<PulsarSocket>()
   readonly #running: Promise<void>
-  /** Every partition has brought all it was asked for. */
-  #over = false
+  /** Every partition has brought all messages of the range. */
+  #isComplete = false
   #failure: GraphmillError | undefined
 
   constructor(endpoint: Endpoint, range: TopicRange, lookup: TopicLookup) {
@@ -52,17 +72,17 @@ export class PulsarReader {
 
   /** The next message; undefined at the end, or when the reader was closed. */
   async next(): Promise<ReadMessage | undefined> {
-    for (;;) {
-      if (this.#stop.signal.aborted) return undefined
+    while (!this.#stop.signal.aborted) {
       const queued = this.#queue.shift()
       if (queued !== undefined) {
         queued.taken()
         return queued.message
       }
       if (this.#failure !== undefined) throw this.#failure
-      if (this.#over) return undefined
+      if (this.#isComplete) return undefined
       await this.#wake.wait()
     }
+    return undefined
   }
 
   async close(): Promise<void> {
@@ -76,10 +96,10 @@ export class PulsarReader {
     const look = setInterval(() => void this.#reopenUnlessThere(), this.#endpoint.topicCheckMs)
     look.unref()
     try {
-      const parts = await this.#parts()
-      const receiverQueueSize = Math.max(4, Math.floor(queuedMessages / parts.length))
-      await Promise.all(parts.map((part) => this.#follow(part, receiverQueueSize)))
-      this.#over = true
+      const reads = await this.#partitionReads()
+      const receiverQueueSize = Math.max(4, Math.floor(queuedMessages / reads.length))
+      await Promise.all(reads.map((read) => this.#follow(read, receiverQueueSize)))
+      this.#isComplete = true
     } catch (thrown) {
       this.#failure ??= toGraphmillError(thrown)
     }
@@ -87,36 +107,35 @@ export class PulsarReader {
     this.#wake.notify()
   }
 
-  /** The partitions to read, and the ends they have now. A partition that has nothing to bring is left out. */
-  async #parts(): Promise<readonly Part[]> {
-    const { topic, partition } = this.#range
+  /** The partitions to read, with their present ends, without those that have no message in the range. */
+  async #partitionReads(): Promise<readonly PartitionRead[]> {
+    const { topic, partition: only } = this.#range
     const names = partitionNames(topic, await partitionsOf(this.#endpoint, topic))
-    const wanted = names.map((name, number) => ({ name, number }))
-    const parts = wanted
-      .filter(({ number }) => partition === undefined || partition === number)
-      .map(({ name, number }) => this.#part(name, number))
-    return (await Promise.all(parts)).filter((part) => part !== undefined)
+    const reads = [...names.entries()]
+      .filter(([partition]) => only === undefined || partition === only)
+      .map(([partition, name]) => this.#partitionRead(name, partition))
+    return (await Promise.all(reads)).filter((read) => read !== undefined)
   }
 
-  async #part(name: string, partition: number): Promise<Part | undefined> {
+  async #partitionRead(name: string, partition: number): Promise<PartitionRead | undefined> {
     const { from, until } = this.#range
     const now = until === 'end' || from === 'latest' ? await endOf(this.#endpoint, name) : undefined
-    const end = until === 'end' ? now : undefined
-    if (until === 'end' && end === undefined) return undefined
+    if (until === 'end' && now === undefined) return undefined
     let last: MessageId | undefined
     if (from === 'latest') last = now && { ...now, partition, batchIndex: -1, batchSize: 0 }
-    else if (from !== 'earliest') last = positionGiven(from, partition)
-    const part = { name, last, end }
-    return isOver(part) ? undefined : part
+    else if (from !== 'earliest') last = givenPosition(from, partition)
+    const read = { name, last, end: until === 'end' ? now : undefined }
+    return isOver(read) ? undefined : read
   }
 
-  async #follow(part: Part, receiverQueueSize: number): Promise<void> {
+  async #follow(read: PartitionRead, receiverQueueSize: number): Promise<void> {
     const { signal } = this.#stop
-    for (let failures = 0; !signal.aborted && !isOver(part); failures++) {
+    for (let failures = 0; !signal.aborted && !isOver(read); failures++) {
       if (failures > 0) await pause(reopenDelayMs(failures), signal)
       try {
-        await partitionsOf(this.#endpoint, this.#range.topic) // the reader endpoint does not tell a missing topic from a fault
-        const socket = await this.#open(part, receiverQueueSize)
+        // The reader endpoint reports a missing topic like any other fault.
+        await partitionsOf(this.#endpoint, this.#range.topic)
+        const socket = await this.#open(read, receiverQueueSize)
         if (signal.aborted) socket.terminate()
         failures = 0
         this.#sockets.add(socket)
@@ -127,41 +146,41 @@ export class PulsarReader {
         const error = toGraphmillError(thrown)
         if (error.retry !== 'later' && !(await this.#lookup.contradicts(error, this.#range.topic)))
           throw thrown
-        this.#endpoint.log.warn({ topic: part.name, err: thrown }, 'reader could not be opened')
+        this.#endpoint.log.warn({ topic: read.name, err: thrown }, 'reader could not be opened')
       }
     }
   }
 
   /** A topic that was deleted leaves the sockets open and silent. */
   async #reopenUnlessThere(): Promise<void> {
-    if (!(await this.#lookup.mayExist(this.#range.topic)))
-      for (const socket of this.#sockets) socket.terminate()
+    if (await this.#lookup.mayExist(this.#range.topic)) return
+    for (const socket of this.#sockets) socket.terminate()
   }
 
-  #open(part: Part, receiverQueueSize: number): Promise<PulsarSocket> {
-    const messageId = part.last === undefined ? 'earliest' : encodeMessageId(part.last)
+  #open(read: PartitionRead, receiverQueueSize: number): Promise<PulsarSocket> {
+    const messageId = read.last === undefined ? 'earliest' : encodeMessageId(read.last)
     const query = new URLSearchParams({ messageId, receiverQueueSize: String(receiverQueueSize) })
     return openSocket(this.#endpoint, {
-      path: `/reader${topicPath(this.#endpoint, part.name)}?${query}`,
+      path: `/reader${topicPath(this.#endpoint, read.name)}?${query}`,
       signal: this.#stop.signal,
       onMessage: (frame, socket) => {
-        if (isOver(part)) return
+        if (isOver(read)) return
         const { messageId } = frame as SocketMessage
         const { id, message } = received(this.#range.topic, frame as SocketMessage)
-        part.last = id
+        read.last = id
         this.#queue.push({ message, taken: () => socket.send(JSON.stringify({ messageId })) })
         this.#wake.notify()
-        if (isOver(part)) void socket.close()
+        if (isOver(read)) void socket.close()
       },
     })
   }
 }
 
-function isOver({ last, end }: Part): boolean {
+function isOver({ last, end }: PartitionRead): boolean {
   return end !== undefined && last !== undefined && reaches(last, end)
 }
 
-function positionGiven(
+function givenPosition(
   positions: Readonly<Record<number, string>>,
   partition: number,
 ): MessageId | undefined {

@@ -1,5 +1,5 @@
-// One WebSocket to Pulsar: opened with our credentials, pinged while it lives, its refusals turned into codes.
-// Frames of one turn of the event loop leave together. Nothing here reopens.
+// One WebSocket to Pulsar: opened with the credentials, pinged while it is open, with refusals as error codes.
+// Frames of one turn of the event loop are sent together. Nothing here reopens a socket.
 import type { Socket } from 'node:net'
 import WebSocket from 'ws'
 import { jitteredBackoffMs } from '../../backoff.ts'
@@ -7,7 +7,7 @@ import { GraphmillError } from '../../errors.ts'
 import { readOpening } from '../../http/body.ts'
 import { codeOf, connectionError, type Endpoint, reasonIn } from './endpoint.ts'
 
-export interface Closing {
+export interface SocketClosing {
   /** RFC 6455 close code: 1009 is a frame that was too large, 1006 a connection that broke. */
   readonly code: number
   readonly reason: string
@@ -15,10 +15,10 @@ export interface Closing {
 
 export interface PulsarSocket {
   send(frame: string): void
-  /** Resolves, once, when the socket is closed by whichever side. */
-  readonly closed: Promise<Closing>
-  /** Closes politely: what was sent before is still handled by the server. Resolves when closed. */
-  close(): Promise<Closing>
+  /** Resolves when either side has closed the socket. */
+  readonly closed: Promise<SocketClosing>
+  /** Closes in order: the server still handles the frames that were sent before. Resolves when closed. */
+  close(): Promise<SocketClosing>
   /** Drops the connection. */
   terminate(): void
 }
@@ -26,9 +26,9 @@ export interface PulsarSocket {
 export interface SocketRequest {
   /** Path and query under `/ws/v2`. */
   readonly path: string
-  /** Gives up opening; an open socket is left alone. */
+  /** Aborts the opening; an open socket stays open. */
   readonly signal: AbortSignal
-  /** `socket` is the one being opened: a server may speak before the opening has resolved here. */
+  /** `socket` is the one being opened: a frame may arrive before `openSocket` has resolved. */
   onMessage(frame: unknown, socket: PulsarSocket): void
 }
 
@@ -38,14 +38,14 @@ const closeTimeoutMs = 5_000
 /** Opens a socket. Rejects with `topic_missing`, `topic_refused`, `broker_refused`, `certificate_refused`, `tls_failed` or `broker_unavailable`. */
 export async function openSocket(endpoint: Endpoint, request: SocketRequest): Promise<PulsarSocket> {
   const { promise: opened, resolve, reject } = Promise.withResolvers<void>()
-  const { promise: closed, resolve: resolveClosed } = Promise.withResolvers<Closing>()
+  const { promise: closed, resolve: resolveClosed } = Promise.withResolvers<SocketClosing>()
   const socket = new WebSocket(endpoint.socketBase + request.path, {
     ...endpoint.tls,
     headers: endpoint.headers,
     handshakeTimeout: handshakeTimeoutMs,
     perMessageDeflate: false,
     skipUTF8Validation: true, // the server's frames are JSON of Java strings
-    maxPayload: 0, // foreign messages have no limit of ours
+    maxPayload: 0, // our limit does not apply to foreign messages
   })
   const terminate = (): void => socket.terminate()
   const pulsarSocket: PulsarSocket = {
@@ -53,7 +53,7 @@ export async function openSocket(endpoint: Endpoint, request: SocketRequest): Pr
     terminate,
     send: sender(socket),
     async close() {
-      socket.close(1000) // behind all frames that were sent
+      socket.close(1000) // after all frames that were sent
       const timer = setTimeout(terminate, closeTimeoutMs)
       const closing = await closed
       clearTimeout(timer)
@@ -87,7 +87,7 @@ export async function openSocket(endpoint: Endpoint, request: SocketRequest): Pr
   return pulsarSocket
 }
 
-/** Sends frames so that those of one turn of the event loop leave in one write. */
+/** Sends frames so that those of one turn of the event loop are one write. */
 function sender(socket: WebSocket): (frame: string) => void {
   let stream: Socket | undefined
   let corked = false
@@ -113,7 +113,7 @@ export function reopenDelayMs(attempt: number): number {
   return Math.ceil(jitteredBackoffMs(attempt - 1, { firstMs: 100, mostMs: 3200 }))
 }
 
-/** Pings, and drops a socket from which nothing came since the ping before. */
+/** Pings the server, and ends a socket from which nothing came since the last ping. */
 function keepAlive(socket: WebSocket, intervalMs: number): () => void {
   let heard = true
   const hear = (): void => {

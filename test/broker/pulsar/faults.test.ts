@@ -119,7 +119,8 @@ test('a message for a server that stays away rejects after its time', async () =
 
 test('a member whose server is away waits for it, and can leave', async () => {
   const warnings: string[] = []
-  const log = { warn: (_: object, phrase: string) => void warnings.push(phrase) }
+  const warn = (_: object, phrase: string) => void warnings.push(phrase)
+  const log = { debug: warn, warn }
   const member = joinGroup(await connectToGone({ log }), 'a', () => {})
   await eventually(() => expect(warnings.length).toBeGreaterThan(1))
   member.stop.abort()
@@ -197,7 +198,8 @@ describe.runIf((await brokerSource('Pulsar faults', ['jars'])) !== undefined)('w
 
   test('pings keep a socket on which nothing happens', async () => {
     const warnings: string[] = []
-    const log = { warn: (_: object, phrase: string) => void warnings.push(phrase) }
+    const warn = (_: object, phrase: string) => void warnings.push(phrase)
+    const log = { debug: warn, warn }
     const broker = await connect(server.url, { pingIntervalMs: 400, log })
     const topic = await freshTopic(broker)
     const inFlight: Delivery[] = []

@@ -401,10 +401,10 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
       .filter((line) => line.includes('"the broker is '))
     expect(lines.map((line) => JSON.parse(line))).toEqual([
       expect.objectContaining({
-        msg: 'the broker is away',
+        msg: 'the broker is unavailable',
         err: expect.objectContaining({ code: 'broker_unavailable', remedy: expect.any(String) }),
       }),
-      expect.objectContaining({ msg: 'the broker is back' }),
+      expect.objectContaining({ msg: 'the broker is available again' }),
     ])
     expect((await runtime.end('SIGTERM')).code).toBe(0)
   })
