@@ -188,8 +188,8 @@ const joinHooks = new WeakMap<Cluster, JoinHooks>()
  * Cause: consumer/runner.js and consumerGroup.js call `joinAndSync` at once, without waiting for the event REBALANCING, and the
  * retrier of runner.js takes its error for one of a fetch.
  * Test: quirks.test.ts, "a consumer waits for its hook before it joins, and asks the other whether to try again"; rebalance.test.ts, "what handlers finish once others
- * have asked to join is committed, and comes to nobody again" and "one whose join fails once that it has handed over is given
- * messages again".
+ * have asked to join is committed, and comes to nobody again" and "one that is to join again when … is given
+ * messages all the same".
  */
 const patchJoin: KafkajsPatch = (require) => {
   const { prototype }: { prototype: ConsumerGroup } = require('kafkajs/src/consumer/consumerGroup')
