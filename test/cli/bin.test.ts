@@ -1,4 +1,4 @@
-// bin/graphmill.js on a Node that is too old: here this one, that says it were; and as the first process of a container.
+// bin/graphmill.js on a Node that is too old (this one, which pretends to be), and as the first process of a container.
 import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import type { Readable } from 'node:stream'
@@ -16,7 +16,7 @@ function onOldNode(args: readonly string[], stdin: 'pipe' | Readable = 'pipe') {
   }) as ChildProcessWithoutNullStreams
 }
 
-/** A pipe that nothing is written to, open until it is disposed of. */
+/** A pipe that nothing is written to; it is open until it is disposed. */
 async function heldOpen() {
   const holder = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], {
     stdio: ['ignore', 'pipe', 'ignore'],
@@ -30,7 +30,7 @@ async function heldOpen() {
   }
 }
 
-test('starts the Node of node_modules, with what was given', async () => {
+test('starts the Node of node_modules with the given arguments', async () => {
   const child = onOldNode(['parse'])
   child.stdin.end('{"a":1}\n')
   let stdout = ''
@@ -40,19 +40,19 @@ test('starts the Node of node_modules, with what was given', async () => {
   expect(code).toBe(0)
 })
 
-test('a signal ends what it started, and it ends in the same way', async () => {
+test('a signal ends the child process, and the parent ends in the same way', async () => {
   const child = onOldNode(['parse'])
-  // More than a pipe holds: when it is written, there is a reader.
+  // More than the buffer of a pipe: once it is written, there is a reader.
   await new Promise((resolve) => child.stdin.write('x'.repeat(2 ** 20), resolve))
   child.kill('SIGTERM')
   expect(await once(child, 'exit')).toEqual([null, 'SIGTERM'])
 })
 
-test('Ctrl-C reaches what it started, where standard input is still open', async () => {
+test('Ctrl-C reaches the child process while standard input is open', async () => {
   const child = onOldNode(['extract', '-'])
   let stderr = ''
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    // With its first line of progress it has begun.
+    // The first line of progress shows that it has started.
     if (!stderr.includes('units of') && (stderr + text).includes('units of')) child.kill('SIGINT')
     stderr += text
   })
@@ -60,8 +60,8 @@ test('Ctrl-C reaches what it started, where standard input is still open', async
   expect(stderr).toContain('stopped before the end')
 })
 
-test('what it started ends with it when it is killed, and has no chance to pass a signal on', async () => {
-  // Standard input stays open: its end would end the command, too.
+test('the child process ends when the parent is killed and cannot forward a signal', async () => {
+  // Standard input stays open: its end would end the command too.
   await using holder = await heldOpen()
   const child = onOldNode(['extract', '-'], holder.stdin)
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -69,11 +69,11 @@ test('what it started ends with it when it is killed, and has no chance to pass 
   })
   const [, signal] = await once(child, 'exit')
   expect(signal).toBe('SIGKILL')
-  // What it started has the same standard output: that closes when both are gone.
+  // The child process has the same standard output, which closes when both processes have ended.
   await once(child.stdout.resume(), 'close')
 })
 
-test('the exit code of what it started is its own', async () => {
+test('it exits with the exit code of the child process', async () => {
   const child = onOldNode(['no-such-command'])
   expect(await once(child, 'close')).toEqual([2, null])
 })
@@ -83,7 +83,7 @@ const namespaces = spawnSync('unshare', [...inNamespace, 'true']).status === 0
 if (!namespaces) console.warn('PID namespaces can not be made here: the tests of PID 1 are skipped')
 
 describe.skipIf(!namespaces)('as the first process of a container', () => {
-  /** Runs it there, each Node of it after this. */
+  /** Runs it there. */
   function contained(before: string) {
     const { GRAPHMILL_NODE_TRIED: _, ...env } = process.env
     const node = [process.execPath, '--import', `data:text/javascript,${encodeURIComponent(before)}`]
@@ -91,14 +91,14 @@ describe.skipIf(!namespaces)('as the first process of a container', () => {
     return spawnSync('unshare', [...inNamespace, ...node, program, 'parse'], options)
   }
 
-  test('it can end itself by a signal, which PID 1 could not, and its exit code says by which', () => {
+  test('it can end itself by a signal, unlike PID 1, and its exit code says which one', () => {
     const endedBy = (signal: NodeJS.Signals) =>
       contained(`process.env.GRAPHMILL_NODE_TRIED && process.kill(process.pid, '${signal}')`).status
     expect(endedBy('SIGTERM')).toBe(143)
     expect(endedBy('SIGABRT')).toBe(134)
   })
 
-  test('it does what it does elsewhere, with the flags that Node was given', () => {
+  test('it works as elsewhere, with the flags of Node', () => {
     const { status, stdout, stderr } = contained('console.error(process.pid === 1, process.execArgv.length)')
     expect(JSON.parse(stdout)).toMatchObject({ items: [{ a: 1 }] })
     expect(stderr).toBe('true 2\nfalse 2\n')

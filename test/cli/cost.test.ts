@@ -1,4 +1,4 @@
-// What `extract` says that it will cost, what it costs, and where it stops.
+// The cost of `extract`: its estimate, its total, and its limit.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -34,7 +34,7 @@ function jsonPrompt(): string {
   return prompts
 }
 
-/** Definitions of 20 chunks, at 1 and 2 per million tokens; nothing is remembered. */
+/** Definitions of 20 chunks, at 1 and 2 per million tokens, without the cache. */
 const extract = (...more: string[]) => extractIn({}, ...more)
 const extractIn = (env: Readonly<Record<string, string>>, ...more: string[]): Promise<Ended> =>
   graphmill(
@@ -48,13 +48,13 @@ const extractIn = (env: Readonly<Record<string, string>>, ...more: string[]): Pr
   )
 const costIn = ({ stderr }: Ended) => Number(/^cost +([\d.]+)$/m.exec(stderr)![1])
 const lines = (path: string) => readFileSync(join(folder, path), 'utf8').trim().split('\n').sort()
-/** A reply that is said to cost so much: 1 for the prompt, and 2 a token. */
+/** A reply with a given cost: 1 for the prompt, and 2 per token. */
 const reply = (tokens: number, text = '{"entity":"mill","definition":"a machine"}') => ({
   text,
   usage: { prompt_tokens: 1000, completion_tokens: tokens, total_tokens: 1000 + tokens },
 })
 
-test('--dry-run tells the chunks, the calls and the cost of what will be asked, where replies are as long as the text', async () => {
+test('--dry-run prints chunks, calls and cost, for replies as long as the text', async () => {
   const item = JSON.stringify({ entity: 'mill', definition: 'a machine'.padEnd(100) })
   server.set({ rules: [{ reply: item }] })
   const dry = await extract('--dry-run')
@@ -75,7 +75,7 @@ test('--dry-run tells the chunks, the calls and the cost of what will be asked, 
   expect(cost! / costIn(real)).toBeLessThan(1.4)
 })
 
-test('--dry-run knows what is remembered of a json prompt, in each output mode', async () => {
+test('--dry-run knows the cached replies of a json prompt, in each output mode', async () => {
   const prompts = jsonPrompt()
   server.set({ rules: [{ reply: '[{"entity":"mill","definition":"a mill"}]' }] })
   const env = { GRAPHMILL_NO_CACHE: 'false', GRAPHMILL_CACHE_DIR: join(folder, 'cache') }
@@ -90,7 +90,7 @@ test('--dry-run knows what is remembered of a json prompt, in each output mode',
   expect(other.stdout).toContain('requests   20\n')
 })
 
-test('--max-cost is spent on nothing but replies where the server refuses calls for their rate', async () => {
+test('--max-cost is spent only on replies when the server limits the rate', async () => {
   const refuse = { kind: 'rate-limit', first: 6 } as const
   server.set({ rules: [{ reply: reply(500) }], refuse, retryAfter: 0 })
   // Each call costs 0.002, so that the whole is 0.04; the refused ones would be 0.006 more.
@@ -100,7 +100,7 @@ test('--max-cost is spent on nothing but replies where the server refuses calls 
   expect(server.counts.refused).toBe(6)
 })
 
-test('--max-cost stops in time where the server refuses calls for their rate', async () => {
+test('--max-cost stops in time when the server limits the rate', async () => {
   server.set({ rules: [{ reply: reply(500) }], refuse: { kind: 'rate-limit', first: 6 }, retryAfter: 0 })
   const ended = await extract('--max-cost', '0.0205')
   expect(ended.code).toBe(3)
@@ -110,7 +110,7 @@ test('--max-cost stops in time where the server refuses calls for their rate', a
   expect(ended.stderr).toMatch(/incomplete +1[01] max_cost\n/)
 })
 
-test('--max-cost is passed by no more calls than are made at once, when replies get longer', async () => {
+test('--max-cost is exceeded by at most the concurrent calls when replies get longer', async () => {
   const empty = reply(1, '[]')
   server.set({ rules: [{ times: 10, reply: empty }, { reply: reply(20_000) }] })
   const ended = await extract('--max-cost', '0.02', '--concurrency', '2')
@@ -119,7 +119,7 @@ test('--max-cost is passed by no more calls than are made at once, when replies 
   expect(server.counts.calls).toBeLessThanOrEqual(12)
 })
 
-test('--max-cost leaves json prompts partial, and keeps what the others gave', async () => {
+test('--max-cost leaves json prompts partial, and keeps the results of the others', async () => {
   const prompts = jsonPrompt()
   server.set({
     rules: [

@@ -1,4 +1,4 @@
-// `graphmill extract` over documents of every kind: what can't be read is said, and the others go on.
+// `graphmill extract` with documents of every kind: unreadable ones are reported, and the others continue.
 import { execFileSync } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
-test('a folder with good, locked, scanned, empty, hostile and foreign files gives the triples of the good ones', async () => {
+test('a folder with good, locked, scanned, empty, hostile and foreign files produces the triples of the good ones', async () => {
   const pdf = await makePdf(['A windmill is a machine that grinds grain.'])
   const files: Record<string, string | Uint8Array> = {
     'page.html': '<html><body><h1>Mills</h1><p>A watermill is a mill that uses water.</p></body></html>',

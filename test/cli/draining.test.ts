@@ -1,4 +1,4 @@
-// A `graphmill run` that is asked to end while slow connections fill its HTTP server and a model has not answered yet, on a real Kafka.
+// A `graphmill run` that is stopped while slow connections fill its HTTP server and a model has not answered yet, on a real Kafka.
 import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { brokerSource } from '../support/brokers.ts'
@@ -16,7 +16,7 @@ describe.skipIf(!present)('a process that drains', { timeout: 180_000 }, () => {
   })
   afterAll(async () => kafka?.stop())
 
-  test('with many slow connections finishes its work, answers probes, and ends at once', async () => {
+  test('finishes its work, answers probes and ends at once despite many slow connections', async () => {
     const answer = Promise.withResolvers<string>()
     const asked = Promise.withResolvers<void>()
     await using llm = await startLlmServer({

@@ -1,4 +1,4 @@
-// What a first-time user reaches for, and gets wrong.
+// What first-time users try, and get wrong.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -92,7 +92,7 @@ describe('an error', () => {
     expect(code).toBe(2)
   })
 
-  test('of a variable that is no choice suggests one', async () => {
+  test('about an environment variable with an invalid choice has a suggestion', async () => {
     const { code, stderr } = await graphmill(['tail', 'chunk'], { env: { GRAPHMILL_FROM: 'erliest' } })
     expect(stderr).toMatch(/GRAPHMILL_FROM: .* Did you mean earliest\? \[usage\]/)
     expect(code).toBe(2)
@@ -105,7 +105,7 @@ describe('an error', () => {
     expect(code).toBe(1)
   })
 
-  test('has colours only where they are wanted', async () => {
+  test('has colours only if they are enabled', async () => {
     const { stderr } = await graphmill(['run'])
     expect(stderr).not.toContain('\u001b')
     const forced = await graphmill(['run'], { env: { FORCE_COLOR: '1' } })
@@ -121,7 +121,7 @@ describe('doctor', () => {
     return { code, stderr, found: new Map(rowsOf(stdout).map((row) => [row['check'], row])) }
   }
 
-  test('finds nothing wrong where nothing is configured, and says what would be', async () => {
+  test('reports no failure when nothing is configured, and says what is missing', async () => {
     const { code, found } = await doctor({})
     expect(code).toBe(0)
     expect(found.get('model')).toMatchObject({
@@ -131,7 +131,7 @@ describe('doctor', () => {
     expect(found.get('broker')).toMatchObject({ state: 'skipped' })
   })
 
-  test('tries the key and the model with a call each', async () => {
+  test('checks the key and the model with a call each', async () => {
     server.set({ apiKey: 'sk-of-the-test' })
     const before = server.requests.length
     const { code, found } = await doctor(configured())
@@ -155,7 +155,7 @@ describe('doctor', () => {
     expect(JSON.stringify([...found.values()]) + stderr).not.toContain('sk-of-the-test')
   })
 
-  test('a model that there is not', async () => {
+  test('a model that does not exist', async () => {
     server.set({ models: ['one', 'two'] })
     const { code, found } = await doctor(configured())
     expect(found.get('key')).toMatchObject({ state: 'ok' })
@@ -166,7 +166,7 @@ describe('doctor', () => {
     expect(code).toBe(1)
   })
 
-  test('credit that is used up, which only a call of the model shows', async () => {
+  test('used-up credit, which only a model call shows', async () => {
     server.set({ rules: [{ reply: { refuse: 'quota' } }] })
     const { code, found } = await doctor(configured())
     expect(found.get('key')).toMatchObject({ state: 'ok' })
@@ -177,7 +177,7 @@ describe('doctor', () => {
     expect(code).toBe(1)
   })
 
-  test('servers that are away, and a prompt that is broken, all at once', async () => {
+  test('unavailable servers and an invalid prompt, all at once', async () => {
     const [llm, broker, registry] = await freePorts(3)
     const bad = file('bad.yaml', 'prompt: "{% if %}"\n')
     const { code, found } = await doctor(
@@ -200,7 +200,7 @@ describe('doctor', () => {
     expect(code).toBe(1)
   })
 
-  test('for people, one line a check and the fix below it', async () => {
+  test('for people, one line per check and the fix below it', async () => {
     server.set({ apiKey: 'another' })
     const { stdout } = await graphmill(['doctor'], { env: configured(), cwd: folder })
     expect(stdout).toMatch(/^ok +files/m)
@@ -247,7 +247,7 @@ describe('config', () => {
     expect(help.stdout).toMatch(/--log-level <LEVEL>[^[]*\[info\]/)
   })
 
-  test('names variables that are no options', async () => {
+  test('lists environment variables that are not options', async () => {
     const { stderr } = await graphmill(['config'], {
       env: { GRAPHMILL_BROKR: 'x', GRAPHMILL_UNTIL_END: '1' },
       cwd: folder,
@@ -265,7 +265,7 @@ describe('config', () => {
   })
 })
 
-test('a file that is named and not there is wrong usage, whatever names it', async () => {
+test('a named file that does not exist is wrong usage for every option', async () => {
   const document = file('mill.txt', 'The mill stands by the river.')
   const nowhere = join(folder, 'nowhere.json')
   const commands = [
@@ -298,7 +298,7 @@ describe('prompts import', () => {
     },
   })
 
-  test("writes one file a prompt of TrustGraph's configuration, and check takes them", async () => {
+  test("writes one file for each prompt of TrustGraph's configuration, and check accepts them", async () => {
     const from = file('trustgraph.json', configuration)
     const out = join(folder, 'mine')
     const { code, stdout } = await graphmill(['prompts', 'import', from, '--out', out, '--json'])
@@ -316,7 +316,7 @@ describe('prompts import', () => {
     expect(check.stdout).toMatch(/greet.*grind[\s\S]*no problems/)
   })
 
-  test('overwrites nothing unless told, and then writes nothing at all', async () => {
+  test('overwrites nothing without --force, and then writes no file', async () => {
     const from = file('trustgraph.json', configuration)
     const there = file('grind.yaml', 'prompt: mine\n')
     const { code, stderr } = await graphmill(['prompts', 'import', from, '--out', folder])
@@ -376,14 +376,14 @@ describe('extract --limit', () => {
     expect(code).toBe(0)
   })
 
-  test('says nothing of a limit that was not reached, or just so', async () => {
+  test('does not mention a limit that was not exceeded', async () => {
     const { code, stderr } = await extract(file('a.txt', text), '--limit', '10')
     expect(stderr).not.toMatch(/limited/)
     expect(stderr).toMatch(/chunks +10 /)
     expect(code).toBe(0)
   })
 
-  test('refuses a limit of nothing', async () => {
+  test('refuses a limit of 0', async () => {
     const { code, stderr } = await extract(file('a.txt', text), '--limit', '0')
     expect(stderr).toMatch(/--limit must be a whole number from 1 on, not "0"/)
     expect(code).toBe(2)
@@ -391,7 +391,7 @@ describe('extract --limit', () => {
 })
 
 describe('Ctrl-C', () => {
-  test('prints what was done and how to go on; the same command with --resume does the rest', async () => {
+  test('prints the results so far and how to continue; the same command with --resume does the rest', async () => {
     const document = file('mill.txt', 'The mill stands by the river.\n\nThe miller grinds the grain.')
     const args = [
       'extract',

@@ -1,4 +1,4 @@
-// What becomes of a `graphmill run` whose broker takes something away from it: a topic, or the right to read one. A real
+// What a `graphmill run` does when its broker deletes a topic, or revokes the permission to read one. A real
 // Kafka, whose access lists change while it runs.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -22,7 +22,7 @@ interface Status {
   readonly consumers: readonly { readonly topic: string; readonly inFlight: number }[]
 }
 
-describe.skipIf(!present)('a flow that its broker fails', { timeout: 180_000 }, () => {
+describe.skipIf(!present)('a flow with a broker fault', { timeout: 180_000 }, () => {
   const chunks = 12
   const units = 3 * chunks
   /** A retry comes after 30 s. */
@@ -100,7 +100,7 @@ describe.skipIf(!present)('a flow that its broker fails', { timeout: 180_000 }, 
     }
   }
 
-  /** Two flows that ask models of their own name. */
+  /** Two flows whose models are named after them. */
   function flowsFile(name: string, ...flows: readonly string[]): string {
     const file = join(folder, `${name}.yaml`)
     const entries = flows.map((flow) => `{workspace: acme, flow: ${flow}, model: ${flow}}`)
@@ -108,7 +108,7 @@ describe.skipIf(!present)('a flow that its broker fails', { timeout: 180_000 }, 
     return file
   }
 
-  /** The model answers nothing about a flow until it is told to. */
+  /** The model does not answer a flow until the result is called. */
   function hold(flow: string): () => void {
     const gate = Promise.withResolvers<void>()
     gates.set(flow, gate)
@@ -126,7 +126,7 @@ describe.skipIf(!present)('a flow that its broker fails', { timeout: 180_000 }, 
   }
   const done = { expected: units, done: units, partial: 0, dead: 0 }
 
-  /** Nobody may do anything with the topic until the result is called. */
+  /** Denies all access to the topic until the result is called. */
   async function refuse(topic: string): Promise<() => Promise<void>> {
     const rule = {
       resourceType: kafkajs.AclResourceTypes.TOPIC,
@@ -141,7 +141,7 @@ describe.skipIf(!present)('a flow that its broker fails', { timeout: 180_000 }, 
     return async () => void (await admin.deleteAcls({ filters: [rule] }))
   }
 
-  test('is the only one that fails when its topic is deleted, and comes back with all that it had in hand', async () => {
+  test('is the only one that fails when its topic is deleted, and returns with all its messages in flight', async () => {
     const { runtime, get, status, inFlight, metrics, says } = await start(
       '--flows',
       flowsFile('two', 'lost', 'calm'),
@@ -195,7 +195,7 @@ describe.skipIf(!present)('a flow that its broker fails', { timeout: 180_000 }, 
     const differs = async () => difference(await triplesOf('lost'), await triplesOf('calm'))
     await expect.poll(differs, patience).toEqual(same)
 
-    // Of a flow that is gone nothing is shown.
+    // A removed flow is not shown.
     expect(await metrics()).toContain('.acme.lost"')
     flowsFile('two', 'calm')
     await expect.poll(async () => (await status()).flows, patience).toEqual(['acme/calm'])
@@ -204,7 +204,7 @@ describe.skipIf(!present)('a flow that its broker fails', { timeout: 180_000 }, 
     expect((await runtime.end('SIGTERM')).code).toBe(0)
   })
 
-  test('comes back when a topic that it may not read any more is given back; with all refused the process ends', async () => {
+  test('returns when its permission on a topic is restored; if all flows are refused, the process ends', async () => {
     const { runtime, status, says } = await start('--flows', flowsFile('refused', 'barred', 'free'))
     await runtime.says('"msg":"running"')
     const giveBack = await refuse('gm.flow.triples.acme.barred')
@@ -229,7 +229,7 @@ describe.skipIf(!present)('a flow that its broker fails', { timeout: 180_000 }, 
     for (const one of allow) await one()
   })
 
-  test('that is the only one of its process ends it with 1 within seconds, whatever is in hand, and a new process goes on', async () => {
+  test('that is the only one ends its process with 1 within seconds, whatever is in flight, and a new process continues', async () => {
     const answer = hold('test-model')
     const only = ['--flow', 'only']
     const first = await start(...only)
@@ -248,7 +248,7 @@ describe.skipIf(!present)('a flow that its broker fails', { timeout: 180_000 }, 
     expect((await second.runtime.end('SIGTERM')).code).toBe(0)
   })
 
-  test('that is refused from the start ends the process, too', async () => {
+  test('that is refused from the start ends the process too', async () => {
     await graphmill('topics', 'create', '--flow', 'shut', ...broker.filter((each) => each !== '--no-cache'))
     const allow = await refuse('gm.flow.chunk.acme.shut')
     const { runtime } = await start('--flow', 'shut')

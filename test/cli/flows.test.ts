@@ -1,4 +1,4 @@
-// The flows file of a `graphmill run` that is running, on a real Kafka: changed as a ConfigMap is, by swapping a link.
+// The flows file of a running `graphmill run` on a real Kafka, changed like a ConfigMap, by replacing a link.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -112,7 +112,7 @@ describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () 
     rmSync(folder, { recursive: true, force: true })
   })
 
-  test('a new flow begins to work, and the one beside it goes on', async () => {
+  test('a new flow starts, and the other one continues', async () => {
     const before = await done('calm', await load('calm'))
     expect(before).toMatchObject({ chunks, units: { expected: 3 * chunks, done: 3 * chunks } })
     change(
@@ -123,7 +123,7 @@ describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () 
     expect(says('flow drains')).toBe(0)
   })
 
-  test('a flow that changed starts again with its new parameters', async () => {
+  test('a changed flow restarts with its new parameters', async () => {
     const since = asked(0).length
     expect(asked(0).every((body) => !('temperature' in body))).toBe(true)
     const changed = 'chunk-size: 7000, extractors: [topics], model: other-model, temperature: 0.25'
@@ -141,7 +141,7 @@ describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () 
     expect(says('flow runs', 'acme/calm')).toBe(1)
   })
 
-  test('a broken file changes nothing, and is told in the log, the metrics and /status.json', async () => {
+  test('an invalid file changes nothing, and is reported in the log, the metrics and /status.json', async () => {
     const broken: [string, RegExp][] = [
       ['flows: [{workspace: acme, flow: calm', /flows\.yaml: .*line 1/s],
       [
@@ -176,12 +176,12 @@ describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () 
     expect(says('flow runs', 'acme/calm')).toBe(1)
   })
 
-  test('a flow that is gone finishes what it had in hand, holds nobody up, and loses nothing', async () => {
+  test('a removed flow finishes its messages in flight, delays no other flow, and loses nothing', async () => {
     const calm = `{workspace: acme, flow: calm, chunk-size: ${chunkSize}}`
     const gone = `{workspace: acme, flow: gone, chunk-size: ${chunkSize}}`
     change(`flows: [${calm}, ${gone}]`)
     await expect.poll(running, { timeout: 30_000 }).toEqual(['acme/calm', 'acme/gone'])
-    // More than a process takes in hand at once.
+    // More than a process takes in flight at once.
     writeFileSync(book, bookOf(many))
     await done('calm', await load('calm'))
     const before = asked(0).length
@@ -208,8 +208,8 @@ describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () 
     await expect.poll(differs, { timeout: 30_000 }).toEqual(same)
   })
 
-  test('a flow that cannot be started is told with the reason, holds nobody up, and starts when that is mended', async () => {
-    // To Kafka acme_x.y and acme.x_y are one.
+  test('a flow that cannot start is reported with the reason, delays no other flow, and starts when the reason is fixed', async () => {
+    // To Kafka, acme_x.y and acme.x_y are the same name.
     await graphmill('topics', 'create', '--workspace', 'acme_x', '--flow', 'y', ...broker)
     const calm = `{workspace: acme, flow: calm, chunk-size: ${chunkSize}}`
     change(`flows: [${calm}, {workspace: acme, flow: x_y}, {workspace: acme, flow: beside}]`)
@@ -228,7 +228,7 @@ describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () 
     expect(await problem()).toBe(null)
   })
 
-  test('a workspace with 10 chunks is served while another has 10,000 in work', async () => {
+  test('a workspace with 10 chunks is served while another has 10,000 in flight', async () => {
     const calls = { big: 0, small: 0 }
     await using slow = await startLlmServer({
       latencyMs: 20,
@@ -279,19 +279,19 @@ describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () 
       }
       await expect.poll(state, { timeout: 90_000, interval: 300 }).toBe('done')
       expect(calls.small).toBe(30)
-      // A tenth of what the other has to do.
+      // A tenth of the work of the other one.
       expect(calls.big).toBeLessThan(3_000)
     } finally {
       await fair.end('SIGKILL')
     }
   })
 
-  test('a load of a flow that the file does not have gets a suggestion', async () => {
+  test('loading into a flow that the file does not have gives a suggestion', async () => {
     const child = startGraphmill(['load', book, '--flows', flowsFile(), ...place('clam')])
     expect((await child.ended).code).toBe(2)
     expect(child.stderr()).toMatch(/flows\.yaml has no flow acme\/clam\. Did you mean acme\/calm\? \[usage\]/)
   })
-  test('a second SIGTERM ends what still drains at once', async () => {
+  test('a second SIGTERM ends draining flows at once', async () => {
     llm.set({ rules: [{ reply: () => new Promise<string>(() => undefined) }] })
     const inWork = llm.counts.concurrent
     writeFileSync(book, bookOf(chunks + 3))
@@ -299,7 +299,7 @@ describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () 
     await llm.until(({ concurrent }) => concurrent > inWork)
     process.kill(runtime.pid, 'SIGTERM')
     await runtime.says('"msg":"stopping"')
-    // Within half a second it would be the echo of the first.
+    // Within half a second it would count as the first one heard twice.
     await setTimeout(600)
     const asked = performance.now()
     expect(await runtime.end('SIGTERM')).toEqual({ code: 0, signal: null })

@@ -1,4 +1,4 @@
-// The options of the model, as far as the server sees them.
+// The model options, as the server sees them.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ afterAll(() => rmSync(folder, { recursive: true }))
 const extract = (env: Readonly<Record<string, string>>, ...args: string[]) =>
   graphmill(['extract', document, ...args], { env, cwd: folder })
 
-test('Ollama: its only model, asked with a context length of 8192 or of --num-ctx', async () => {
+test('Ollama: its only model, with a context length of 8192 or --num-ctx', async () => {
   const ollama = await startOllamaServer({ text: '{"topic":"mills","definition":"machines"}\n' })
   const env = { OLLAMA_HOST: ollama.host }
   const plain = await extract(env, '--extractors', 'topics')
@@ -37,7 +37,7 @@ test('Ollama: its only model, asked with a context length of 8192 or of --num-ct
 describe('--temperature', () => {
   const topics = ['--extractors', 'topics']
 
-  test('is sent to an OpenAI-compatible server and to Ollama, 0 too, and not at all unless it is set', async () => {
+  test('is sent to an OpenAI-compatible server and to Ollama, even if it is 0, and not sent unless it is set', async () => {
     const line = '{"topic":"mills","definition":"machines"}\n'
     const [openai, ollama] = [await startLlmServer(), await startOllamaServer({ text: line })]
     for (const env of [{ OPENAI_BASE_URL: openai.url }, { OLLAMA_HOST: ollama.host }] as const)
@@ -56,7 +56,7 @@ describe('--temperature', () => {
     }
   })
 
-  test("gives way to a prompt's own, and a reply at another temperature is not remembered", async () => {
+  test("is overridden by a prompt's own, and a reply at another temperature is not a cache hit", async () => {
     const server = await startLlmServer()
     const prompt = join(folder, 'extract-topics.yaml')
     const own = 'response-type: jsonl\ntemperature: 0.2\nprompt: "Topics of {{text}}"\n'
@@ -76,7 +76,7 @@ describe('--temperature', () => {
   })
 })
 
-test('--llm chooses where two servers are configured', async () => {
+test('--llm chooses between two configured servers', async () => {
   const [openai, ollama] = [await startLlmServer(), await startOllamaServer()]
   const env = { OPENAI_BASE_URL: openai.url, OLLAMA_HOST: ollama.host }
   const { stderr } = await extract(env, '--llm', 'openai', '--extractors', 'topics')
@@ -113,7 +113,7 @@ test('--requests-per-minute spaces the calls', async () => {
   expect(times[2]! - times[0]!).toBeGreaterThan(2500)
 })
 
-test('--tokens-per-minute spaces them by what they cost', async () => {
+test('--tokens-per-minute spaces the calls by their tokens', async () => {
   const server = await startLlmServer({ rules: [{ reply: '' }] })
   // A prompt is about a thousand tokens, so that a second one is due some seconds after the first.
   const args = ['--extractors', 'topics,definitions', '--tokens-per-minute', '20000']

@@ -1,4 +1,4 @@
-// What cannot work ends at once: non-zero, with one sentence on what is wrong and one on what to do. Nothing hangs.
+// A command that cannot work ends at once: with a non-zero code, a sentence about the problem and one about what to do.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -37,10 +37,10 @@ const configured = () => ({
 const extract = (env: Readonly<Record<string, string>>, ...args: string[]) =>
   graphmill(['extract', document, ...args], { env, cwd: folder })
 
-/** Seconds that a process may take to start and to fail, on a machine that is busy. */
+/** Seconds that a process may take to start and fail on a busy machine. */
 const soon = 15
 
-/** The last words: what is wrong with the code, and what to do. */
+/** The last lines: the problem with its code, and what to do. */
 const lastWords = (code: ErrorCode, sentence: RegExp) => ({
   asymmetricMatch: (stderr: string) => {
     const [problem = '', remedy = ''] = stderr.trimEnd().split('\n').slice(-2)
@@ -62,7 +62,7 @@ async function inTime<R>(run: Promise<R>): Promise<R> {
 }
 
 describe('a model that cannot be used', () => {
-  test('a key that the server does not take', async () => {
+  test('a key that the server does not accept', async () => {
     server.set({ apiKey: 'another' })
     const { code, stdout, stderr } = await inTime(extract(configured()))
     expect(stderr).toEqual(lastWords('llm_authentication', /refused the key \(401\)/))
@@ -71,14 +71,14 @@ describe('a model that cannot be used', () => {
     expect(code).toBe(1)
   })
 
-  test('a model that the server does not list, which names those that it has', async () => {
+  test('a model that the server does not list; the error names the models that it has', async () => {
     server.set({ models: ['large', 'small'] })
     const { code, stderr } = await inTime(extract(configured()))
     expect(stderr).toEqual(lastWords('llm_model_unknown', /test-model: large, small/))
     expect(code).toBe(1)
   })
 
-  test('no model named where the server has several', async () => {
+  test('no model named, and the server has several', async () => {
     server.set({ models: ['large', 'small'] })
     const { code, stderr } = await inTime(extract({ OPENAI_BASE_URL: server.url }))
     expect(stderr).toEqual(lastWords('llm_model_unknown', /No model is named.*large, small/))
@@ -99,7 +99,7 @@ describe('a model that cannot be used', () => {
     expect(code).toBe(1)
   })
 
-  test('an address with a wrong path, which is no fault of the documents', async () => {
+  test('an address with a wrong path, which is not a fault of the documents', async () => {
     const address = `${server.url}/chat`
     const { code, stderr } = await inTime(extract({ ...configured(), OPENAI_BASE_URL: address }))
     expect(stderr).toEqual(lastWords('llm_address_wrong', /takes no requests at this path \(404\): no route/))
@@ -107,7 +107,7 @@ describe('a model that cannot be used', () => {
     expect(code).toBe(1)
   })
 
-  test('a key that is taken back in the middle, after what was found so far', async () => {
+  test('a key that is revoked in the middle keeps the results so far', async () => {
     server.set({
       rules: [
         { match: 'definition', in: 'all', reply: '{"entity":"mill","definition":"a machine"}\n' },
@@ -127,7 +127,7 @@ describe('a model that cannot be used', () => {
     expect(code).toBe(1)
   })
 
-  test('an Ollama that is not there, or does not have the model', async () => {
+  test('an Ollama that does not run, or does not have the model', async () => {
     const [port] = await freePorts(1)
     const none = await inTime(extract({ OLLAMA_HOST: `127.0.0.1:${port}` }))
     expect(none.stderr).toEqual(lastWords('llm_unavailable', /cannot be reached: ECONNREFUSED/))
@@ -144,7 +144,7 @@ describe('a model that cannot be used', () => {
   })
 })
 
-test('a server that refuses every request is named with its words, and every chunk is dead', async () => {
+test('a server that refuses every request is reported with its message, and every chunk is dead', async () => {
   server.set({ refuse: { kind: 'invalid' } })
   const { code, stderr } = await inTime(extract(configured()))
   expect(stderr).toMatch(
@@ -154,7 +154,7 @@ test('a server that refuses every request is named with its words, and every chu
   expect(code).toBe(4)
 })
 
-test('a server that goes away in the middle is waited for, and said to be', async () => {
+test('extract waits for a server that becomes unavailable in the middle, and says so', async () => {
   server.set({ rules: [{ reply: { refuse: 'server-error' } }] })
   const { code, stderr } = await graphmill(['extract', document], {
     env: configured(),
@@ -167,7 +167,7 @@ test('a server that goes away in the middle is waited for, and said to be', asyn
   expect(code).toBe(0)
 })
 
-describe('wrong usage exits 2', () => {
+describe('wrong usage exits with 2', () => {
   const wrong: readonly [what: string, env: () => Record<string, string>, args: string[], said: RegExp][] = [
     [
       'two servers without --llm',
@@ -213,14 +213,14 @@ describe('wrong usage exits 2', () => {
     expect(code).toBe(2)
   })
 
-  test('no file, and a command that there is not', async () => {
+  test('no file, and an unknown command', async () => {
     const [none, command] = await Promise.all([graphmill(['extract']), graphmill(['extrakt', document])])
     expect(none.code).toBe(2)
     expect(command.code).toBe(2)
     expect(command.stderr).toMatch(/Did you mean extract/)
   })
 
-  test('a format of parse that there is not, or beside a response type', async () => {
+  test('an unknown format of parse, or a format with a response type', async () => {
     const [format, both] = await Promise.all([
       graphmill(['parse', '--format', 'csv']),
       graphmill(['parse', '--format', 'ndjson', '--response-type', 'json']),

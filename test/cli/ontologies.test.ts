@@ -15,14 +15,14 @@ describe('check', () => {
     expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/^ontologies: mills$/m) })
   })
 
-  test('says file and line of what is broken, and ends with 1', async () => {
+  test('reports the file and line of an error, and exits with 1', async () => {
     const { code, stderr } = await graphmill(['check', '--ontologies', broken], { cwd: folder })
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining(`${broken}:6: not Turtle`) })
   })
 })
 
 describe('extract', () => {
-  test('refuses a broken ontology before anything else is done', async () => {
+  test('refuses an invalid ontology before it does anything else', async () => {
     const { code, stdout, stderr } = await graphmill(['extract', document, '--ontologies', broken], {
       cwd: folder,
     })
@@ -31,7 +31,7 @@ describe('extract', () => {
     expect(stderr).toContain('[ontology_invalid]')
   })
 
-  test('wants ontologies for the extractor that reads with them, and that extractor where there are some', async () => {
+  test('requires ontologies for the extractor ontology, and runs it by default if there are ontologies', async () => {
     const without = await graphmill(['extract', document, '--extractors', 'ontology'], { cwd: folder })
     expect(without).toMatchObject({
       code: 2,
@@ -45,7 +45,7 @@ describe('extract', () => {
     )
   })
 
-  test('wants a model for embeddings', async () => {
+  test('requires a model for embeddings', async () => {
     const flags = ['--ontologies', fixture('mills.ttl'), '--embeddings', 'http://127.0.0.1:9/v1']
     const { code, stderr } = await graphmill(['extract', document, ...flags], { cwd: folder })
     expect({ code, stderr }).toEqual({

@@ -1,4 +1,4 @@
-// Standard output that takes no more: a full disk is a failure with a code, a reader who has had enough is none.
+// Standard output that accepts no more: a full disk is a failure with a code, a reader that closes the output is not.
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, existsSync, openSync } from 'node:fs'
@@ -25,7 +25,7 @@ describe.skipIf(!existsSync('/dev/full'))('on a full disk', () => {
     }
   }
 
-  test('triples that can not be written are a failure of the store', () => {
+  test('triples that cannot be written are a store failure', () => {
     const { status, stderr } = graphmill('extract', '--llm', 'offline', '-')
     expect(stderr.trim().split('\n').slice(-2)).toEqual([
       expect.stringMatching(/^graphmill: standard output: ENOSPC: .*\. \[store_failed\]$/),
@@ -34,14 +34,17 @@ describe.skipIf(!existsSync('/dev/full'))('on a full disk', () => {
     expect(status).toBe(1)
   })
 
-  test.each([['config'], ['parse'], ['--help']])('so is what %s prints, by a code of its own', (command) => {
-    const { status, stderr } = graphmill(command)
-    expect(stderr).toMatch(/^graphmill: standard output: ENOSPC: .*\. \[output_failed\]\n.*\.\n$/)
-    expect(status).toBe(1)
-  })
+  test.each([['config'], ['parse'], ['--help']])(
+    'output of %s that cannot be written has its own code',
+    (command) => {
+      const { status, stderr } = graphmill(command)
+      expect(stderr).toMatch(/^graphmill: standard output: ENOSPC: .*\. \[output_failed\]\n.*\.\n$/)
+      expect(status).toBe(1)
+    },
+  )
 })
 
-test('a reader who has had enough ends the command well, and nothing is said', async () => {
+test('a reader that closes the output ends the command with 0 and without a message', async () => {
   const child = spawn(process.execPath, [program, 'parse'], { env })
   child.stdout.destroy()
   let stderr = ''

@@ -16,7 +16,7 @@ test.each([
   expect(durationText(ms)).toBe(text)
 })
 
-test('a model that asks for an hour of patience is named with its words and the time, once', {
+test('a model that asks to wait for an hour is reported once, with its message and the time', {
   timeout: 60_000,
 }, async () => {
   await using server = await startLlmServer({ refuse: { kind: 'rate-limit' }, retryAfter: 3600 })
@@ -39,6 +39,6 @@ test('a model that asks for an hour of patience is named with its words and the 
     ),
   ])
   expect(extract.stderr().match(/waiting for/g)).toHaveLength(2)
-  // For `run`, which has no line of progress.
+  // For `run`, which shows no line of progress.
   expect(extract.stderr().match(/"the model is not asked for a while"/g)).toHaveLength(1)
 })

@@ -13,7 +13,7 @@ async function filled() {
   return broker
 }
 
-test('gives all that a topic holds, and ends', async () => {
+test('returns everything on a topic, and ends', async () => {
   const broker = await filled()
   const texts = []
   for await (const { value } of readToEnd(broker, topic, new AbortController().signal))
@@ -21,7 +21,7 @@ test('gives all that a topic holds, and ends', async () => {
   expect(texts).toEqual(['one', 'two', 'three'])
 })
 
-test('stopped in the middle it is no whole, and says so', async () => {
+test('throws if it is stopped before the end', async () => {
   const broker = await filled()
   const stop = new AbortController()
   const read = async () => {

@@ -37,7 +37,7 @@ const place = (): ReplayContext => ({
   onRefused: (letter, { code }) => refused.push(`${letter.headers['id']} ${code}`),
 })
 
-/** A letter as the runner writes it, about the chunk at `position`. */
+/** A dead letter as the runner writes it, for the chunk at `position`. */
 const die = (id: string, position: number, headers: Record<string, string> = {}, value = Buffer.from(id)) =>
   broker.publish({
     topic: letters,
@@ -63,8 +63,8 @@ const stored = async (topic: string) => {
 const said = async () =>
   (await stored(progress)).map(({ value, headers }) => codec.decode(value, headers) as Message<'Progress'>)
 
-describe('replaying what waits', () => {
-  test('brings each message back as it was, and says so on progress', async () => {
+describe('replaying the waiting dead letters', () => {
+  test('publishes each message unchanged, and reports it on progress', async () => {
     await die('one', 0)
     await die('two', 1)
     expect(await replayWaiting(place(), letters, group)).toBe(2)
@@ -78,7 +78,7 @@ describe('replaying what waits', () => {
       ['one', 'urn:d/0/0', 'replayed'],
       ['two', 'urn:d/0/1', 'replayed'],
     ])
-    // Should it die again, that death names the replay.
+    // If it dies again, that death names the replay.
     expect(back.map(({ headers }) => headers)).toEqual(
       entries.map(({ id, chunkId, causationId }) => ({
         id: causationId,
@@ -90,7 +90,7 @@ describe('replaying what waits', () => {
     expect(await replayWaiting(place(), letters, group)).toBe(0)
   })
 
-  test('tells of a letter that can not be brought back, says nothing of it on progress, and goes on', async () => {
+  test('reports a dead letter that cannot be replayed, writes nothing about it to progress, and continues', async () => {
     await die('large', 0, {}, Buffer.alloc(750_000))
     await die('cut', 1, { 'dead-cut': '2000000' })
     await die('lost', 2, { 'dead-topic': 'gm.flow.chunk.default.gone' })
@@ -107,7 +107,7 @@ describe('replaying what waits', () => {
     expect((await said()).map(({ causationId }) => causationId)).toEqual(['small'])
   })
 
-  test('brings back what is larger than a message of ours where its topic takes it', async () => {
+  test('replays a message over the size limit if its topic accepts it', async () => {
     await broker.deleteTopics([source])
     await broker.ensureTopics([{ ...topicSpec(source), maxBytes: 3 * 1024 * 1024 }])
     await die('large', 0, {}, Buffer.alloc(2_000_000))
@@ -115,13 +115,13 @@ describe('replaying what waits', () => {
     expect((await stored(source))[0]!.value.byteLength).toBe(2_000_000)
   })
 
-  test('brings a message back once that died in several groups', async () => {
+  test('replays a message that died in several groups once', async () => {
     for (const processor of ['a', 'b', 'c']) await die('one', 0, { 'dead-processor': processor })
     expect(await replayWaiting(place(), letters, group)).toBe(3)
     expect(await stored(source)).toHaveLength(1)
   })
 
-  test('by two at once ends for both, with every letter brought back', async () => {
+  test('ends for two concurrent replays, with every dead letter replayed', async () => {
     for (let position = 0; position < 50; position++) await die(`${position}`, position)
     const counts = await Promise.all([place(), place()].map((each) => replayWaiting(each, letters, group)))
     expect(counts[0]! + counts[1]!).toBe(50)
@@ -129,9 +129,9 @@ describe('replaying what waits', () => {
     expect((await broker.lag(group, letters)).total).toBe(0)
   })
 
-  test('leaves what dies again for the next time, also where others have brought back the rest', async () => {
+  test('leaves messages that die again for the next replay, even if another replay has replayed the rest', async () => {
     for (let position = 0; position < 3; position++) await die(`${position}`, position)
-    // Another replay has all of them in hand, and one dies again at once, over and over.
+    // Another replay has all of them in flight, and one dies again at once, repeatedly.
     const other = new AbortController()
     const subscription = {
       group,
@@ -163,7 +163,7 @@ describe('replaying what waits', () => {
   })
 })
 
-test('one letter is brought back by its id, the newest of its message, whatever was before', async () => {
+test('the newest dead letter of a message is replayed by its id, even if it was replayed before', async () => {
   await die('one', 0)
   await die('one', 5, { replayed: 'before-0' })
   await die('two', 6)
@@ -173,7 +173,7 @@ test('one letter is brought back by its id, the newest of its message, whatever 
   expect(await replayOne(place(), letters, 'none')).toBe(false)
 })
 
-test('a message that dies again before its replay is said stays dead', async () => {
+test('a message that dies again before its replay is reported stays dead', async () => {
   const aggregate = createProgressAggregate()
   const entry = (payload: Partial<Message<'Progress'>['payload']>, causationId = ''): Message<'Progress'> => {
     const header = {

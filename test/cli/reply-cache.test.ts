@@ -1,4 +1,4 @@
-// What `extract` remembers on disk: how much, how long, beside other processes, after a crash, and where the disk fails.
+// The reply cache of `extract`: its size and age, with other processes, after a crash, and with a failing disk.
 import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -59,7 +59,7 @@ const replies = () => join(folder, 'cache', 'replies')
 const entries = async () => (existsSync(replies()) ? Object.keys(await cacache.ls(replies())).length : 0)
 const sorted = (text: string) => text.trim().split('\n').sort()
 
-describe('what is remembered', () => {
+describe('what is cached', () => {
   const mebibyte = 1024 ** 2
 
   test.each<[string, readonly string[], readonly Planted[], readonly string[]]>([
@@ -110,13 +110,13 @@ describe('what is remembered', () => {
 
   interface Planted {
     readonly name: string
-    /** What the entry says of its size, in bytes. */
+    /** The size that the entry claims, in bytes. */
     readonly size: number
     /** In milliseconds. */
     readonly age: number
   }
 
-  /** Entries of other runs, in a folder that was tidied up last two days ago. */
+  /** Entries of other runs, in a folder that was last cleaned up two days ago. */
   async function plant(planted: readonly Planted[]): Promise<void> {
     for (const { name, size, age } of planted) {
       const integrity = await cacache.put(replies(), name, name)
@@ -138,7 +138,7 @@ describe('what is remembered', () => {
     expect(server.counts.calls).toBe(before)
   })
 
-  test('is not asked for again after kill -9: only the calls in work are', async () => {
+  test('is not asked for again after kill -9: only the calls in flight are', async () => {
     const whole = await extract(['--no-cache'])
     const before = server.counts.calls
     const [answered, concurrency] = [9, 4]
@@ -156,7 +156,7 @@ describe('what is remembered', () => {
     expect(server.counts.calls - before).toBe(chunks + concurrency)
   })
 
-  test('is promised to who stops it, and kept', async () => {
+  test('is announced on Ctrl-C, and used afterwards', async () => {
     server.set({ rules: [{ times: 9, extract: 'definitions' }, { reply: { refuse: 'hang' } }] })
     const half = () => server.until(({ calls }) => calls > 9)
     const stopped = await interrupt('SIGINT', half, ['--concurrency', '1'])
@@ -169,8 +169,8 @@ describe('what is remembered', () => {
   })
 })
 
-describe('a folder in which nothing can be remembered', () => {
-  /** What stands in the way, and where it is met. */
+describe('a folder that cannot be used as a cache', () => {
+  /** The obstacle, and the path at which it is found. */
   const cases: [string, () => void][] = [
     ['a file stands in its place', () => writeFileSync(join(folder, 'cache'), 'a file')],
     [
@@ -183,7 +183,7 @@ describe('a folder in which nothing can be remembered', () => {
   ]
   const sentence = () => `graphmill: replies of the model cannot be remembered in ${join(folder, 'cache')} (E`
 
-  test.each(cases)('is said once, and nothing fails by it: %s', async (_name, spoil) => {
+  test.each(cases)('is reported once, and nothing fails: %s', async (_name, spoil) => {
     spoil()
     for (const args of [[], ['--resume']]) {
       const { code, stderr, stdout } = await extract(args)
@@ -194,7 +194,7 @@ describe('a folder in which nothing can be remembered', () => {
     expect(server.counts.calls).toBe(2 * chunks)
   })
 
-  test.each(cases)('is promised to nobody who stops it: %s', async (_name, spoil) => {
+  test.each(cases)('is not announced on Ctrl-C: %s', async (_name, spoil) => {
     spoil()
     server.set({ rules: [{ times: 3, extract: 'definitions' }, { reply: { refuse: 'hang' } }] })
     const half = () => server.until(({ calls }) => calls > 3)

@@ -10,7 +10,7 @@ const brokerWith = async (...names: string[]) => {
 }
 const place = { space: 'gm', workspace: 'default', flow: 'default' }
 
-test('a flow of which any topic is there is known, one of another space is not', async () => {
+test('a flow with at least one topic is known, one of another space is not', async () => {
   const broker = await brokerWith('gm.response.prompt.me.default.default', 'gn.flow.chunk.w.f')
   await requireFlow(broker, place)
   await expect(requireFlow(broker, { space: 'gm', workspace: 'w', flow: 'f' })).rejects.toMatchObject({

@@ -1,5 +1,5 @@
-// `graphmill run` on a real Kafka while its peers echo what they are sent, and while its secrets change: nothing that leaves it,
-// on whatever way, shows a secret.
+// `graphmill run` on a real Kafka while its peers return what they are sent, and while its secrets change: none of its output
+// shows a secret.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -61,7 +61,7 @@ describe.skipIf(!present)('graphmill run', { timeout: 180_000 }, () => {
   const load = (flow: string) =>
     graphmill('load', file('mill.txt', 'A mill grinds grain.'), '--broker', url(), '--flow', flow)
 
-  /** All that the topics of a flow hold, byte for byte, with keys and headers. */
+  /** Everything on the topics of a flow, byte for byte, with keys and headers. */
   async function topicsOf(flow: string): Promise<string> {
     const broker = await connect(url())
     try {
@@ -89,7 +89,7 @@ describe.skipIf(!present)('graphmill run', { timeout: 180_000 }, () => {
     await runtime.says('"msg":"running"')
     await load(mode)
     if (letter) await expect.poll(() => topicsOf(mode), patience).toContain(letter)
-    // What pauses the whole flow is on its pages, with what the server said.
+    // The reason for the pause is on the HTTP pages, with the message of the server.
     else await expect.poll(() => get('metrics'), patience).toMatch(/graphmill_circuit_open\{.*llm.*\} 1/)
     await expect.poll(() => runtime.stderr(), patience).toContain('[secret]')
     const place = ['--broker', url(), '--flow', mode]
@@ -102,7 +102,7 @@ describe.skipIf(!present)('graphmill run', { timeout: 180_000 }, () => {
   })
 
   test.each(['unauthorized', 'broken'] as const)(
-    'shows no password that a store echoes: %s',
+    'shows no password that a store returns: %s',
     async (mode) => {
       const store = echo.at(mode).replace('//', `//miller:${encodeURIComponent(password)}@`)
       const flow = `store-${mode}`
@@ -117,7 +117,7 @@ describe.skipIf(!present)('graphmill run', { timeout: 180_000 }, () => {
     },
   )
 
-  test('says when a file of a secret is broken, goes on with what it held, and takes up the next value', async () => {
+  test('reports an invalid secret file, continues with its previous value, and uses the next one', async () => {
     const values = ['sk-first-Ab3dEfGh1JkL', 'sk-second-Mn4pQrSt2UvW']
     await using llm = await startLlmServer()
     const path = file('rotated', values[0]!)

@@ -1,4 +1,4 @@
-// What the command line prints while every server echoes what it was sent: no form of a secret is among it.
+// The output of commands while every server returns what it was sent: it contains no form of a secret.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -42,8 +42,8 @@ const environment = (mode: EchoMode) => ({
   OPENAI_API_KEY_FILE: file('key', `${secrets.key}\n`),
 })
 
-describe('with servers that echo their credentials', { timeout: 120_000 }, () => {
-  test.concurrent.each(modes)('doctor shows none of them: %s', async (mode) => {
+describe('with servers that return the credentials they received', { timeout: 120_000 }, () => {
+  test.concurrent.each(modes)('doctor shows no secret: %s', async (mode) => {
     const url = echo.at(mode)
     const registry = `${url.replace('//', `//miller:${encodeURIComponent(secrets.registry)}@`)}`
     const args = [
@@ -79,7 +79,7 @@ describe('with servers that echo their credentials', { timeout: 120_000 }, () =>
   })
 
   test.concurrent.each(['unauthorized', 'error-in-json', 'error-event', 'cut'] as const)(
-    'extract shows none of them, in no line of its log either: %s',
+    'extract shows no secret, not even in its log: %s',
     async (mode) => {
       const text = file('text.txt', 'A mill grinds grain.')
       const { stdout, stderr, code } = await graphmill(
@@ -87,7 +87,7 @@ describe('with servers that echo their credentials', { timeout: 120_000 }, () =>
         {
           env: environment(mode),
           cwd: folder,
-          // What fails for a while is tried again for as long as it lasts.
+          // Temporary failures are retried until they end.
           onStderr: (said, kill) => /waiting for|will be tried again/.test(said) && kill('SIGINT'),
         },
       )
@@ -97,29 +97,26 @@ describe('with servers that echo their credentials', { timeout: 120_000 }, () =>
     },
   )
 
-  test.each(['unauthorized', 'broken'] as const)(
-    'a store that is written to shows none: %s',
-    async (mode) => {
-      const text = file('text.txt', 'A mill is a building that grinds grain.')
-      const args = ['extract', text, '--llm', 'offline', '--log-level', 'trace']
-      const { stdout, stderr } = await graphmill(
-        [
-          ...args,
-          '--store',
-          `${echo.at(mode).replace('//', `//miller:${encodeURIComponent(secrets.registry)}@`)}`,
-        ],
-        {
-          cwd: folder,
-          onStderr: (said, kill) => /waiting for|will be tried again/.test(said) && kill('SIGINT'),
-        },
-      )
-      expect(stderr).toMatch(/store/)
-      expect(shownOf([secrets.registry, `miller:${secrets.registry}`], stdout + stderr)).toEqual([])
-    },
-  )
+  test.each(['unauthorized', 'broken'] as const)('writing to a store shows no secret: %s', async (mode) => {
+    const text = file('text.txt', 'A mill is a building that grinds grain.')
+    const args = ['extract', text, '--llm', 'offline', '--log-level', 'trace']
+    const { stdout, stderr } = await graphmill(
+      [
+        ...args,
+        '--store',
+        `${echo.at(mode).replace('//', `//miller:${encodeURIComponent(secrets.registry)}@`)}`,
+      ],
+      {
+        cwd: folder,
+        onStderr: (said, kill) => /waiting for|will be tried again/.test(said) && kill('SIGINT'),
+      },
+    )
+    expect(stderr).toMatch(/store/)
+    expect(shownOf([secrets.registry, `miller:${secrets.registry}`], stdout + stderr)).toEqual([])
+  })
 })
 
-describe('what is wrong with a configuration is said without it', { timeout: 60_000 }, () => {
+describe('an error about the configuration does not show the secret', { timeout: 60_000 }, () => {
   const quoted = async (args: readonly string[], env: Record<string, string> = {}) => {
     const { stdout, stderr, code } = await graphmill(args, { cwd: folder, env })
     expect(shownOf(all, stdout + stderr)).toEqual([])
@@ -144,7 +141,7 @@ describe('what is wrong with a configuration is said without it', { timeout: 60_
     expect(code).toBe(2)
   })
 
-  test('a key with a line break ends doctor before anything is sent, and is not printed', async () => {
+  test('doctor refuses a key with a line break before it sends anything, and does not print it', async () => {
     const { said, code } = await quoted(['doctor'], { OPENAI_API_KEY: `${secrets.key}\n${secrets.store}` })
     expect(said).toMatch(
       /^graphmill: OPENAI_API_KEY holds a line break: give the secret alone\. \[configuration_invalid\]/,
@@ -152,7 +149,7 @@ describe('what is wrong with a configuration is said without it', { timeout: 60_
     expect(code).toBe(2)
   })
 
-  test('an option that the command does not have, or that is none', async () => {
+  test('an option that the command does not have, or that does not exist', async () => {
     const { said } = await quoted(['check', `--store-token=${secrets.store}`])
     expect(said).toMatch(/Unknown option '--store-token'/)
     expect((await quoted(['extract', 'x', `--store-tokn=${secrets.store}`])).said).toMatch(
@@ -160,7 +157,7 @@ describe('what is wrong with a configuration is said without it', { timeout: 60_
     )
   })
 
-  test('config shows no password of an address, however it is written', async () => {
+  test('config shows no password of an address, in any notation', async () => {
     const addresses = [
       ['store', `http://u:${secrets.registry}@h/x`, 'http://***@h/x'],
       ['broker', `u:${secrets.store}@h`, '***@h'],

@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM where a command waits for something that says nothing.
+// Ctrl-C and SIGTERM while a command waits for a server that does not answer.
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, open, rm } from 'node:fs/promises'
@@ -20,7 +20,7 @@ import { startGraphmill } from '../support/processes.ts'
 
 const address = (server: Server | TcpServer) => `127.0.0.1:${(server.address() as AddressInfo).port}`
 
-/** Starts a command beside a server that takes connections and says nothing, and sends it a signal once it has connected. */
+/** Starts a command with a server that accepts connections and never answers, and signals the command once it has connected. */
 async function interrupt(
   signal: NodeJS.Signals,
   command: (host: string) => { readonly args: readonly string[]; readonly env?: Record<string, string> },
@@ -60,7 +60,7 @@ describe('Ctrl-C', { timeout: 120_000 }, () => {
     expect(code).toBe(1)
   })
 
-  test.each(['doctor', 'extract'])('while %s asks the model whether it is there', async (command) => {
+  test.each(['doctor', 'extract'])('while %s waits for the model', async (command) => {
     const { code, stderr } = await interrupt('SIGINT', (host) => ({
       args: command === 'doctor' ? [command] : [command, 'package.json'],
       env: {
@@ -73,9 +73,9 @@ describe('Ctrl-C', { timeout: 120_000 }, () => {
     expect(code).toBe(1)
   })
 
-  test('a second one ends a command that does not heed the first', async () => {
+  test('a second one ends a command that ignores the first', async () => {
     let asked = 0
-    // Lets everybody in, and answers nothing else.
+    // Accepts every connection, and answers nothing else.
     const server = createServer((_, response) => (asked++ === 0 ? response.end('[]') : undefined)).listen(
       0,
       '127.0.0.1',
@@ -84,7 +84,7 @@ describe('Ctrl-C', { timeout: 120_000 }, () => {
     const started = startGraphmill(['dead', 'list', '--broker', `pulsar+ws://${address(server)}`])
     while (asked < 2) await wait(20)
     process.kill(started.pid, 'SIGINT')
-    // Within half a second it would be the echo of the first.
+    // Within half a second it would count as the first one heard twice.
     await wait(700)
     expect(await started.end('SIGINT')).toEqual({ code: null, signal: 'SIGINT' })
     server.closeAllConnections()
@@ -92,29 +92,29 @@ describe('Ctrl-C', { timeout: 120_000 }, () => {
   })
 })
 
-describe('SIGTERM while `run` waits for its broker ends it well', { timeout: 120_000 }, () => {
+describe('SIGTERM while `run` waits for its broker ends it with 0', { timeout: 120_000 }, () => {
   const args = (broker: string) => ['run', 'chunk-text', '--http', 'off', '--broker', `kafka://${broker}`]
 
-  test('where nobody is', async () => {
+  test('when the port is closed', async () => {
     const [port] = await freePorts(1)
     const started = startGraphmill(args(`127.0.0.1:${port}`))
     await started.says('waiting for the broker')
     expect(await started.end('SIGTERM')).toEqual({ code: 0, signal: null })
   })
 
-  test('where somebody says nothing', async () => {
+  test('when the server never answers', async () => {
     const ended = await interrupt('SIGTERM', (host) => ({ args: args(host) }))
     expect(ended).toMatchObject({ code: 0, signal: null })
   })
 
-  test('where 600 slow connections hold its pages', async () => {
+  test('while 600 slow connections use its pages', async () => {
     const [nobody, port] = (await freePorts(2)) as [number, number]
     const parameters = ['--broker', `kafka://127.0.0.1:${nobody}`, '--http', `127.0.0.1:${port}`]
     const started = startGraphmill(['run', 'chunk-text', ...parameters])
     await started.says('waiting for the broker')
     const sockets = new Set<Socket>()
     let closed = 0
-    /** A request that never ends: another byte of its header each time. */
+    /** A request that never ends: each call sends another byte of its header. */
     const open = () => {
       const socket = connect(port, '127.0.0.1', () => socket.write('GET /healthz HTTP/1.1\r\nX: '))
       sockets.add(socket.on('error', () => {}))
@@ -131,7 +131,7 @@ describe('SIGTERM while `run` waits for its broker ends it well', { timeout: 120
       clearInterval(drip)
       for (const socket of sockets) socket.destroy()
     })
-    // It keeps 512 at a time, and lets a probe in all the same.
+    // The server keeps 512 connections, and still accepts a probe.
     await expect.poll(() => closed, { timeout: 60_000 }).toBeGreaterThan(100)
     expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200)
     expect(await started.end('SIGTERM')).toEqual({ code: 0, signal: null })
@@ -139,8 +139,8 @@ describe('SIGTERM while `run` waits for its broker ends it well', { timeout: 120
   })
 })
 
-describe('A call that is stuck in the system', { timeout: 120_000 }, () => {
-  /** A pipe to which the other side does not come. */
+describe('A stuck system call', { timeout: 120_000 }, () => {
+  /** A pipe that nobody writes to. */
   async function makePipe(): Promise<string> {
     const folder = await mkdtemp(join(tmpdir(), 'graphmill-pipe-'))
     onTestFinished(() => rm(folder, { recursive: true }))
@@ -149,7 +149,7 @@ describe('A call that is stuck in the system', { timeout: 120_000 }, () => {
     return path
   }
 
-  test('does not hold a command that was asked to end, which names it', async () => {
+  test('does not keep a stopped command alive, which names the call', async () => {
     const path = await makePipe()
     const extract = startGraphmill(['extract', 'package.json', '--llm', 'offline', '--out', path])
     await extract.says('offline')
@@ -160,7 +160,7 @@ describe('A call that is stuck in the system', { timeout: 120_000 }, () => {
     )
   })
 
-  test('does not hold a process beyond its grace period, and the log names it', async () => {
+  test('does not keep a process alive beyond its grace period, and the log names the call', async () => {
     const path = await makePipe()
     const run = startGraphmill([
       'run',
@@ -174,7 +174,7 @@ describe('A call that is stuck in the system', { timeout: 120_000 }, () => {
       '--broker',
       'kafka://127.0.0.1:1',
     ])
-    // Opened when the process reads it; it waits for what never comes.
+    // The process blocks when it opens the pipe.
     const silent = await open(path, 'w')
     onTestFinished(() => silent.close())
     const { signal } = await run.end('SIGTERM')

@@ -12,12 +12,12 @@ test('counts the skipped files of a folder, and lists their extensions once each
   ])
 })
 
-test('shows eight endings, and that there are more', () => {
+test('lists eight extensions, and that there are more', () => {
   const paths = Array.from({ length: 9 }, (_, index) => `only/file.e${index}`)
   expect(skippedLines('only', others(...paths))[0]).toContain('(.e0, .e1, .e2, .e3, .e4, .e5, .e6, .e7, …);')
 })
 
-test('names each pipe, socket and device, and each link that leads out', () => {
+test('lists each pipe, socket and device, and each link that leads out', () => {
   const skipped = [
     { path: 'only/p.txt', why: 'pipe' },
     { path: 'only/l.txt', why: 'outside' },

@@ -23,13 +23,13 @@ const view = (title: string): StatusView => ({
   updatedAt: '2026-01-01T00:00:00.000Z',
 })
 
-test('a long title is cut in the table, and an id never is', () => {
+test('a long title is shortened in the table, an id never is', () => {
   expect(statusRow(view('m'.repeat(40)))).toMatchObject({ document: 'm'.repeat(40), id })
   expect(statusRow(view('m'.repeat(41)))).toMatchObject({ document: `${'m'.repeat(39)}…`, id })
   expect(statusRow(view(''))).toMatchObject({ document: id, id })
 })
 
-test('a title is cut between characters', () => {
+test('a title is shortened between characters', () => {
   expect(statusRow(view('𝄞'.repeat(41)))['document']).toBe(`${'𝄞'.repeat(39)}…`)
 })
 

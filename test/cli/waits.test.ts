@@ -1,4 +1,4 @@
-// What `status` says that a document waits for, from what the ledger and the broker know.
+// What `status` says a document waits for, from what the ledger and the broker know.
 import { expect, test } from 'vitest'
 import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
 import { waitsOf } from '../../src/cli/waits.ts'
@@ -37,7 +37,7 @@ const said = async (status: Partial<Status>, waiting: readonly Waiting[]) => {
   return waits.get('urn:d') ?? []
 }
 
-test('a wait is named while it is reported, and one with an end for as long as it lasts', async () => {
+test('a wait is listed while it is reported, and one with an end time until then', async () => {
   const waiting = [
     wait('llm_authentication', 1),
     wait('llm_unavailable', 3),
@@ -53,13 +53,13 @@ test('a wait is named while it is reported, and one with an end for as long as i
   ])
 })
 
-test('a processor that nobody has ever run is named', async () => {
+test('a processor that was never run is listed', async () => {
   expect(await said(running(), [])).toContain(
     'no process runs prompt: 0 messages wait in gm.request.prompt.default.default',
   )
 })
 
-test('of a document that has ended nothing is said but what expired', async () => {
+test('for a finished document only expired units are listed', async () => {
   const waiting = [wait('llm_authentication', 1)]
   expect(await said({ state: 'done', incomplete: {} }, waiting)).toEqual([])
   expect(await said({ state: 'failed', incomplete: { expired: 3 } }, waiting)).toEqual([

@@ -1,4 +1,4 @@
-// The code blocks of the docs, and the commands of those in sh.
+// The code blocks of the docs, and the commands of sh blocks.
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 
@@ -14,7 +14,7 @@ export interface Block {
   readonly line: number
   readonly language: string
   readonly code: string
-  /** The file that it is, where its first line says so: `# flows.yaml`, `// tracing.ts`. */
+  /** The file name, if the first line has one: `# flows.yaml`, `// tracing.ts`. */
   readonly file: string | undefined
 }
 
@@ -27,10 +27,10 @@ export const blocks: readonly Block[] = pages.flatMap((page): Block[] => {
   })
 })
 
-/** Where a block stands, for people. */
+/** The position of a block, for messages. */
 export const placeOf = ({ page, line }: Pick<Block, 'page' | 'line'>): string => `${page}:${line}`
 
-/** The commands of a block in sh, each with the lines that it goes on for. */
+/** The commands of an sh block, each with its continuation lines. */
 export function commandsOf({ code }: Block): string[] {
   const commands: string[] = []
   let open = ''

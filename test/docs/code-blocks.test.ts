@@ -1,4 +1,4 @@
-// Code blocks in TypeScript compile and run, files are read by what reads them, and inline commands have the flags that they show.
+// Code blocks in TypeScript compile and run, files are valid for their readers, and inline commands have the flags that they show.
 // Blocks in sh and SPARQL run in sessions.test.ts.
 import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -20,7 +20,7 @@ import { type Block, blocks, pages, placeOf } from './blocks.ts'
 
 const run = promisify(execFile)
 
-/** What reads the file that a block is, by its name; each throws for a broken one. */
+/** The readers of files, by file name. Each throws for an invalid file. */
 const readers: readonly { readonly of: RegExp; read(path: string): unknown }[] = [
   { of: /^graphmill\.yaml$/, read: (path) => readConfig({ flags: { config: path }, environment: {} }) },
   { of: /^flows\.yaml$/, read: (path) => flowsOf(readConfig({ flags: { flows: path }, environment: {} })) },
@@ -29,10 +29,10 @@ const readers: readonly { readonly of: RegExp; read(path: string): unknown }[] =
   { of: /\.ttl$/, read: (path) => loadOntology([path]) },
 ]
 
-/** Of files, those that are run where they are named. */
+/** The languages of blocks that are run. */
 const elsewhere = ['sh', 'sparql', 'ts']
 
-/** Beside the repository's own modules, so that `graphmill` and its dependencies are found. */
+/** Inside the repository, so that `graphmill` and its dependencies are found. */
 let folder: string
 beforeAll(() => {
   mkdirSync('.cache', { recursive: true })
@@ -44,7 +44,7 @@ const typescript = blocks.filter(({ language }) => language === 'ts')
 const moduleOf = ({ page, line }: Block) => resolve(folder, `${page.replace(/\W/g, '-')}-${line}.ts`)
 
 describe('code blocks in the docs', () => {
-  test('are of languages that are run or read', () => {
+  test('have languages that are run or read', () => {
     const strange = blocks.filter(
       ({ language, file }) =>
         !elsewhere.includes(language) && !readers.some(({ of }) => file !== undefined && of.test(file)),
@@ -62,7 +62,7 @@ describe('code blocks in the docs', () => {
         writeFileSync(path, code)
         const { read } = readers.find(({ of }) => of.test(file!))!
         await read(path)
-        // And that is not because it reads anything.
+        // The reader does not accept just anything.
         writeFileSync(path, `${code}\n}{`)
         await expect((async () => read(path))()).rejects.toThrow()
       } finally {
@@ -92,7 +92,7 @@ describe('code blocks in the docs', () => {
     })
   }, 120_000)
 
-  test('in TypeScript run, with the model server of this test in the place of the reader’s', async () => {
+  test('in TypeScript run, with the model server of this test', async () => {
     await using llm = await startLlmServer({
       rules: [{ match: 'Which mill stands by a river', reply: '{"kind":"watermill","reason":"Its wheel."}' }],
     })
@@ -103,7 +103,7 @@ describe('code blocks in the docs', () => {
     expect(llm.counts.completed).toBe(1)
   }, 120_000)
 
-  test('that export a processor have one that works', async () => {
+  test('that export a processor export a working one', async () => {
     let count = 0
     for (const block of typescript.filter(({ code }) => code.includes('defineProcessor'))) {
       writeFileSync(moduleOf(block), block.code)
@@ -128,7 +128,7 @@ describe('code blocks in the docs', () => {
   }, 60_000)
 })
 
-/** Commands that stand in the text: `graphmill check --json`. */
+/** Commands in the text, such as `graphmill check --json`. */
 const inline = pages.flatMap((page) =>
   [...readFileSync(page, 'utf8').matchAll(/`graphmill ([a-z][^`]*)`/g)].map(([, words = '']) => ({
     page,
@@ -136,7 +136,7 @@ const inline = pages.flatMap((page) =>
   })),
 )
 
-test('commands that stand in the text are there, with their flags', async () => {
+test('commands in the text exist, with their flags', async () => {
   expect(inline.length).toBeGreaterThan(20)
   const helps = new Map<string, Promise<string>>()
   const help = (path: readonly string[]) => {

@@ -7,7 +7,7 @@ import { topicsOf } from '../../src/flow/run.ts'
 
 const page = readFileSync('docs/operations.md', 'utf8')
 
-test('the arithmetic of topics and partitions is that of the default flow', () => {
+test('the numbers of topics and partitions are those of the default flow', () => {
   const names: readonly string[] = optionTable.extractors.default.map((name) => `extract-${name}`)
   const served = processors.filter(({ name }) => !name.startsWith('extract-') || names.includes(name))
   const topics = topicsOf(served, { space: 'gm', workspace: 'default', flow: 'default' })
@@ -21,7 +21,7 @@ test('the arithmetic of topics and partitions is that of the default flow', () =
   expect([sum(0), sum(2)]).toEqual([topics.length, partitions])
 })
 
-test('what it says of other extractors, and of one partition, adds up too', () => {
+test('the numbers for other extractors, and for one partition, are right', () => {
   const countsOf = (extractors: readonly string[], settings: TopicSettings = {}) => {
     const named = processors.filter(({ name }) => !name.startsWith('extract-') || extractors.includes(name))
     const topics = topicsOf(named, { space: 'gm', workspace: 'default', flow: 'default', topics: settings })
@@ -44,7 +44,7 @@ test('what it says of other extractors, and of one partition, adds up too', () =
   expect(page).toContain(`the default flow has ${countsOf(usual, small)[1]}.`)
 })
 
-test('whoever stops a process leaves it more time than it takes to finish what is in hand', () => {
+test('the deployments give a stopping process more time than its messages in flight need', () => {
   const longest = optionTable['llm-timeout'].default + 15
   expect(page).toContain(`\`--llm-timeout\` (${optionTable['llm-timeout'].default} s) and 15 s`)
   const files = ['docker-compose.yml', 'deploy/kubernetes.yaml'].map((name) => readFileSync(name, 'utf8'))
@@ -55,13 +55,13 @@ test('whoever stops a process leaves it more time than it takes to finish what i
   for (const [line, seconds] of periods) expect(Number(seconds), line).toBeGreaterThan(longest)
 })
 
-test('options that the page names are there', () => {
+test('the options that the page names exist', () => {
   const flags = new Set([...page.matchAll(/`--([a-z-]+)[ `]/g)].map(([, name]) => name!))
   const other = ['all', 'id', 'size', 'time', 'watch']
   expect([...flags].filter((name) => !(name in optionTable) && !other.includes(name))).toEqual([])
 })
 
-test('SECURITY.md says of every processor what it trusts, and docs/permissions.md what it may do', () => {
+test('SECURITY.md says what every processor trusts, and docs/permissions.md what it may do', () => {
   const security = readFileSync('SECURITY.md', 'utf8')
   const permissions = readFileSync('docs/permissions.md', 'utf8')
   for (const { name } of processors) {

@@ -13,7 +13,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-/** A Node on the path of this machine that is too old for graphmill. */
+/** A Node on the path that is too old for graphmill. */
 async function oldNode(): Promise<string | undefined> {
   for (const place of (process.env['PATH'] ?? '').split(delimiter)) {
     const version = await run(join(place, 'node'), ['--version']).catch(() => undefined)
@@ -23,7 +23,7 @@ async function oldNode(): Promise<string | undefined> {
   return undefined
 }
 
-/** Whether some folder above holds the package `node`, which an old Node would be replaced by. */
+/** Whether a parent folder has the package `node`, which would replace an old Node. */
 function packageNodeInReach(path: string): boolean {
   try {
     createRequire(join(path, 'x.js')).resolve('node/package.json')
@@ -34,8 +34,8 @@ function packageNodeInReach(path: string): boolean {
 }
 
 /**
- * A project that depends on the packed program alone, locked to the versions that graphmill was tested with: what a registry
- * offers as newest on some day is not what this test is about.
+ * A project that depends only on the packed program, locked to the versions that graphmill was tested with, so that the newest
+ * versions of a registry do not matter.
  */
 function writeProject(folder: string, tarball: string): void {
   const read = (name: string) => JSON.parse(readFileSync(resolve(import.meta.dirname, '../..', name), 'utf8'))
@@ -58,7 +58,7 @@ function writeProject(folder: string, tarball: string): void {
 /** The environment of this test with its own Node first on the path. */
 const env = { ...process.env, PATH: `${dirname(process.execPath)}${delimiter}${process.env['PATH']}` }
 
-test('the packed program runs where it is installed, from nothing but its package', async (context) => {
+test('the packed program runs after an installation from its package alone', async (context) => {
   await run('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], { env })
   const [tarball] = readdirSync(folder)
   writeProject(folder, tarball!)

@@ -2,14 +2,14 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { processors } from '../../processors/index.ts'
 
-/** What the page calls replies, beside the ports by their own names. */
+/** The page's names for replies; it uses the names of ports for all others. */
 const replies: Readonly<Record<string, readonly string[]>> = {
   'its own replies': ['prompt-reply'],
   'a reply to a prompt': ['reply'],
   'a reply to a completion': ['text-reply'],
 }
 
-/** The ports that a cell of the table lists; what stands behind a semicolon goes to no topic. */
+/** The ports that a cell of the table lists; text after a semicolon is a remark. */
 const portsIn = (cell: string) =>
   cell
     .split(';')[0]!
@@ -19,7 +19,7 @@ const portsIn = (cell: string) =>
     .flatMap((name) => replies[name] ?? [name])
     .sort()
 
-test('the page lists every processor with all that it reads and writes', () => {
+test('the page lists every processor with its inputs and outputs', () => {
   const page = readFileSync('docs/processors.md', 'utf8')
   const rows = [...page.matchAll(/^\| (`[^|]+) \| ([^|]+) \| ([^|]+) \|$/gm)]
   const told = rows.flatMap(([, names = '', reads = '', writes = '']) =>

@@ -1,4 +1,4 @@
-// The bill of materials of the build: valid CycloneDX, complete by the lock, and without a trace of the machine.
+// The bill of materials of the build: valid CycloneDX, complete according to the lock file, and without traces of the machine.
 import { existsSync, readFileSync } from 'node:fs'
 import { hostname, userInfo } from 'node:os'
 import { resolve } from 'node:path'
@@ -23,7 +23,7 @@ type Whole = ReturnType<typeof sbomOf> & {
 
 const sbom = sbomOf(root) as unknown as Whole
 
-test('it is CycloneDX: names, versions, package URLs and hashes, and references that lead somewhere', () => {
+test('it is valid CycloneDX: names, versions, package URLs and hashes, and references that resolve', () => {
   expect([sbom.bomFormat, sbom.specVersion, sbom.version]).toEqual(['CycloneDX', '1.5', 1])
   const all = [sbom.metadata.component, ...sbom.components]
   const refs = new Set(all.map((component) => component['bom-ref']))
@@ -47,7 +47,7 @@ test('it is CycloneDX: names, versions, package URLs and hashes, and references 
   expect(sbom.metadata.component).toMatchObject({ name: 'graphmill', version: lock.packages['']!.version })
 })
 
-test('it holds every package that is installed with graphmill, and none for its development', () => {
+test('it lists every package that is installed with graphmill, and no development dependency', () => {
   const installed = Object.entries(lock.packages)
     .filter(([path, { dev }]) => path !== '' && !dev)
     .map(([path, { version }]) => `${path.split('node_modules/').at(-1)}@${version}`)
@@ -58,7 +58,7 @@ test('it holds every package that is installed with graphmill, and none for its 
     expect(sbom.components.map((component) => component.name)).not.toContain(name)
 })
 
-test('it is the same on every machine: no folders, hosts, users, times or registries', () => {
+test('it is the same on every machine: it has no folders, hosts, users, times or registries', () => {
   const text = JSON.stringify(sbom)
   for (const trace of [root, hostname(), userInfo().homedir]) expect(text).not.toContain(trace)
   expect(text.match(/https?:\/\/[^/"]+/g)?.filter((each) => each !== 'http://cyclonedx.org') ?? []).toEqual(
@@ -68,6 +68,6 @@ test('it is the same on every machine: no folders, hosts, users, times or regist
   expect(sbomOf(root)).toEqual(sbom)
 })
 
-test.skipIf(!existsSync(`${root}/dist/sbom.cdx.json`))('the build has put it into dist', () => {
+test.skipIf(!existsSync(`${root}/dist/sbom.cdx.json`))('the build writes it to dist', () => {
   expect(JSON.parse(readFileSync(`${root}/dist/sbom.cdx.json`, 'utf8'))).toEqual(sbom)
 })

@@ -1,19 +1,19 @@
-// A shell in which the commands of a page run one after the other, as a reader would type them: what one exports the next has.
-// What never ends by itself (`run`, `tail`) goes on in the background.
+// A shell that runs the commands of a page one after the other, as a reader would type them: exports last to the next command.
+// Commands that do not end by themselves (`run`, `tail`) run in the background.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 export interface Session {
-  /** Resolves to what it wrote on standard output. Rejects with all that it wrote unless it ends with 0 within two minutes. */
+  /** Resolves to its standard output. Rejects with all its output unless it ends with 0 within two minutes. */
   run(command: string): Promise<string>
-  /** Resolves, when it has said what is looked for, to what it wrote on standard output until then. Rejects when it ends before, or does not within two minutes. */
+  /** Resolves to its standard output so far once the expected text was written. Rejects if the process ends before, or after two minutes. */
   start(command: string, says: { readonly stdout?: RegExp; readonly stderr?: RegExp }): Promise<Started>
 }
 
 export interface Started {
   readonly stdout: () => string
-  /** Sends the signal. Rejects with all that it wrote unless it ends with 0 within two minutes. */
+  /** Sends the signal. Rejects with all its output unless it ends with 0 within two minutes. */
   end(signal: NodeJS.Signals): Promise<void>
 }
 
@@ -22,18 +22,18 @@ const patienceMs = 120_000
 interface Shell {
   readonly child: ChildProcess
   readonly written: { stdout: string; stderr: string }
-  /** What it has written, whenever there is more. */
+  /** Called with its output so far, whenever there is more. */
   onMore: () => void
-  /** Resolves when it has ended, whatever way. */
+  /** Resolves when it has ended in any way. */
   readonly ended: Promise<void>
 }
 
-/** Opens a session in a folder, with these variables and no others. */
+/** Opens a session in a folder, with only these variables. */
 export function openSession(folder: string, environment: Readonly<Record<string, string>>): Session {
   let variables = environment
 
   function bash(code: string): Shell {
-    // A group of its own, so that all of it can be ended. Standard input is empty.
+    // Its own process group, so that all its processes can be ended. Standard input is empty.
     const child = spawn('bash', ['-c', code], {
       cwd: folder,
       env: variables,
@@ -58,7 +58,7 @@ export function openSession(folder: string, environment: Readonly<Record<string,
     return shell
   }
 
-  /** Waits for the end; only 0 will do. */
+  /** Waits for the end. Rejects unless the exit code is 0. */
   async function toEnd(command: string, { child, written, ended }: Shell): Promise<void> {
     const timer = setTimeout(() => kill(child, 'SIGKILL'), patienceMs)
     await ended
@@ -78,7 +78,7 @@ export function openSession(folder: string, environment: Readonly<Record<string,
       return shell.written.stdout
     },
     async start(command, says) {
-      // A single command is what bash becomes, so that signals reach it.
+      // `exec` replaces bash by the command, so that signals reach it.
       const shell = bash(command)
       const { child, written, ended } = shell
       await new Promise<void>((resolve, reject) => {

@@ -1,5 +1,5 @@
-// Every page is a session: its commands run in their order in a folder of a new user, with a model server, a real Kafka and a
-// real Fuseki in the place of the reader's own. A new command runs by default; what does not run stands in `exceptions`.
+// Every page is a session: its commands run in order in the folder of a new user, with a model server, a real Kafka and a real
+// Fuseki instead of the reader's. A new command runs by default; commands that are not run are in `exceptions`.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -19,7 +19,7 @@ const packageJson = JSON.parse(readFileSync('package.json', 'utf8')) as { script
 const start = packageJson.scripts['start']!
 const compose = parse(readFileSync('docker-compose.yml', 'utf8'), { merge: true })
 
-/** What is not run as it stands, why, and what is run instead. */
+/** Commands that are not run, why, and what is run instead. */
 const exceptions: readonly { readonly of: RegExp; readonly why: string; readonly instead?: string }[] = [
   {
     of: /^npm ci && npm start$/,
@@ -42,7 +42,7 @@ const exceptions: readonly { readonly of: RegExp; readonly why: string; readonly
   { of: /^java -cp jena-fuseki-server-5\.6\.0\.jar /, why: 'the Fuseki of this test is started so' },
 ]
 
-/** What a reader has before the first command: files of their own, and on some pages a model. */
+/** What a reader has before the first command: files, and on some pages a model. */
 const given: Readonly<Record<string, { files?: Record<string, string | Uint8Array>; model?: true }>> = {
   'README.md': {
     files: {
@@ -106,7 +106,7 @@ afterAll(async () => {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true })
 })
 
-/** The folder of somebody who has cloned graphmill, and has it on the path too. */
+/** The folder of a reader who has cloned graphmill and has it on the path. */
 function newFolder({ files = {} }: { files?: Record<string, string | Uint8Array> }): string {
   const folder = mkdtempSync(join(tmpdir(), 'graphmill-docs-'))
   folders.push(folder)
@@ -128,14 +128,14 @@ function openPage(page: string, folder: string): Session {
   return openSession(folder, {
     PATH: path,
     HOME: folder,
-    // Pages know nothing of each other.
+    // Pages do not share topics.
     GRAPHMILL_SPACE: page.replace(/\W+/g, '-').toLowerCase(),
     GRAPHMILL_HTTP: '127.0.0.1:0',
     ...(given[page]?.model && model),
   })
 }
 
-/** The same command with the servers of this test in the place of the reader's. */
+/** The same command with the servers of this test instead of the reader's. */
 function here(command: string): string {
   return command
     .replaceAll('http://127.0.0.1:11434/v1', llm.url)
@@ -148,7 +148,7 @@ function say(block: Block, command: string, why: string): void {
   process.stderr.write(`${placeOf(block)} ${command.split('\n', 1)[0]}: ${why}\n`)
 }
 
-/** What a command must have done, beside ending well; each of these is looked at at least once. */
+/** What a command must have done besides exiting with 0; each of these is checked at least once. */
 const outcomes: readonly {
   readonly of: RegExp
   check(
@@ -168,7 +168,7 @@ const outcomes: readonly {
     },
   },
   { of: /^graphmill parse/, check: (stdout) => expect(JSON.parse(stdout).items).toHaveLength(2) },
-  // What was loaded is done in the end.
+  // A loaded document is done in the end.
   {
     of: /load /,
     async check(stdout, { command, session }) {
@@ -191,7 +191,7 @@ const outcomes: readonly {
     check: (stdout) => expect(stdout).toContain('<http://example.org/mills#Mill>'),
   },
   { of: /doctor/, check: (stdout) => expect(stdout).not.toContain('failed') },
-  // The next one must bring its own.
+  // The next command must write its own triples.
   {
     of: /--store /,
     async check() {
@@ -214,7 +214,7 @@ const outcomes: readonly {
 ]
 
 const looked = new Set<unknown>()
-/** What `npm start` prints, which is the same on every page. */
+/** The output of `npm start`, which is the same on every page. */
 let exampleGraph: string | undefined
 
 async function runPage(page: string): Promise<void> {
@@ -262,7 +262,7 @@ async function runPage(page: string): Promise<void> {
     return process.stdout()
   }
 
-  /** Queries are put to the graph of the document that ships. */
+  /** Runs a query on the graph of the example document. */
   async function query(block: Block): Promise<void> {
     if (!fuseki) return say(block, 'SPARQL', 'not run, it needs Java and Maven')
     exampleGraph ??= await session.run(start)
@@ -288,14 +288,14 @@ describe('the commands of a page run in their order', () => {
   )
   test.each(withCommands)('%s', { timeout: 600_000 }, runPage)
 
-  test('every exception is of some command, and every outcome was looked at', (context) => {
+  test('every exception matches a command, and every outcome was checked', (context) => {
     const idle = exceptions.filter((each) => !looked.has(each)).map(({ of }) => of)
     expect(idle).toEqual([])
     if (source === undefined) return context.annotate('outcomes on Kafka and Fuseki were not looked at')
     expect(outcomes.filter((each) => !looked.has(each)).map(({ of }) => of)).toEqual([])
   })
 
-  test('npm is told to run scripts that there are', () => {
+  test('the npm scripts that the docs run exist', () => {
     const told = blocks
       .filter(({ language }) => language === 'sh')
       .flatMap(commandsOf)

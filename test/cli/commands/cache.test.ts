@@ -36,7 +36,7 @@ const lines = (path: string) => readFileSync(join(folder, path), 'utf8').trim().
 const prices = ['--prices', 'test-model=1/2']
 
 describe('extract', () => {
-  test('asks only for what is not remembered, and says so', async () => {
+  test('asks only for what is not cached, and says so', async () => {
     const before = calls()
     const first = await extract('--out', join(folder, 'first.nq'))
     expect(first.code).toBe(0)
@@ -54,7 +54,7 @@ describe('extract', () => {
     expect((await extract('--no-cache', '--resume')).code).toBe(2)
   })
 
-  test('estimates without a call, also what is remembered', async () => {
+  test('estimates without a call, including cached replies', async () => {
     const before = calls()
     const dry = await extract('--dry-run', ...prices)
     expect(dry.code).toBe(0)
@@ -76,7 +76,7 @@ describe('extract', () => {
     expect((await extract('--dry-run')).stdout).toMatch(/requests +(\d+), \1 of them cached/)
   })
 
-  test('stops before it costs more, keeps what it found, and goes on when told to', async () => {
+  test('stops at the cost limit, keeps its results, and continues on request', async () => {
     const whole = await extract('--no-cache', ...prices, '--out', join(folder, 'whole.nq'))
     const cost = Number(/cost +([\d.]+)/.exec(whole.stderr)![1])
     const limit = cost / 2
@@ -96,7 +96,7 @@ describe('extract', () => {
     expect((await extract('--max-cost', '1')).code).toBe(2)
   })
 
-  test('counts what runs have cost that failed', async () => {
+  test('counts the cost of failed runs', async () => {
     const usage = { prompt_tokens: 1000, completion_tokens: 100, total_tokens: 1100 }
     await using failing = await startLlmServer({
       rules: [
@@ -119,7 +119,7 @@ describe('extract', () => {
 })
 
 describe('cache', () => {
-  test('says what is there, and forgets it', async () => {
+  test('prints its size, and is cleared', async () => {
     expect((await command(['cache', 'stats'])).stdout).toMatch(/entries +0\n/)
     await extract()
     const { stdout } = await command(['cache', 'stats'])

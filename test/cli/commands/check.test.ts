@@ -1,4 +1,4 @@
-// `graphmill check` of a flows file, as one who wrote it by hand runs it.
+// `graphmill check` of a handwritten flows file.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ function check(flows: string, ...more: string[]) {
   return graphmill(['check', '--flows', 'flows.yaml', ...more], { cwd: folder })
 }
 
-test('takes a flows file, and says of each flow what it has', async () => {
+test('reads a flows file and prints what each flow has', async () => {
   writeFileSync(join(folder, 'greet.yaml'), 'prompt: Hello {{name}}\n')
   const { code, stdout } = await check('flows: [{workspace: acme, prompts: [greet.yaml]}, {workspace: beta}]')
   expect(code).toBe(0)
@@ -25,7 +25,7 @@ test('takes a flows file, and says of each flow what it has', async () => {
   expect(stdout).toMatch(/^no problems$/m)
 })
 
-test('tells what would keep any of its flows from running, each with its name, all at once', async () => {
+test('reports everything that would keep any flow from running, with the name of the flow', async () => {
   const { code, stderr, stdout } = await check(`
 flows:
   - {workspace: a, chunk-size: 50}
@@ -49,7 +49,7 @@ flows:
   expect(JSON.parse(json.stdout)).toMatchObject({ code: 'configuration_invalid', file: 'flows.yaml' })
 })
 
-test('tells of prompts whose schema has a pattern that is too large', async () => {
+test('reports prompts whose schema has a pattern that is too large', async () => {
   const write = (name: string, pattern: string) =>
     writeFileSync(
       join(folder, name),

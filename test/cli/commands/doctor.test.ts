@@ -1,4 +1,4 @@
-// `doctor` on the servers beside model and broker: the embeddings endpoint, and a real SPARQL store.
+// How `doctor` checks the embeddings endpoint and a real SPARQL store.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import {
   type EmbeddingsServerDouble,
@@ -18,12 +18,12 @@ async function doctor(...args: readonly string[]) {
   return { code, said: stdout + stderr, found: new Map(rows.map((row) => [row.check, row])) }
 }
 
-test('says nothing of embeddings and stores where none is configured', async () => {
+test('does not mention embeddings and stores that are not configured', async () => {
   const { found } = await doctor()
   expect([...found.keys()]).toEqual(['files', 'model', 'broker', 'schema registry'])
 })
 
-test('passes over a model that nobody named, and not over one that is named and has no server', async () => {
+test('skips the model if none is configured, and fails for a named model without a server', async () => {
   expect((await doctor()).found.get('model')).toMatchObject({ state: 'skipped' })
   const { code, found } = await doctor('--model', 'llama3.2')
   expect(found.get('model')).toMatchObject({
@@ -74,7 +74,7 @@ describe('the embeddings endpoint', () => {
     expect(said).not.toContain('sk-embed')
   })
 
-  test('that refuses the connection, has no model or no address is told with what to do', async () => {
+  test('that refuses the connection, has no model or no address is reported with a fix', async () => {
     const [port] = await freePorts(1)
     const away = await doctor('--embeddings', `http://127.0.0.1:${port}`, '--embeddings-model', 'words')
     expect(away.found.get('embeddings')).toMatchObject({
@@ -105,7 +105,7 @@ describe.skipIf(source === undefined)('the store', { timeout: 60_000 }, () => {
   const as = (login: string, path = '') => own.dataset.replace('//', `//${login}@`) + path
   const mine = 'mill:pass-of-mill'
 
-  test('that takes updates has nothing more in it than before', async () => {
+  test('that accepts updates is not changed', async () => {
     for (const place of [
       ['--store', as(mine, '/update')],
       ['--store', as(mine, '/data'), '--store-protocol', 'graph-store'],
@@ -149,7 +149,7 @@ describe.skipIf(source === undefined)('the store', { timeout: 60_000 }, () => {
     expect(said).not.toMatch(/(wrong|pass)-/)
   })
 
-  test('that refuses the connection, or has no address, is told with what to do', async () => {
+  test('that refuses the connection or has no address is reported with a fix', async () => {
     const [port] = await freePorts(1)
     const away = await doctor('--store', `http://127.0.0.1:${port}/ds/update`)
     expect(away.found.get('store')).toMatchObject({

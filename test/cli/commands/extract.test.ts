@@ -38,7 +38,7 @@ const extract = (args: readonly string[], stdin?: string | Uint8Array) =>
 const quads = (text: string) => new Parser({ format: 'N-Quads' }).parse(text)
 
 describe('extract', () => {
-  test('writes N-Quads that a parser reads, says where the text goes, and sums up', async () => {
+  test('writes N-Quads that a parser reads, says where the text goes, and prints a summary', async () => {
     const { code, stdout, stderr } = await extract([file('mill.txt')])
     expect(stderr.split('\n')[0]).toBe(`graphmill: the text goes to openai test-model at ${server.url}`)
     expect(stderr).toMatch(/^3\/3 units of 1 chunks 100%, \d+ facts$/m)
@@ -65,7 +65,7 @@ describe('extract', () => {
     expect(quads(input.stdout).length).toBeGreaterThan(0)
   })
 
-  test('says that Turtle does not keep provenance apart, where there is any', async () => {
+  test('warns that Turtle does not keep provenance separate, if there is any', async () => {
     server.set({ rules: [{ reply: '' }] })
     const said = async (...args: string[]) =>
       (await extract([file('mill.txt'), '--extractors', 'topics', ...args])).stderr.match(
@@ -82,7 +82,7 @@ describe('extract', () => {
     expect([plain, apart]).toEqual([null, null])
   })
 
-  test('says what it is when no model is configured', async () => {
+  test('says that it uses the offline rules when no model is configured', async () => {
     const { code, stdout, stderr } = await graphmill([
       'extract',
       file('mill.txt', 'A mill is a machine that grinds grain.'),
@@ -92,7 +92,7 @@ describe('extract', () => {
     expect(code).toBe(0)
   })
 
-  test('takes no rules for a model that is named and has no server: it says what to set, and writes nothing', async () => {
+  test('does not use the offline rules for a named model without a server: it says what to set, and writes nothing', async () => {
     const out = join(folder, 'out.nq')
     const args = ['extract', '--model', 'llama3.2', '--out', out, file('mill.txt', 'A mill is a machine.')]
     const { code, stdout, stderr } = await graphmill(args)
@@ -103,7 +103,7 @@ describe('extract', () => {
     expect((await graphmill([...args, '--llm', 'offline'])).code).toBe(0)
   })
 
-  test('exits 3 when a reply stayed cut off, with what it held', async () => {
+  test('exits with 3 when a reply stayed cut off, and keeps its items', async () => {
     const line = '{"entity":"mill","definition":"a machine"}\n'
     server.set({
       rules: [
@@ -121,7 +121,7 @@ describe('extract', () => {
     expect(code).toBe(3)
   })
 
-  test('counts rejected items and exits 0, or 3 when asked to be strict', async () => {
+  test('counts rejected items and exits with 0, or with 3 when strict', async () => {
     server.set({ rules: [{ reply: '{"entity":"mill","definition":"a machine"}\n{"entity":"river"}\n' }] })
     const args = [file('mill.txt'), '--extractors', 'definitions']
     const { code, stderr } = await extract(args)
@@ -139,7 +139,7 @@ describe('extract', () => {
     expect(stderr).toMatch(/^facts +1 rows/m)
   })
 
-  test('shows the first rejected item of each reason with its place, and each when asked for it', async () => {
+  test('shows the first rejected item of each reason with its place, and all of them on request', async () => {
     server.set({
       rules: [{ reply: '{"entity":"river"}\n{"entity":"weir"}\n{"entity":"mill","definition":"m"}\n' }],
     })
@@ -156,14 +156,14 @@ describe('extract', () => {
       expect(all).toMatch(new RegExp(`^\\{.*"document":"mill.txt".*entity.*${name}.*"msg":"rejected: `, 'm'))
   })
 
-  test('exits 3 when a model has only prose to say, and names it', async () => {
+  test('exits with 3 when a model writes only prose, and says so', async () => {
     server.set({ rules: [{ reply: 'There is nothing much to say about mills.' }] })
     const { code, stderr } = await extract([file('mill.txt'), '--extractors', 'definitions'])
     expect(stderr).toMatch(/incomplete +1 no_items/)
     expect(code).toBe(3)
   })
 
-  test('exits 3 when items came and none was accepted, and names it', async () => {
+  test('exits with 3 when no item was accepted, and says so', async () => {
     server.set({ rules: [{ reply: '{"entity":"river"}\n' }] })
     const { code, stderr } = await extract([file('mill.txt'), '--extractors', 'definitions'])
     expect(stderr).toMatch(/^chunks +1 \(0 units done, 1 partial\)$/m)
@@ -171,7 +171,7 @@ describe('extract', () => {
     expect(code).toBe(3)
   })
 
-  test('exits 3 when an extractor refused every item, and keeps those with a type of their own', async () => {
+  test('exits with 3 when an extractor refused every item, and keeps those with another type', async () => {
     const prompts = join(folder, 'prompts.json')
     const template = (prompt: string) =>
       JSON.stringify({ prompt: `${prompt}: {{text}}`, 'response-type': 'jsonl' })
@@ -197,13 +197,13 @@ describe('extract', () => {
     expect(refused.code).toBe(3)
   })
 
-  test('takes an honest empty for done', async () => {
+  test('counts an empty reply as done if the model stopped by itself', async () => {
     server.set({ rules: [{ reply: '' }] })
     expect((await extract([file('mill.txt'), '--extractors', 'definitions'])).code).toBe(0)
   })
 })
 
-describe('bad documents are clear errors, and the others go on', () => {
+describe('bad documents are clear errors, and the others continue', () => {
   test('an empty file, one that is not UTF-8, and one that is not there', async () => {
     const args = [
       file('empty.txt', ''),
@@ -220,7 +220,7 @@ describe('bad documents are clear errors, and the others go on', () => {
     expect(code).toBe(4)
   })
 
-  test('files of one name in two folders are counted and named each, whether their texts differ or not', async () => {
+  test('files of the same name in two folders are counted and named separately, whether their texts differ or not', async () => {
     server.set({ rules: [{ match: 'fails', reply: { refuse: 'invalid' } }, { reply: '' }] })
     for (const inner of ['d1', 'd2']) mkdirSync(join(folder, inner))
     const differing = ['d1', 'd2'].map((inner) => file(join(inner, 'x.txt'), `It fails in ${inner}.`))
@@ -269,7 +269,7 @@ describe('check and parse', () => {
     expect(code).toBe(0)
   })
 
-  test('check names the file and what is wrong, and exits 1', async () => {
+  test('check names the file and the problem, and exits with 1', async () => {
     const bad = file(
       'bad.yaml',
       'prompt: "{{ text.constructor }}"\nresponse-type: jsonl\nschema: {type: 7}\n',
@@ -279,7 +279,7 @@ describe('check and parse', () => {
     expect(code).toBe(1)
   })
 
-  test('parse prints one JSON object with what it made of a reply', async () => {
+  test('parse prints one JSON object with the items of a reply', async () => {
     const { code, stdout } = await graphmill(['parse'], { stdin: 'Sure!\n{"a":1}\n{"b":' })
     expect(JSON.parse(stdout)).toEqual({
       items: [{ a: 1 }],
@@ -292,13 +292,13 @@ describe('check and parse', () => {
   })
 })
 
-test('Ctrl-C in the middle prints what was done and ends soon', async () => {
+test('Ctrl-C in the middle of the work prints the results so far and ends soon', async () => {
   server.set({ tokensPerSecond: 5 })
   let waiting = false
   const { code, stderr } = await graphmill(['extract', file('mill.txt')], {
     env: env(),
     onStderr: (text, kill) => {
-      // Once: the second one ends it at once.
+      // Only once: a second signal would end it at once.
       if (text.includes('the text goes to') && !waiting) waiting = true
       else return
       void server.until(({ concurrent }) => concurrent > 0).then(() => kill('SIGINT'))
@@ -309,7 +309,7 @@ test('Ctrl-C in the middle prints what was done and ends soon', async () => {
   expect(code).toBe(1)
 })
 
-test('a store that is away is named with the cause, and is waited for', async () => {
+test('an unavailable store is reported with the cause, and extract waits for it', async () => {
   const [port] = await freePorts(1)
   const started = startGraphmill(
     ['extract', file('mill.txt'), '--store', `http://127.0.0.1:${port}/update`],

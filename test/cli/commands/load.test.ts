@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { startGraphmill } from '../../support/processes.ts'
 
-test('`load` says what comes of a document that is loaded again', async () => {
+test('`load` says what happens when a document is loaded again', async () => {
   const child = startGraphmill(['load', '--help'])
   expect(await child.ended).toMatchObject({ code: 0 })
   const text = child.stdout().replace(/\s+/g, ' ')

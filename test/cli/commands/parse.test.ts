@@ -33,13 +33,13 @@ describe('parse --format', () => {
     })
   })
 
-  test('rejects what a line is not, and goes on', async () => {
+  test('rejects an invalid line, and continues', async () => {
     const { items, rejected } = await parse('{"a":\n{"b":2}\n', '--format', 'ndjson')
     expect(items).toEqual([{ b: 2 }])
     expect(rejected).toEqual([{ reason: 'invalid_json', line: 1, text: '{"a":' }])
   })
 
-  test('says that the last text was cut off', async () => {
+  test('reports that the last text was cut off', async () => {
     expect(await parse('{"a":1}\n{"b":', '--format', 'jsonl')).toMatchObject({
       items: [{ a: 1 }],
       truncated: true,
@@ -52,7 +52,7 @@ describe('parse --format', () => {
     expect(rejected).toMatchObject([{ reason: 'schema', line: 2, text: '[2]' }])
   })
 
-  test('forgives a blank line and bytes that are no UTF-8, and nothing when strict', async () => {
+  test('accepts a blank line and invalid UTF-8, but not when strict', async () => {
     const text = Buffer.from('\n{"a":"\xff"}\n', 'latin1')
     const lenient = await parse(text, '--format', 'jsonl')
     expect(lenient).toMatchObject({
@@ -66,7 +66,7 @@ describe('parse --format', () => {
   })
 })
 
-test('an option may be an environment variable; one that is no value of it is wrong usage', async () => {
+test('an option may be an environment variable; an invalid value is wrong usage', async () => {
   const run = (env: Record<string, string>) => graphmill(['parse'], { stdin: 'x\n', env })
   const [text, strict, lenient, wrong] = await Promise.all([
     run({ GRAPHMILL_RESPONSE_TYPE: 'text' }),
@@ -81,7 +81,7 @@ test('an option may be an environment variable; one that is no value of it is wr
   expect(wrong.stderr).toMatch(/GRAPHMILL_STRICT must be true or false, not "maybe"/)
 })
 
-test('an option of one command may stand in the configuration file; flag and environment go before it', async () => {
+test('an option of one command may be in the configuration file; flag and environment override it', async () => {
   const config = join(folder, 'graphmill.yaml')
   writeFileSync(config, 'response-type: text\nstrict: true\nmodel: m\nfrom: earliest\n')
   const run = (args: string[], env: Record<string, string> = {}) =>

@@ -1,4 +1,4 @@
-// `graphmill run` and the commands beside it, as processes of their own on a real Kafka, watched from outside.
+// `graphmill run` and other commands as processes on a real Kafka, observed from outside.
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -92,7 +92,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     })
   })
 
-  test('says at /status.json and /metrics what it consumes, how far it is behind, and what it is', async () => {
+  test('reports its consumers, their lag and its version at /status.json and /metrics', async () => {
     const [port] = await freePorts(1)
     const flow = place('told')
     const address = `127.0.0.1:${port}`
@@ -135,7 +135,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     expect((await runtime.end('SIGTERM')).code).toBe(0)
   })
 
-  test('a running flow shows every metric of TrustGraph that the page names, with its labels', async () => {
+  test('a running flow has every TrustGraph metric that the page lists, with its labels', async () => {
     await using llm = await startLlmServer({
       refuse: { kind: 'rate-limit', first: 1 },
       rules: [
@@ -179,7 +179,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     )
     expect(told.length).toBeGreaterThan(20)
     const scrape = async () => (await fetch(`http://${address}/metrics`)).text()
-    /** The metrics that have counted something, as the scrape tells them. */
+    /** The metrics of the scrape that have counted something. */
     const shownIn = (text: string) =>
       told.flatMap(({ name }) => {
         const [, type = ''] = new RegExp(`^# TYPE ${name} (\\w+)$`, 'm').exec(text) ?? []
@@ -225,7 +225,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
       texts.reduce((sum, each) => sum + each, 0),
     )
     expect(sampleOf('tg_triples_store_write_error_total{processor="store-triples"}')).toBe(1)
-    // Its last bound is no less than eight calls of 120 s.
+    // Its last bound is at least eight calls of 120 s.
     const bounds = [...text.matchAll(/^tg_extraction_duration_seconds_bucket\{le="([\d.]+)"/gm)].map(
       ([, le]) => Number(le),
     )
@@ -244,7 +244,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     return resources[0]?.configEntries[0]?.configValue
   }
 
-  test('topics are made as docs/operations.md counts them, and as the flows file says', async () => {
+  test('topics are created as docs/operations.md counts them and as the flows file says', async () => {
     interface Row {
       readonly topic: string
       readonly partitions: number
@@ -313,7 +313,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     expect((await runtime.end('SIGTERM')).code).toBe(0)
   })
 
-  test('a document gets the collection of its flow in the flows file, unless load is told another', async () => {
+  test('a document gets the collection of its flow in the flows file, unless load names another', async () => {
     const flows = join(folder, 'collections.yaml')
     await writeFile(flows, 'flows: [{flow: kept, collection: letters}]')
     const file = join(folder, 'letter.txt')
@@ -333,11 +333,11 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     await tail.end('SIGTERM')
   })
 
-  test('a text of 100 MB is loaded in no more memory than one of 20 MB, but for what the collector leaves for later', async () => {
+  test('loading a text of 100 MB needs no more memory than one of 20 MB, apart from garbage not yet collected', async () => {
     const measure = (megabytes: number) =>
       measureLoad(megabytes, { folder, place: place(`long-${megabytes}`) })
     const [short, long] = [await measure(20), await measure(100)]
-    // Parts are of 512 KiB at most.
+    // Document parts have at most 512 KiB.
     expect(long.parts).toBeGreaterThanOrEqual(100e6 / (512 * 1024))
     expect(long.parts).toBeGreaterThan(4 * short.parts)
     expect(long.peak - short.peak).toBeLessThan(50e6)
@@ -354,7 +354,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     expect((await runtime.end('SIGTERM')).code).toBe(0)
   })
 
-  test('waits for a model that is away when it starts, and whose name it has to ask for', async () => {
+  test('waits at the start for an unavailable model whose name it has to ask for', async () => {
     const [port] = await freePorts(1)
     const url = `http://127.0.0.1:${port}/v1`
     const runtime = startGraphmill(['run', 'prompt', ...place('early'), '--http', 'off'], {
@@ -368,7 +368,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     expect((await runtime.end('SIGTERM')).code).toBe(0)
   })
 
-  test('says in its log, at /readyz and in /metrics that the broker is away, and that it is back', async () => {
+  test('reports in its log, at /readyz and in /metrics that the broker is unavailable, and that it is back', async () => {
     const [port] = await freePorts(1)
     const address = `127.0.0.1:${port}`
     const runtime = await start(

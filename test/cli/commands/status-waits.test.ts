@@ -1,4 +1,4 @@
-// What `status` and `doctor` say of a document that waits, and of one whose requests expired, on a real Kafka.
+// What `status` and `doctor` say about a waiting document, and about one whose requests expired, on a real Kafka.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -62,7 +62,7 @@ describe.skipIf(source === undefined)('on Kafka', () => {
   const waitsFor = (title: string, what: string) =>
     until(title, (shown) => shown.waitsFor.some((sentence) => sentence.includes(what)))
 
-  test('a model that is unavailable is named, with what to do', async () => {
+  test('an unavailable model is listed, with what to do', async () => {
     const model = ['--llm', 'openai', '--model', 'none', '--llm-timeout', '5']
     const child = startGraphmill(['run', 'prompt', ...model, '--broker', broker, '--http', 'off'], {
       OPENAI_BASE_URL: 'http://127.0.0.1:9/v1',
@@ -76,7 +76,7 @@ describe.skipIf(source === undefined)('on Kafka', () => {
     await child.end('SIGTERM')
   }, 120_000)
 
-  test('a key that the model refuses, then its limit, are named, and nothing once it answers', async () => {
+  test('a refused key, then a rate limit, are listed, and nothing once the model answers', async () => {
     await using llm = await startLlmServer({ refuse: { kind: 'unauthorized' } })
     const model = ['--llm', 'openai', '--model', 'test-model', '--no-cache']
     const child = startGraphmill(['run', 'prompt', ...model, '--broker', broker, '--http', 'off'], {
@@ -91,7 +91,7 @@ describe.skipIf(source === undefined)('on Kafka', () => {
     const lines = await graphmill('status', 'wrong-key.txt', '--broker', broker)
     expect(lines).toMatch(/^waits for +prompt waits: .*\[llm_authentication\]/m)
 
-    // Tried again within half a minute.
+    // Retried within half a minute.
     llm.set({ refuse: { kind: 'rate-limit' }, retryAfter: 5 })
     const limited = await waitsFor('wrong-key.txt', '[llm_rate_limited]')
     expect(limited.state).toBe('running')
@@ -103,7 +103,7 @@ describe.skipIf(source === undefined)('on Kafka', () => {
     await child.end('SIGTERM')
   }, 600_000)
 
-  test('a processor that nobody runs, and requests that expired, are named', async () => {
+  test('a processor that no process runs, and expired requests, are listed', async () => {
     const prompt = await run('prompt', '--llm', 'offline')
     await load('first.txt')
     await until('first.txt', ({ state, waitsFor: waits }) => state === 'done' && waits.length === 0)

@@ -1,4 +1,4 @@
-// `graphmill status` and `graphmill rejected` beside a running flow, on a real Kafka.
+// `graphmill status` and `graphmill rejected` while a flow runs, on a real Kafka.
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -51,14 +51,14 @@ describe.skipIf(source === undefined)('on Kafka', () => {
       .split('\n')
       .map((line) => JSON.parse(line) as Record<string, unknown>)
 
-  /** Follows a document to its end, also where the ledger has not heard of it yet. */
+  /** Follows a document to its end, even if the ledger does not know it yet. */
   const follow = async (title: string): Promise<Record<string, unknown>[]> =>
     (await graphmill('status', title, '--watch', '--json', '--broker', broker))
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line) as Record<string, unknown>)
 
-  test('documents are followed to their end, also over a restart, and unknown ones are said to be so', async () => {
+  test('documents are followed to their end, also over a restart, and unknown ones are reported', async () => {
     await expect(load('early.txt', '')).rejects.toThrow('document_empty')
     const none = startGraphmill(['status', '--broker', broker])
     expect((await none.ended).code).toBe(1)
@@ -92,7 +92,7 @@ describe.skipIf(source === undefined)('on Kafka', () => {
     expect(unknown.stderr()).toMatch(/knows no document urn:none. \[document_unknown\]/)
   }, 240_000)
 
-  test('load says which files of a folder it passes over', async () => {
+  test('load lists the files of a folder that it skips', async () => {
     const only = join(folder, 'only')
     await mkdir(only)
     for (const name of ['a.txt', 'README', 'notes.rst']) await writeFile(join(only, name), 'A mill.')
@@ -104,7 +104,7 @@ describe.skipIf(source === undefined)('on Kafka', () => {
     )
   })
 
-  test('a flow that there is not is no good news', async () => {
+  test('an unknown flow is an error', async () => {
     await graphmill('topics', 'create', '--broker', broker)
     const commands = [
       'topics lag',
@@ -127,7 +127,7 @@ describe.skipIf(source === undefined)('on Kafka', () => {
     }
   }, 60_000)
 
-  test('topics describe lists the space, or the flow that is named', async () => {
+  test('topics describe lists the space, or the named flow', async () => {
     await graphmill('topics', 'create', '--broker', broker)
     const of = async (...args: string[]) =>
       (await graphmill('topics', 'describe', '--json', '--broker', broker, ...args)).trim().split('\n')
