@@ -1,6 +1,8 @@
 // From the body of a chat completion to OpenArmature's message: content as the model wrote it, tool calls checked against the
 // tools, counts as reported. A streamed reply is first assembled into the same body, so that both ways give the same result.
+
 import { isObject } from '../../is-object.ts'
+import { jsonValue } from '../../json-value.ts'
 import { finishReason, reportedUsage } from '../../llm/openai/openai.ts'
 import type { Fields } from '../../llm/openai/reply.ts'
 import type { CheckedSchema } from '../../llm/structured-output/checked-schema.ts'
@@ -83,16 +85,8 @@ function problemOf(call: ToolCall, tools: ReadonlyMap<string, CheckedSchema>): s
 }
 
 function argumentsOf(given: unknown): ToolCall['arguments'] {
-  const value = typeof given === 'string' ? parsed(given) : given
+  const value = typeof given === 'string' ? jsonValue(given) : given
   return isObject(value) ? value : null
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 function cacheCounts(usage: unknown): Pick<ProviderUsage, 'cachedTokens'> {

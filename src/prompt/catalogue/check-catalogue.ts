@@ -2,6 +2,7 @@
 // schema. A prompt that replaces a built-in one must also render the examples of that one.
 
 import { isDeepStrictEqual } from 'node:util'
+import { jsonValue } from '../../json-value.ts'
 import { type Prompt, readCatalogue } from './catalogue.ts'
 import type { PromptExample } from './definition.ts'
 import type { Problem } from './problem.ts'
@@ -52,7 +53,7 @@ function checkInPlaceOf(builtIn: Prompt, prompt: Prompt): string[] {
 
 function checkItems(prompt: Prompt, { reply, items }: PromptExample): string[] {
   const lines = reply?.split('\n').filter((line) => line.trim() !== '')
-  const parsed = lines?.map(parse)
+  const parsed = lines?.map(jsonValue)
   const broken = parsed?.indexOf(undefined) ?? -1
   if (broken >= 0) return [`line ${broken + 1} of the reply is not JSON`]
   if (parsed !== undefined && items !== undefined && !isDeepStrictEqual(parsed, items))
@@ -61,7 +62,7 @@ function checkItems(prompt: Prompt, { reply, items }: PromptExample): string[] {
 }
 
 function checkValue(prompt: Prompt, { reply, value }: PromptExample): string[] {
-  const parsed = reply === undefined ? value : parse(reply)
+  const parsed = reply === undefined ? value : jsonValue(reply)
   if (reply !== undefined && parsed === undefined) return ['the reply is not JSON']
   if (value !== undefined && !isDeepStrictEqual(parsed, value)) return ['the reply does not hold the value']
   return parsed === undefined ? [] : failures(prompt, parsed, 'the value')
@@ -70,12 +71,4 @@ function checkValue(prompt: Prompt, { reply, value }: PromptExample): string[] {
 function failures(prompt: Prompt, value: unknown, name: string): string[] {
   const failure = prompt.schema?.check(value)
   return failure === undefined ? [] : [`${name} fails the schema: ${failure}`]
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

@@ -1,6 +1,8 @@
 // TrustGraph's configuration of its prompts: a flat map of `system`, `template-index` and `template.<id>`, whose values are JSON
 // text or the decoded values. Only the ids of the index are read.
+
 import { isObject } from '../../is-object.ts'
+import { jsonValue } from '../../json-value.ts'
 import { describeValue } from '../template/value.ts'
 import { type PromptDefinition, readPrompt, type SystemDefinition } from './definition.ts'
 import { suggest } from './problem.ts'
@@ -45,7 +47,7 @@ function readSystemText(value: unknown, at: KeyPath, report: Report): SystemDefi
     report([...at, 'system'], `must be text, not ${describeValue(value)}`)
     return undefined
   }
-  const decoded = parse(value)
+  const decoded = jsonValue(value)
   return { prompt: typeof decoded === 'string' ? decoded : value, terms: {} }
 }
 
@@ -56,7 +58,7 @@ function readIndex(map: Readonly<Record<string, unknown>>, at: KeyPath, report: 
     if (templates.length > 0) report(at, `there is no "template-index", which names the prompts to load`)
     return []
   }
-  const index = typeof value === 'string' ? parse(value) : value
+  const index = typeof value === 'string' ? jsonValue(value) : value
   if (Array.isArray(index) && index.every((id) => typeof id === 'string')) return [...new Set<string>(index)]
   report([...at, 'template-index'], 'must be a list of ids, or one as JSON text')
   return []
@@ -81,14 +83,6 @@ function readIndexed(
     return readPrompt(id, JSON.parse(value), { at: [...at, key], report, lenient: true })
   } catch (error) {
     report([...at, key], `not JSON: ${(error as Error).message}`)
-    return undefined
-  }
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
     return undefined
   }
 }

@@ -1,5 +1,6 @@
 // Asking again for items that failed the prompt's schema: one call with only these records and what is wrong with each. An
 // item that comes back valid replaces the record that it has most in common with; an item that matches none is ignored.
+import { jsonValue } from '../../json-value.ts'
 import { flatJson } from '../../llm/cache/canonical.ts'
 import type { CompletionRequest, JsonSchema, TextMessage } from '../../llm/llm.ts'
 import type { RejectionInit } from '../../messages/generated.ts'
@@ -56,21 +57,15 @@ export function recordOf(item: unknown, records: readonly RejectedRecord[]): Rej
   let best: RejectedRecord | undefined
   let most = 0
   for (const candidate of records) {
-    const common = valuesOf(parsed(candidate.record)).filter((value) => values.includes(value)).length
+    const common = valuesOf(jsonValue(candidate.record ?? '')).filter((value) =>
+      values.includes(value),
+    ).length
     if (common > most) {
       best = candidate
       most = common
     }
   }
   return best
-}
-
-function parsed(record: string | undefined): unknown {
-  try {
-    return JSON.parse(record ?? '')
-  } catch {
-    return undefined
-  }
 }
 
 /** The values as lower-case texts; 12 and "12" are the same. */
