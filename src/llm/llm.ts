@@ -78,7 +78,7 @@ export interface Llm {
   readonly provider: ProviderName
   /** The name of the model. */
   readonly model: string
-  /** Where the text goes, as people are told: an address without credentials, or `in this process`. */
+  /** Where the text goes, for display: an address without credentials, or `in this process`. */
   readonly destination: string
   /** The model runs in this process: no text leaves it, and calls cost nothing. Default false. */
   readonly isLocal?: boolean

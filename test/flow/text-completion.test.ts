@@ -96,7 +96,7 @@ describe('a request for text', () => {
     expect(server.requests).toEqual([])
   })
 
-  test('is asked at the temperature of the flow, where it has one', async () => {
+  test('has the temperature of the flow, if that has one', async () => {
     server = await startLlmServer({})
     const llm = createOpenAi({ baseUrl: server.url, apiKey: 'k', model: 'm' })
     flow = await startFlow([textCompletion], { llm: { ...llm, sampling: { temperature: 0.3 } } })
@@ -106,7 +106,7 @@ describe('a request for text', () => {
     expect(server.requests[0]!.body).toMatchObject({ temperature: 0.3 })
   })
 
-  test('sends no system message where there is none', async () => {
+  test('has no system message if there is none', async () => {
     const { server, flow } = await start({})
     await ask(flow, { prompt: 'Hello' })
     await partsOf(flow)
@@ -129,7 +129,7 @@ describe('a request for text', () => {
     expect(parts.slice(0, -1).every(({ usage }) => usage === null)).toBe(true)
   })
 
-  test('says of a reply that was cut off that its reason is length', async () => {
+  test('reports length for a reply that was cut off', async () => {
     const { flow } = await start({ rules: [{ reply: { text: 'A long reply.', truncateAfter: 1 } }] })
     await ask(flow, { prompt: 'Go on', streaming: true })
     const parts = await partsOf(flow)
@@ -149,7 +149,7 @@ describe('a request for text', () => {
     },
   )
 
-  test('hands a response format on to the server, and the reply as it came', async () => {
+  test('passes a response format on to the server, and returns the reply unchanged', async () => {
     const { server, flow } = await start({ rules: [{ reply: '{"a": 1}\n' }] })
     await ask(flow, { prompt: 'An object', responseFormat: '{"type":"json_object"}' })
     expect(text(await partsOf(flow))).toBe('{"a": 1}\n')
@@ -175,7 +175,7 @@ describe('a request for text', () => {
 })
 
 describe('a request with a schema', () => {
-  test('is answered with JSON that was checked, in one part', async () => {
+  test('is answered with checked JSON, in one reply part', async () => {
     const { server, flow } = await start({
       rules: [{ reply: { text: '{"name": "Ada",\n "age": 36}', tokensPerSecond: 50 } }],
     })
@@ -188,7 +188,7 @@ describe('a request with a schema', () => {
     })
   })
 
-  test('gives a reply that does not fit one more chance, and counts the tokens of both', async () => {
+  test('reasks once after an invalid reply, and counts the tokens of both', async () => {
     const { server, flow } = await start({ rules: [{ reply: ['{"name": 1}', '{"name":"Ada","age":36}'] }] })
     await ask(flow, { prompt: 'A person', schema: JSON.stringify(person) })
     const [part] = await partsOf(flow)
@@ -197,7 +197,7 @@ describe('a request with a schema', () => {
     expect(part!.usage!.completionTokens).toBeGreaterThan(8)
   })
 
-  test('says in its reply and in the metrics how JSON was asked for', async () => {
+  test('reports the output mode in its reply and in the metrics', async () => {
     const metrics = createMetrics()
     const { flow } = await start({ rules: [{ reply: '{"name":"Ada","age":36}' }] }, metrics)
     await ask(flow, { prompt: 'A person', schema: JSON.stringify(person) })
@@ -215,7 +215,7 @@ describe('a request with a schema', () => {
     expect(server.requests[0]!.body).toMatchObject({ response_format: { type: 'json_object' } })
   })
 
-  test('takes any JSON for an empty schema', async () => {
+  test('accepts any JSON for an empty schema', async () => {
     const { flow } = await start({ rules: [{ reply: '```json\n[1]\n```' }] })
     await ask(flow, { prompt: 'JSON', schema: '{}' })
     expect(text(await partsOf(flow))).toBe('[1]')
@@ -246,7 +246,7 @@ describe('a request that cannot be answered', () => {
     expect(await flow.first(dead, 1)).toMatchObject([{ payload: { prompt: 'A person' } }])
   })
 
-  test('is not put to the model when nobody could get the answer', async () => {
+  test('is not sent to the model when nobody could get the answer', async () => {
     const { server, flow } = await start({})
     await ask(flow, { prompt: 'Hello' }, { replyTo: null })
     const dead = deadTopic(flow.topic('text-completion'))
@@ -254,7 +254,7 @@ describe('a request that cannot be answered', () => {
     expect(server.counts.calls).toBe(0)
   })
 
-  test('waits for a server that is away', async () => {
+  test('waits for an unavailable server', async () => {
     const { server, flow } = await start({
       refuse: { kind: 'server-error', first: 1 },
       rules: [{ reply: 'Back.' }],

@@ -1,4 +1,4 @@
-// What every model behind a server does, whatever its wire: one table of behaviours, run over each of the clients.
+// The behaviour of all models behind a server: one table of cases, run with each client.
 import { afterEach, describe, expect, it } from 'vitest'
 import type { CompletionEvent, CompletionRequest, Llm } from '../../src/llm/llm.ts'
 import { createOllama } from '../../src/llm/ollama/ollama.ts'
@@ -137,7 +137,7 @@ describe.each([
     expect(got.at(-1)?.type).toBe('end')
   })
 
-  it('ends with `length` where the limit cut it', async () => {
+  it('ends with `length` when the limit cut it', async () => {
     const llm = await start({ does: 'reply', text: 'a reply that is longer' })
     const got = await events(llm, { ...question, sampling: { maxTokens: 2 } })
     expect(deltas(got)).toEqual(['content a reply '])
@@ -175,7 +175,7 @@ describe.each([
     expect(bench.calls()).toBe(1)
   })
 
-  it('makes no call for a signal that is aborted already', async () => {
+  it('makes no call with an aborted signal', async () => {
     const llm = await start({ does: 'reply', text: 'x' })
     await expect(llm.stream(question, AbortSignal.abort())[Symbol.asyncIterator]().next()).rejects.toThrow()
     expect(bench.calls()).toBe(0)
@@ -187,7 +187,7 @@ describe.each([
     await bench.cancelled()
   })
 
-  it('is unknown where the server does not have it, in a call and before one', async () => {
+  it('is unknown if the server does not have it, in a call and before one', async () => {
     const llm = await start({ does: 'have', models: ['other'] })
     await expect(events(llm)).rejects.toMatchObject({ code: 'llm_model_unknown' })
     await expect(llm.ready(never)).rejects.toMatchObject({
@@ -196,13 +196,13 @@ describe.each([
     })
   })
 
-  it('is ready where the server has it', async () => {
+  it('is ready if the server has it', async () => {
     const llm = await start({ does: 'have', models: ['other', 'test-model'] })
     await llm.ready(never)
     expect(bench.calls()).toBe(0)
   })
 
-  it('is away with its server', async () => {
+  it('is unavailable with its server', async () => {
     const llm = await start({ does: 'reply', text: 'x' })
     await bench.close()
     await expect(events(llm)).rejects.toMatchObject({ code: 'llm_unavailable' })

@@ -1,4 +1,4 @@
-// Model servers that mean harm, or are broken in the same way: what they send has an end, and what they are sent stays with them.
+// Hostile or broken model servers: what they send is bounded, and what they receive goes to no other host.
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -106,7 +106,7 @@ function bomb(response: ServerResponse, status: number): void {
 describe.each([openai, inThread, ollama])('a model server ($name)', (wire) => {
   const { contentType, delta } = wire
 
-  test('that drips for ever is cut off when the call has taken too long, and what came is kept', async () => {
+  test('that drips for ever is cut off when the call takes too long, and the deltas are kept', async () => {
     const closed = Promise.withResolvers<void>()
     const origin = await startServer((_, response) => {
       response.writeHead(200, { 'content-type': contentType })
@@ -123,7 +123,7 @@ describe.each([openai, inThread, ollama])('a model server ($name)', (wire) => {
     await closed.promise
   })
 
-  test('that sends headers and then nothing for longer than a call may take is cut off, too', async () => {
+  test('that sends headers and then nothing is cut off when the call takes too long', async () => {
     const origin = await startServer((_, response) => {
       response.writeHead(200, { 'content-type': contentType })
       response.flushHeaders()
@@ -132,7 +132,7 @@ describe.each([openai, inThread, ollama])('a model server ($name)', (wire) => {
     expect(error.code).toBe('llm_call_too_long')
   })
 
-  test('that streams without end is cut off at a size', async () => {
+  test('that streams without end is cut off at the size limit', async () => {
     const piece = delta('x'.repeat(4 * 1024 * 1024))
     const origin = await startServer((_, response) => {
       response.writeHead(200, { 'content-type': contentType })
@@ -198,7 +198,7 @@ describe.each([openai, inThread, ollama])('a model server ($name)', (wire) => {
     expect(most).toBeLessThan(500 * 1024 * 1024)
   })
 
-  test('whose JSON is nested without reason is refused before it is parsed', async () => {
+  test('whose JSON is nested too deeply is refused before it is parsed', async () => {
     const deep = `${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}`
     const origin = await startServer((_, response) => {
       response.writeHead(200, { 'content-type': contentType })

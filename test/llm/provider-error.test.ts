@@ -1,4 +1,4 @@
-// What refusals mean, in the words of the servers that people use.
+// What refusals mean, in the words of real servers.
 import { describe, expect, it } from 'vitest'
 import { embeddedError, refusalError, retryAfter } from '../../src/llm/provider-error.ts'
 import { isOutputRefusal } from '../../src/llm/structured-output/schema-refusal.ts'
@@ -110,7 +110,7 @@ describe('a refusal', () => {
     expect(refusal(status as number, body).code).toBe(code)
   })
 
-  it('quotes what the server said, in whatever form, in one line', () => {
+  it('quotes any form of error body in one line', () => {
     expect(refusal(400, { error: 'just\ntext' }).message).toBe(
       'http://server/v1 refused the request (400): just text',
     )
@@ -120,7 +120,7 @@ describe('a refusal', () => {
     expect(refusal(500, '').message).toBe('http://server/v1 had an error (500).')
   })
 
-  it('of a path may be about the form of reply that was asked for', () => {
+  it('of a path may be about the requested form of reply', () => {
     const words = 'No endpoints found that support the parameter response_format'
     expect(isOutputRefusal(refusal(404, { error: { message: words, code: 404 } }))).toBe(true)
     expect(isOutputRefusal(refusal(404, '404 page not found'))).toBe(false)

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { createPairing } from '../../src/llm/surrogate-pairs.ts'
 
-it('texts cut at any code unit are put together again, each piece well-formed', () => {
+it('texts that are cut at any code unit are joined again, in well-formed pieces', () => {
   const text = fc.string({ unit: 'binary' })
   fc.assert(
     fc.property(text, fc.array(fc.nat(3)), (whole, cuts) => {

@@ -15,7 +15,7 @@ const stepGrowth = 1.5
 const slowMs = 180_000
 const fewestCalls = 30
 const mostCalls = 150
-/** Calls between two refusals from which a rate can be told. */
+/** Calls between two refusals that are needed to estimate a rate. */
 const enough = 10
 /** The share of a rate that is kept after an early refusal, and of one that most calls did not wait for. */
 const afterFew = 0.6

@@ -36,7 +36,7 @@ async function orphan(text: string): Promise<void> {
 const setTime = (path: string, time: number) => utimes(path, time / 1000, time / 1000)
 
 describe('the cache of replies', () => {
-  it('gives back what was put, to this process and the next', async () => {
+  it('returns what was stored, to this process and the next', async () => {
     const cache = open()
     expect(await cache.get('key')).toBeUndefined()
     await cache.put('key', entryOf('one'))
@@ -46,7 +46,7 @@ describe('the cache of replies', () => {
     expect((await stat(join(dir, 'replies'))).mode & 0o077).toBe(0)
   })
 
-  it('keeps the latest of an entry, and nothing of those before', async () => {
+  it('keeps only the latest version of an entry', async () => {
     const cache = open()
     for (let n = 0; n < 20; n++) await cache.put('key', entryOf(`run ${n}`, 'x'.repeat(1000)))
     expect((await cache.get('key'))?.run.id).toBe('run 19')
@@ -62,7 +62,7 @@ describe('the cache of replies', () => {
     expect(await cache.get('key')).toBeUndefined()
   })
 
-  it('forgets entries after thirty days, unless told otherwise', async () => {
+  it('forgets entries after thirty days by default', async () => {
     let now = Date.now()
     const clock = { now: () => now }
     const [usual, short] = [open(clock), open({ ...clock, maxAgeMs: 2 * day })]
@@ -75,7 +75,7 @@ describe('the cache of replies', () => {
     expect(await usual.get('key')).toBeUndefined()
   })
 
-  it('takes what is too old off the disk, once a day', async () => {
+  it('removes expired entries from the disk, once a day', async () => {
     let now = Date.now()
     const clock = { now: () => now }
     await open(clock).put('old', entryOf('one'))
@@ -93,7 +93,7 @@ describe('the cache of replies', () => {
     expect((await latest.get('young'))?.run.id).toBe('two')
   })
 
-  it('takes what no entry names off the disk within sixteen days, but nothing young', async () => {
+  it('removes files without an entry from the disk within sixteen days, except young ones', async () => {
     let now = Date.now()
     const clock = { now: () => now }
     await open(clock).put('key', entryOf('one'))
@@ -121,7 +121,7 @@ describe('the cache of replies', () => {
     expect((await open(clock).get('key'))?.run.id).toBe('one')
   })
 
-  it('forgets the oldest entries where there is too much', async () => {
+  it('forgets the oldest entries when it is too large', async () => {
     const cache = open({ maxBytes: 20_000 })
     for (let n = 0; n < 30; n++) await cache.put(`key ${n}`, entryOf(`run ${n}`, `${n}`.padEnd(2000)))
     await cache.close()
@@ -132,7 +132,7 @@ describe('the cache of replies', () => {
     expect(await cache.get('key 0')).toBeUndefined()
   })
 
-  it('takes an entry whose content is spoiled for none, and the next one for good', async () => {
+  it('ignores an entry with damaged content, and reads the next one', async () => {
     const failures: unknown[] = []
     const cache = open({ onFailure: (error) => failures.push(error) })
     await cache.put('key', entryOf('one'))
@@ -143,7 +143,7 @@ describe('the cache of replies', () => {
     expect(failures).toEqual([])
   })
 
-  it('is shared by processes, which see whole entries only', async () => {
+  it('is shared by processes, which only see whole entries', async () => {
     const count = 60
     const write = async (name: string) => {
       const writer = join(import.meta.dirname, '../../support/cache-writer.ts')
@@ -154,7 +154,7 @@ describe('the cache of replies', () => {
     const names = ['a', 'b', 'c']
     for (const seen of await Promise.all(names.map(write))) {
       expect(seen).toMatchObject({ torn: 0, failures: [] })
-      // It is missing where another process replaces it just then.
+      // The entry is missing while another process replaces it.
       expect(seen.whole + seen.missing).toBe(count)
       expect(seen.whole).toBeGreaterThan(0)
     }
@@ -174,7 +174,7 @@ describe('the cache of replies', () => {
     expect((await cache.get('key'))?.run.id).toBe('two')
   })
 
-  it('forgets, and says so once, where the disk does not work', async () => {
+  it('forgets, and reports it once, when the disk does not work', async () => {
     await writeFile(join(dir, 'replies'), 'a file stands where the folder should be')
     const failures: unknown[] = []
     const cache = open({ onFailure: (error) => failures.push(error) })
@@ -197,7 +197,7 @@ describe('the text of an entry', () => {
       ...placesOf(child).map((rest) => [key, ...rest]),
     ])
   }
-  /** The entry with another value at this place; undefined takes the key away. */
+  /** The entry with another value at this place; undefined removes the key. */
   function changed(place: readonly string[], value: unknown): RunEntry | undefined {
     const copy: unknown = structuredClone(good)
     const parent = place.slice(0, -1).reduce((at, key) => (at as Record<string, unknown>)[key], copy)
@@ -227,13 +227,13 @@ describe('the text of an entry', () => {
     expect(changed(place.split('.'), value)).toBeUndefined()
   })
 
-  it.each(['', 'null', '[]', '"text"', '{'])('is no entry where it is %j', (text) => {
+  it.each(['', 'null', '[]', '"text"', '{'])('is no entry when it is %j', (text) => {
     expect(parseEntry(text)).toBeUndefined()
   })
 })
 
 describe('a turn', () => {
-  it('is had by one at a time for a key, in order, and at once for another', async () => {
+  it('belongs to one caller at a time for each key, in order', async () => {
     const cache = open()
     const order: string[] = []
     const first = await cache.turn('key', never)
@@ -251,7 +251,7 @@ describe('a turn', () => {
     expect(order).toEqual(['second', 'third'])
   })
 
-  it('is given up by who is aborted, and the others keep theirs', async () => {
+  it('is given up after an abort, and the others keep theirs', async () => {
     const cache = open()
     const leave = await cache.turn('key', never)
     const impatient = new AbortController()
@@ -280,7 +280,7 @@ describe('the key of a run', () => {
   }
   const key = (more: Partial<CompletionRequest> = {}) => runKey('w', noLlm, { ...request, ...more })
 
-  it('is the same whatever the order of keys, and wherever the request comes from', () => {
+  it('depends neither on the order of keys nor on the origin of the request', () => {
     expect(
       key({ sampling: { maxTokens: 5, temperature: 0 }, origin: { promptId: 'q', terms: { x: 1 } } }),
     ).toBe(key())
@@ -313,7 +313,7 @@ describe('the key of a run', () => {
     expect(new Set(keys).size).toBe(keys.length)
   })
 
-  it('differs by what a model of Ollama says in every request', () => {
+  it('differs by the defaults of an Ollama model', () => {
     const of = (more: Partial<OllamaOptions> = {}) =>
       runKey('w', createOllama({ host: '127.0.0.1', model: 'm', ...more }), request)
     const keys = [

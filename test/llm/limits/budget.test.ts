@@ -52,7 +52,7 @@ async function ask(
 const refused = { code: 'cost_limit_reached', retry: 'never' }
 
 describe('a budget', () => {
-  it('admits calls as long as another one fits, and not one more', async () => {
+  it('admits calls as long as another one fits', async () => {
     const budget = createBudget({ maxCost: 1000, price })
     for (let n = 0; n < 4; n++) await (await ask(budget)).end(usage)
     const fifth = await ask(budget)
@@ -61,7 +61,7 @@ describe('a budget', () => {
     expect(budget.spent).toBe(800)
   })
 
-  it('is kept however many ask at once', async () => {
+  it('is kept when many callers ask at once', async () => {
     const budget = createBudget({ maxCost: 1000, price })
     const calls = await Promise.all(Array.from({ length: 50 }, () => ask(budget)))
     for (let open = calls; open.length > 0; ) {
@@ -75,7 +75,7 @@ describe('a budget', () => {
     expect(budget.spent).toBe(800)
   })
 
-  it('admits one call at first, and with every reply one more at once', async () => {
+  it('admits one call at first, and one more at once after every reply', async () => {
     const budget = createBudget({ maxCost: 1_000_000, price })
     let calls = await Promise.all(Array.from({ length: 100 }, () => ask(budget)))
     const together: number[] = []
@@ -89,15 +89,15 @@ describe('a budget', () => {
     expect(together).toEqual([1, 2, 4, 8, 16])
   })
 
-  it('takes a reply for no shorter than a part of its prompt, though those before were empty', async () => {
+  it('expects a reply to have at least a share of its prompt, even after empty replies', async () => {
     const budget = createBudget({ maxCost: 1000, price })
     for (let n = 0; n < 6; n++) await (await ask(budget)).end({ completionTokens: 0 })
-    // 600 are spent: each of these is taken for 100 and a reply of 50.
+    // 600 are spent: each of these is expected to cost 100 and a reply of 50.
     const calls = [await ask(budget), await ask(budget), await ask(budget)]
     expect(calls.map(({ begun }) => begun)).toEqual([true, true, false])
   })
 
-  it('takes a reply for as long as the longest so far, unless it has a limit', async () => {
+  it('expects a reply to be as long as the longest so far, unless it has a limit', async () => {
     const budget = createBudget({ maxCost: 1200, price })
     for (const completionTokens of [0, 200, 0]) await (await ask(budget)).end({ completionTokens })
     // 700 are spent, and such a reply would cost 100 and 480.
@@ -105,7 +105,7 @@ describe('a budget', () => {
     expect((await ask(budget, { sampling: { maxTokens: 100 } })).begun).toBe(true)
   })
 
-  it('counts what is heard of a call against the others, while it is in work', async () => {
+  it('counts the reply of a call in flight against the others', async () => {
     const budget = createBudget({ maxCost: 1000, price })
     await (await ask(budget)).end({ completionTokens: 0 })
     const long = await ask(budget)
@@ -117,13 +117,13 @@ describe('a budget', () => {
   it('learns from the server how many tokens a prompt has', async () => {
     const budget = createBudget({ maxCost: 1000, price })
     const dense = { promptTokens: 300, completionTokens: 0 }
-    // Once 300 are spent, another one would cost 300 and a reply of 75: one fits, and not two.
+    // After 300 are spent, another call would cost 300 and a reply of 75: one call fits, two do not.
     await (await ask(budget)).end(dense)
     await (await ask(budget)).end(dense)
     await expect((await ask(budget)).over).rejects.toMatchObject(refused)
   })
 
-  it('guesses what was not reported', async () => {
+  it('estimates tokens that were not reported', async () => {
     const budget = createBudget({ maxCost: 1000, price })
     const call = await ask(budget)
     await call.hear(100)
@@ -132,19 +132,19 @@ describe('a budget', () => {
     expect(budget.spent).toBe(200)
   })
 
-  it('charges nothing for a call of which nothing was heard, and what was heard of one that broke off', async () => {
+  it('charges nothing for a call without a reply, and the received part of one that broke off', async () => {
     const budget = createBudget({ maxCost: 1000, price })
     for (let n = 0; n < 20; n++) await (await ask(budget)).fail()
     expect(budget.spent).toBe(0)
     const broken = await ask(budget)
-    // None of those was a reply: this one still goes alone.
+    // None of those had a reply: this call still runs alone.
     expect((await ask(budget)).begun).toBe(false)
     await broken.hear(175)
     await broken.fail()
     expect(budget.spent).toBe(200)
   })
 
-  it('lets who waits go when it is aborted', async () => {
+  it('releases a waiting caller that is aborted', async () => {
     const budget = createBudget({ maxCost: 1000, price })
     await ask(budget)
     const stop = new AbortController()
@@ -182,7 +182,7 @@ describe('prices', () => {
     expect(priceOf(dated, readPrices([`${shorter}=3/4`, `${name}=1/2`]))).toEqual(price)
   })
 
-  it('make a cost, or null where anything is unknown', () => {
+  it('make a cost, or null if anything is unknown', () => {
     const tokens = { promptTokens: 1_000_000, completionTokens: 500_000 }
     expect(costOf(tokens, priceOf('gpt-4o', prices))).toBe(7.5)
     expect(costOf(tokens, undefined)).toBeNull()

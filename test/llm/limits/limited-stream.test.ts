@@ -1,4 +1,4 @@
-// A model behind its governor: when its slot is taken, and when it is free again.
+// A model behind its rate limiter: when its slot is taken, and when it is free again.
 import { afterEach, describe, expect, it } from 'vitest'
 import { GraphmillError } from '../../../src/errors.ts'
 import { estimateTokens, limitedStream } from '../../../src/llm/limits/limited-stream.ts'
@@ -33,7 +33,7 @@ function sizeOf(events: readonly CompletionEvent[]): number {
 }
 
 describe('a limited stream', () => {
-  it('gives the events of the model, and its slot back', async () => {
+  it('passes on the events of the model, and returns its slot', async () => {
     const rateLimiter = createRateLimiter({ concurrency: 1 })
     const stream = await limited({ rules: [{ reply: 'A machine.' }] }, rateLimiter)
     for (let n = 0; n < 3; n++) {
@@ -44,7 +44,7 @@ describe('a limited stream', () => {
     expect(rateLimiter.running).toBe(0)
   })
 
-  it('frees its slot when the model ends, however slow its reader is', async () => {
+  it('returns its slot when the model ends, even if its reader is slow', async () => {
     const rateLimiter = createRateLimiter({ concurrency: 1 })
     const stream = await limited({ rules: [{ reply: 'word '.repeat(200) }] }, rateLimiter)
     const slow = stream()[Symbol.asyncIterator]()
@@ -66,7 +66,7 @@ describe('a limited stream', () => {
     expect(rateLimiter.running).toBe(0)
   })
 
-  it('hands on what came before a failure, then the failure', async () => {
+  it('passes on the events before a failure, then the failure', async () => {
     const rateLimiter = createRateLimiter({ concurrency: 1 })
     const stream = await limited(
       { rules: [{ reply: { text: 'abcdefgh', refuse: 'cut', refuseAfter: 1 } }] },
@@ -110,7 +110,7 @@ describe('a limited stream', () => {
 })
 
 describe('the estimate of a request', () => {
-  it('is its characters by 3.5, and its output limit', () => {
+  it('is its characters divided by 3.5, plus its output limit', () => {
     const messages = [{ role: 'user' as const, content: 'x'.repeat(35) }]
     expect(estimateTokens({ messages })).toBe(10)
     expect(estimateTokens({ messages, sampling: { maxTokens: 100 } })).toBe(110)

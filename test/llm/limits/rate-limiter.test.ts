@@ -1,4 +1,4 @@
-// The governor: turns, limits, and what it makes of refusals; against simulated servers with hard limits in simulated time,
+// The rate limiter: turns, configured limits, and what it learns from refusals, against simulated servers in simulated time,
 // and against a real one over HTTP.
 import { describe, expect, it } from 'vitest'
 import { GraphmillError } from '../../../src/errors.ts'
@@ -29,7 +29,7 @@ const limited = (retryAfterMs?: number) => ({
 })
 
 describe('turns', () => {
-  it('allows as many calls at once as it was told', async () => {
+  it('allows as many calls at once as are configured', async () => {
     const rateLimiter = createRateLimiter({ concurrency: 2 })
     const first = await rateLimiter.acquire(ask())
     await rateLimiter.acquire(ask())
@@ -71,7 +71,7 @@ describe('turns', () => {
     expect(order).toEqual([many, few, live, other, many, few, many, many])
   })
 
-  it('leave no flow with 10 requests behind one with 10,000', async () => {
+  it('never leave a flow with 10 requests behind one with 10,000', async () => {
     const rateLimiter = createRateLimiter({ concurrency: 8 })
     let served = 0
     const serve = async (flow: string) => {
@@ -89,7 +89,7 @@ describe('turns', () => {
     expect(served).toBe(10_010)
   })
 
-  it('are left by those who are told to stop', async () => {
+  it('are given up by callers that are aborted', async () => {
     const rateLimiter = createRateLimiter({ concurrency: 1 })
     const slot = await rateLimiter.acquire(ask())
     const stopping = new AbortController()
@@ -103,7 +103,7 @@ describe('turns', () => {
     await expect(rateLimiter.acquire(ask('a', { signal: AbortSignal.abort() }))).rejects.toThrow()
   })
 
-  it('refuse limits that are none', () => {
+  it('refuse invalid limits', () => {
     for (const options of [{ concurrency: 0 }, { requestsPerMinute: -1 }, { tokensPerMinute: Number.NaN }])
       expect(() => createRateLimiter(options)).toThrow(
         expect.objectContaining({ code: 'configuration_invalid' }),
@@ -183,19 +183,19 @@ async function load(
   return { whole: between(begun, over), steady: between(runIn, over) }
 }
 
-describe('limits that it was told', () => {
+describe('configured limits', () => {
   it.each([
     ['600 calls a minute', inWindow(600), 600],
     ['600 calls a minute, counted by the second', inWindow(10, { windowMs: 1000 }), 600],
     ['600 calls a minute, from a bucket', bucket(600, 10), 600],
     ['20 calls a minute', inWindow(20), 20],
-  ])('are used, and not overstepped: %s', async (_, limit, requestsPerMinute) => {
+  ])('are used, and not exceeded: %s', async (_, limit, requestsPerMinute) => {
     const { whole } = await load(limit, { requestsPerMinute }, { minutes: 4 })
     expect(whole.used).toBeGreaterThan(0.94)
     expect(whole.refused).toBe(0)
   })
 
-  it('are used, and not overstepped: 10 calls at once', async () => {
+  it('are used, and not exceeded: 10 calls at once', async () => {
     const { whole } = await load(atOnce(10), { concurrency: 10 }, { minutes: 4 })
     expect(whole.used).toBeGreaterThan(0.94)
     expect(whole.refused).toBe(0)
@@ -205,14 +205,14 @@ describe('limits that it was told', () => {
     ['with good estimates', 1000, 1000],
     ['with estimates of four times the truth', 500, 2000],
     ['with estimates of half the truth', 1000, 500],
-  ])('are used, and not overstepped: 200,000 tokens a minute, %s', async (_, tokens, estimate) => {
+  ])('are used, and not exceeded: 200,000 tokens a minute, %s', async (_, tokens, estimate) => {
     const limit = inWindow(200_000, { count: 'tokens' })
     const { whole } = await load(limit, { tokensPerMinute: 200_000 }, { minutes: 4, tokens, estimate })
     expect(whole.used).toBeGreaterThan(0.94)
     expect(whole.refused).toBe(0)
   })
 
-  it('let a call pass that alone is above the limit', async () => {
+  it('admit a single call above the limit', async () => {
     const time = simulatedTime()
     const rateLimiter = createRateLimiter({ tokensPerMinute: 100, clock: time })
     const slot = await rateLimiter.acquire(ask('a', { tokens: 5000 }))
@@ -221,7 +221,7 @@ describe('limits that it was told', () => {
   })
 })
 
-describe('limits that only refusals show', () => {
+describe('limits that are learned from refusals', () => {
   const none = { hint: 'none' } as const
   const tokens = { count: 'tokens' } as const
   it.each<[string, Limit, Load]>([
@@ -262,7 +262,7 @@ describe('limits that only refusals show', () => {
     expect(steady.refused).toBeLessThan(0.01)
   })
 
-  it('that are none cost nothing: all slots are soon in use', async () => {
+  it('do not slow down a server without limits: all slots are soon in use', async () => {
     const { whole } = await load(atOnce(1000), { concurrency: 64 }, { minutes: 2.5 })
     expect(whole.used / (64 / 1000)).toBeGreaterThan(0.9)
     expect(whole.refused).toBe(0)
@@ -270,7 +270,7 @@ describe('limits that only refusals show', () => {
 })
 
 describe('Retry-After', () => {
-  it('is obeyed: nothing starts before, then one call, then the others', async () => {
+  it('is kept: nothing starts before, then one call, then the others', async () => {
     const time = simulatedTime()
     const rateLimiter = createRateLimiter({ concurrency: 8, clock: time })
     const slots = await Promise.all([1, 2].map(() => rateLimiter.acquire(ask())))
@@ -291,7 +291,7 @@ describe('Retry-After', () => {
     expect(started[1]).toBeGreaterThanOrEqual(30_100)
   })
 
-  it('does not hold up the process of a governor that nobody waits for', async () => {
+  it('does not keep the process alive when nobody waits', async () => {
     const time = simulatedTime()
     const rateLimiter = createRateLimiter({ clock: time })
     const slot = await rateLimiter.acquire(ask())
@@ -302,7 +302,7 @@ describe('Retry-After', () => {
 })
 
 describe('a pause', () => {
-  it('is told with its reason and how long it lasts, until the next call may start', async () => {
+  it('is reported with its reason and its time, until the next call may start', async () => {
     const time = simulatedTime()
     const rateLimiter = createRateLimiter({ clock: time })
     expect(rateLimiter.paused()).toBeUndefined()
@@ -317,26 +317,26 @@ describe('a pause', () => {
     expect(rateLimiter.paused()).toBeUndefined()
   })
 
-  it('of more than 10 s is announced once, and so is the next one', async () => {
+  it('of more than 10 s is reported once, and so is the next one', async () => {
     const time = simulatedTime()
-    const told: Pause[] = []
-    const rateLimiter = createRateLimiter({ clock: time, onPause: (pause) => told.push(pause) })
+    const reported: Pause[] = []
+    const rateLimiter = createRateLimiter({ clock: time, onPause: (pause) => reported.push(pause) })
     const slots = await Promise.all([1, 2, 3].map(() => rateLimiter.acquire(ask())))
     slots[0]!.release(limited(1000))
-    expect(told).toEqual([])
+    expect(reported).toEqual([])
     slots[1]!.release(limited(30_000))
     slots[2]!.release(limited(40_000))
-    expect(told.map(({ leftMs }) => leftMs)).toEqual([30_000])
+    expect(reported.map(({ leftMs }) => leftMs)).toEqual([30_000])
     expect(rateLimiter.paused()?.leftMs).toBe(40_000)
     const next = rateLimiter.acquire(ask())
     await time.runUntil(40_000)
     ;(await next).release(limited(60_000))
-    expect(told.map(({ leftMs }) => leftMs)).toEqual([30_000, 60_000])
+    expect(reported.map(({ leftMs }) => leftMs)).toEqual([30_000, 60_000])
   })
 })
 
 describe('a call that failed in another way', () => {
-  it('gives its slot back, and makes way for the next probe', async () => {
+  it('returns its slot, and lets the next probe start', async () => {
     const time = simulatedTime()
     const rateLimiter = createRateLimiter({ concurrency: 4, clock: time })
     const first = await rateLimiter.acquire(ask())
@@ -383,7 +383,7 @@ describe('over HTTP', () => {
   it('finds a hard limit of calls at once', async () => {
     await using server = await startLlmServer({ maxConcurrent: 10, latencyMs: 20, retryAfter: 0 })
     const seen = await calls(server.url, createRateLimiter(), 1200)
-    // How few are refused is measured above: here, on a busy machine, calls of 20 ms wait longer in queues than in the server.
+    // The share of refusals is measured above. Here, on a busy machine, calls of 20 ms wait longer in queues than in the server.
     expect(seen.refused).toBeLessThan(0.06)
     expect(server.counts.maxConcurrent).toBeGreaterThan(8)
   })

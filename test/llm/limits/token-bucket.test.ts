@@ -1,4 +1,4 @@
-// A limit per minute from our side: even, and never more than it in any 60 seconds.
+// A client's limit per minute: spread evenly, and never exceeded in any 60 seconds.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { createTokenBucket } from '../../../src/llm/limits/token-bucket.ts'
@@ -15,7 +15,7 @@ function spendAll(perMinute: number, amounts: readonly number[]) {
 }
 
 describe('a limit per minute', () => {
-  it('is never overstepped in any 60 seconds, and nearly used', () => {
+  it('is never exceeded in any 60 seconds, and nearly used', () => {
     const amounts = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 50, maxLength: 200 })
     fc.assert(
       fc.property(fc.integer({ min: 50, max: 1000 }), amounts, (perMinute, list) => {
@@ -43,7 +43,7 @@ describe('a limit per minute', () => {
     expect(limit.delay(1, 500_105)).toBe(0)
   })
 
-  it('gives back what was not needed, without losing the time that passed', () => {
+  it('returns what was not needed, without losing the elapsed time', () => {
     const limit = createTokenBucket(60_000)
     const spending = limit.spend(10_000, 0)
     expect(limit.delay(1, 0)).toBeGreaterThan(9000)
@@ -54,7 +54,7 @@ describe('a limit per minute', () => {
     expect(limit.delay(1, 2000)).toBeGreaterThan(4000)
   })
 
-  it('lets pass alone what is above it', () => {
+  it('admits a single amount above it', () => {
     const limit = createTokenBucket(100)
     expect(limit.delay(1000, 0)).toBe(0)
     limit.spend(1000, 0)

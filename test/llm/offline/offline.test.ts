@@ -36,7 +36,7 @@ describe('the offline model', () => {
     })
   })
 
-  it('answers many at once, each with its own', async () => {
+  it('answers many calls at once', async () => {
     const texts = Array.from({ length: 20 }, (_, n) => `The town of Mill${n} is a place. `)
     const all = await Promise.all(
       texts.map((text) => collect(llm.stream(ask('extract-definitions', text), never))),
@@ -49,7 +49,7 @@ describe('the offline model', () => {
       await expect(collect(llm.stream(request, never))).rejects.toMatchObject({ code: 'offline_unsupported' })
   })
 
-  it('stops waiting when told to', async () => {
+  it('stops waiting after an abort', async () => {
     const stopping = new AbortController()
     const reading = collect(
       llm.stream(ask('extract-topics', 'The mill turns. '.repeat(2000)), stopping.signal),
@@ -59,7 +59,7 @@ describe('the offline model', () => {
     expect(await collect(llm.stream(ask('extract-definitions'), never))).toHaveLength(3)
   })
 
-  it('lets its callers go when it is closed, and starts again', async () => {
+  it('fails its calls when it is closed, and starts again', async () => {
     const reading = collect(llm.stream(ask('extract-topics'), never))
     const refused = expect(reading).rejects.toMatchObject({ code: 'aborted' })
     await llm.close()
@@ -67,7 +67,7 @@ describe('the offline model', () => {
     expect(await collect(llm.stream(ask('extract-definitions'), never))).toHaveLength(3)
   })
 
-  it('keeps a process alive while a call is in work, and no longer', () => {
+  it('keeps a process alive only during calls', () => {
     const program = `
       import { createOffline } from './src/llm/offline/offline.ts'
       const origin = { promptId: 'extract-definitions', terms: { text: 'A mill is a machine.' } }

@@ -1,4 +1,4 @@
-// OLLAMA_HOST in all the ways in which Ollama takes it.
+// OLLAMA_HOST in all notations that Ollama accepts.
 import { expect, it } from 'vitest'
 import { ollamaBaseUrl } from '../../../src/llm/ollama/ollama.ts'
 

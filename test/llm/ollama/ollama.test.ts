@@ -1,4 +1,4 @@
-// Ollama's own API, against a real HTTP server: what is sent, what comes back, and every way in which it can go wrong.
+// Ollama's own API, against a real HTTP server: requests, replies, and every kind of failure.
 // N1 to N16 are the cases of the reference for streams of NDJSON.
 import { getEventListeners } from 'node:events'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -66,7 +66,7 @@ const done = (fields: object = { done_reason: 'stop' }) =>
   line({ model: 'm', message: { role: 'assistant', content: '' }, done: true, ...fields })
 
 describe('a request', () => {
-  it('says the context length and nothing about sampling that was not set', async () => {
+  it('has the context length, and no sampling parameter that was not set', async () => {
     const llm = await scripted()
     await collect(llm.stream(question, never))
     expect(server.requests).toEqual([
@@ -86,7 +86,7 @@ describe('a request', () => {
     ])
   })
 
-  it('carries sampling, format and thinking', async () => {
+  it('has sampling parameters, format and thinking', async () => {
     const format = { type: 'object', properties: { z: {}, a: {} } }
     const llm = await scripted({}, { numCtx: 2048, think: true, format: 'json' })
     const sampling = { temperature: 0, maxTokens: 5, topP: 0.9, seed: 7, stop: ['###'] }
@@ -102,7 +102,7 @@ describe('a request', () => {
     expect(JSON.stringify(second?.['format'])).toBe(JSON.stringify(format))
   })
 
-  it('joins further options with its own, and changes nothing that it was given', async () => {
+  it('joins further options with its own, and does not change its arguments', async () => {
     const llm = await scripted()
     const request: CompletionRequest = {
       ...question,
@@ -153,7 +153,7 @@ describe('a request', () => {
 })
 
 describe('a reply', () => {
-  it('comes as deltas, then one end with the reason, the usage and the model', async () => {
+  it('comes as deltas, then one end with finish reason, usage and model', async () => {
     const llm = await scripted({ text: 'A machine.' })
     const { deltas, end } = await collect(llm.stream(question, never))
     expect(deltas).toEqual([
@@ -177,7 +177,7 @@ describe('a reply', () => {
     })
   })
 
-  it('says so when it was cut at the output limit', async () => {
+  it('reports that it was cut at the output limit', async () => {
     const llm = await scripted({ text: 'a reply that is longer' })
     const { content, end } = await collect(llm.stream({ ...question, sampling: { maxTokens: 2 } }, never))
     expect({ content, reason: end.finishReason }).toEqual({ content: 'a reply ', reason: 'length' })
@@ -195,7 +195,7 @@ describe('a reply', () => {
     expect((await collect(llm.stream(question, never))).end.finishReason).toBe(expected)
   })
 
-  it('that calls tools says so', async () => {
+  it('reports that it calls tools', async () => {
     const call = line({
       message: { role: 'assistant', content: '', tool_calls: [{ function: {} }] },
       done: false,
@@ -217,7 +217,7 @@ describe('a reply', () => {
     expect(end.usage).toEqual({ promptTokens, completionTokens, totalTokens })
   })
 
-  it('is taken from the last record, too, and from a server that does not stream', async () => {
+  it('may be in the last record, as from a server that does not stream', async () => {
     const whole = JSON.stringify({
       model: 'm',
       message: { content: 'All.', thinking: 'Hm.' },
@@ -245,13 +245,13 @@ describe('a stream of records', () => {
     expect((await collect(llm.stream(question, never))).content).toBe('😀')
   })
 
-  it('N3 takes \\r\\n, split between the two, as one line end', async () => {
+  it('N3 reads \\r\\n, split between the two, as one line end', async () => {
     const llm = await sending(says('a').replace('\n', '\r'), `\n${says('b')}`, done())
     expect((await collect(llm.stream(question, never))).deltas.map(([, text]) => text)).toEqual(['a', 'b'])
     expect(warnings).toEqual([])
   })
 
-  it('N4 takes a record that is split over packets as one', async () => {
+  it('N4 reads a record that is split over packets', async () => {
     const record = says('b')
     const llm = await sending(says('a') + record.slice(0, 9), record.slice(9) + done())
     expect((await collect(llm.stream(question, never))).deltas.map(([, text]) => text)).toEqual(['a', 'b'])
@@ -271,7 +271,7 @@ describe('a stream of records', () => {
     }
   })
 
-  it('N6 counts a last line without a line feed when it is complete, and says so', async () => {
+  it('N6 accepts a complete last line without a line feed, and warns', async () => {
     const llm = await sending(says('a'), done().trimEnd())
     expect(await collect(llm.stream(question, never))).toMatchObject({
       content: 'a',
@@ -280,14 +280,14 @@ describe('a stream of records', () => {
     expect(warnings).toEqual([expect.stringContaining('did not end its last line')])
   })
 
-  it('N7 that is cut in its last line broke off, and what came before stands', async () => {
+  it('N7 that is cut in its last line broke off, and the deltas before it are kept', async () => {
     const llm = await sending(says('a'), says('b'), '{"model":"x","resp')
     const { deltas, error } = await failing(llm.stream(question, never))
     expect(deltas).toEqual(['a', 'b'])
     expect(error).toMatchObject({ code: 'llm_unavailable', details: { category: 'provider_unavailable' } })
   })
 
-  it('N8 with an error in it ends there, with its words', async () => {
+  it('N8 ends at an error, with its words', async () => {
     const llm = await sending(says('a'), says('b'), line({ error: 'boom' }), says('c'), done())
     const { deltas, error } = await failing(llm.stream(question, never))
     expect(deltas).toEqual(['a', 'b'])
@@ -322,7 +322,7 @@ describe('a stream of records', () => {
     expect(warnings).toEqual([expect.stringContaining('half of a character')])
   })
 
-  it('N12 takes a line of 9 MB, and none above its limit', async () => {
+  it('N12 reads a line of 9 MB, and none above its limit', async () => {
     const long = 'x'.repeat(9_000_000)
     const llm = await sending(says(long), done())
     expect((await collect(llm.stream(question, never))).content).toHaveLength(9_000_000)
@@ -340,7 +340,7 @@ describe('a stream of records', () => {
     expect(warnings).toEqual([])
   })
 
-  it('N16 turns bytes that are no UTF-8 into U+FFFD, and says so', async () => {
+  it('N16 turns bytes that are no UTF-8 into U+FFFD, and warns', async () => {
     const [before, after] = says('a|b').split('|')
     const llm = await sending(
       Buffer.concat([Buffer.from(before!), Buffer.of(0xff), Buffer.from(after!)]),
@@ -362,12 +362,12 @@ describe('a stream of records', () => {
     if (text.startsWith('<')) expect(error.details['text']).toBe('<html>')
   })
 
-  it('is complete once it said why it ended, even if the connection breaks behind it', async () => {
+  it('is complete after its finish reason, even if the connection breaks then', async () => {
     const llm = await scripted({ answer: { chunks: [says('All'), done()], close: 'cut' } })
     expect((await collect(llm.stream(question, never))).content).toBe('All')
   })
 
-  it('is not awaited to its end for long once it said why it ended', async () => {
+  it('is not awaited for long after its finish reason', async () => {
     const llm = await scripted({ answer: { chunks: [says('All'), done()], close: 'silence' } })
     expect((await collect(llm.stream(question, never))).content).toBe('All')
   }, 10_000)
@@ -376,21 +376,21 @@ describe('a stream of records', () => {
 describe('a prompt that does not fit', () => {
   const long: CompletionRequest = { messages: [{ role: 'user', content: 'word '.repeat(200) }] }
 
-  it('is an error where the server cut it in silence', async () => {
+  it('is an error when the server cut it silently', async () => {
     const llm = await scripted({}, { numCtx: 100 })
     const { deltas, error } = await failing(llm.stream(long, never))
     expect(deltas.join('')).toBe('Hello.')
     expect(error).toMatchObject({ code: 'context_overflow', details: { promptTokens: 100, numCtx: 100 } })
   })
 
-  it('is an error by the context that the request asked for', async () => {
+  it('is an error by the context length of the request', async () => {
     const llm = await scripted()
     const { error } = await failing(llm.stream({ ...long, extras: { options: { num_ctx: 50 } } }, never))
     expect(error.code).toBe('context_overflow')
     await collect(llm.stream(long, never))
   })
 
-  it('costs no reply where the server can refuse it', async () => {
+  it('costs no reply if the server can refuse it', async () => {
     const llm = await scripted({ refusesOverflow: true }, { numCtx: 100 })
     const { deltas, error } = await failing(llm.stream(long, never))
     expect({ deltas, code: error.code }).toEqual({ deltas: [], code: 'context_overflow' })
@@ -470,7 +470,7 @@ describe('a failure', () => {
     expect(error).toMatchObject({ code: 'llm_unavailable', message: expect.stringContaining('said nothing') })
   })
 
-  it('of a server that is away says why', async () => {
+  it('of an unavailable server names the reason', async () => {
     const llm = await scripted()
     await server.close()
     const { error } = await failing(llm.stream(question, never))
@@ -484,7 +484,7 @@ function hang(signal: AbortSignal | null | undefined): Promise<never> {
 }
 
 describe('an abort', () => {
-  it('N15 between packets cancels the call upstream and throws the reason', async () => {
+  it('N15 between packets cancels the call at the server and throws the reason', async () => {
     const llm = await scripted({ answer: { chunks: [says('a')], close: 'silence' } })
     const stopping = new AbortController()
     const reason = new GraphmillError('deadline_exceeded', 'too late')
@@ -501,7 +501,7 @@ describe('an abort', () => {
     expect(server.requests).toHaveLength(1)
   })
 
-  it('N15 gives no further record of the same packet', async () => {
+  it('N15 drops the further records of the same packet', async () => {
     const llm = await scripted({ answer: { chunks: [says('a') + says('b') + says('c')], close: 'silence' } })
     const stopping = new AbortController()
     const seen: unknown[] = []
@@ -515,7 +515,7 @@ describe('an abort', () => {
     expect(seen).toHaveLength(1)
   })
 
-  it('that came first means no call', async () => {
+  it('before the call prevents it', async () => {
     const llm = await scripted()
     await expect(collect(llm.stream(question, AbortSignal.abort()))).rejects.toMatchObject({
       name: 'AbortError',
@@ -524,13 +524,13 @@ describe('an abort', () => {
     expect(server.requests).toHaveLength(0)
   })
 
-  it('by a reader that has enough cancels the call upstream', async () => {
+  it('by a reader that leaves cancels the call at the server', async () => {
     const llm = await scripted({ answer: { chunks: [says('a')], close: 'silence' } })
     for await (const event of llm.stream(question, never)) if (event) break
     await server.untilCancelled(1)
   })
 
-  it('leaves no listener on a signal that lives long', async () => {
+  it('leaves no listener on a long-lived signal', async () => {
     const llm = await scripted()
     const { signal } = new AbortController()
     await collect(llm.stream(question, signal))
@@ -540,20 +540,20 @@ describe('an abort', () => {
 })
 
 describe('the models of a server', () => {
-  it('are listed, by whatever way the host is written', async () => {
+  it('are listed for every notation of the host', async () => {
     await scripted({ models: ['a:latest', 'b:7b'] })
     expect(await listOllamaModels(server.host, never)).toEqual(['a:latest', 'b:7b'])
     expect(await listOllamaModels(`${server.url}/`, never)).toEqual(['a:latest', 'b:7b'])
   })
 
-  it('are none where there are none, or no list', async () => {
+  it('are none if the server has none, or no list', async () => {
     await scripted({ answer: { contentType: 'application/json', chunks: ['{"models":null}'] } })
     expect(await listOllamaModels(server.host, never)).toEqual([])
     server.set({ answer: refusal(404, '404 page not found') })
     expect(await listOllamaModels(server.host, never)).toEqual([])
   })
 
-  it('that answers with something else are an error', async () => {
+  it('of a server that answers something else are an error', async () => {
     await scripted({ answer: { chunks: ['<html>'] } })
     await expect(listOllamaModels(server.host, never)).rejects.toMatchObject({ code: 'llm_response_invalid' })
     server.set({ answer: { chunks: ['{"models":5}'] } })
@@ -570,20 +570,20 @@ describe('the models of a server', () => {
     })
   })
 
-  it('make a model ready that is among them', async () => {
+  it('include a model that is ready', async () => {
     const llm = await scripted()
     await llm.ready(never)
     expect(server.requests.map(({ path }) => path)).toEqual(['/api/tags'])
   })
 
-  it('make a model ready that they know without listing it', async () => {
+  it('need not include a model that the server knows', async () => {
     const llm = await scripted({
       answer: ({ path }) => (path === '/api/tags' ? { chunks: ['{"models":[]}'] } : { chunks: ['{}'] }),
     })
     await llm.ready(never)
   })
 
-  it('are named when the one that is asked for is not there', async () => {
+  it('are named in the error for an unknown model', async () => {
     const llm = await scripted({ models: ['llama:8b', 'qwen:7b'] })
     await expect(llm.ready(never)).rejects.toMatchObject({
       code: 'llm_model_unknown',
@@ -592,7 +592,7 @@ describe('the models of a server', () => {
     })
   })
 
-  it('cannot be asked when the server is away', async () => {
+  it('cannot be listed when the server is unavailable', async () => {
     const llm = await scripted()
     await server.close()
     await expect(llm.ready(never)).rejects.toMatchObject({ code: 'llm_unavailable' })

@@ -1,4 +1,4 @@
-// A real server beside the scripted ones: what is asserted is the protocol and the schema, never what the model says.
+// A real server besides the scripted ones: the tests assert protocol and schema, never the model's text.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -65,7 +65,7 @@ describe.skipIf(!installation)("llama.cpp's server", { timeout: 60_000 }, () => 
     expect(end.usage.totalTokens).toBe(end.usage.promptTokens! + end.usage.completionTokens!)
   })
 
-  test('says length of a reply that reached its limit, streamed and whole', async () => {
+  test('ends with length at the token limit, streamed and whole', async () => {
     const messages = user('Write a long story.')
     const { end } = await read(llm, { messages, sampling: { maxTokens: 4 } })
     expect(end).toMatchObject({ finishReason: 'length', usage: { completionTokens: 4 } })
@@ -73,7 +73,7 @@ describe.skipIf(!installation)("llama.cpp's server", { timeout: 60_000 }, () => 
     expect(whole).toMatchObject({ finishReason: 'length', usage: { completionTokens: 4 } })
   })
 
-  test('writes a JSON object, or its beginning, where response_format asks for one', async () => {
+  test('writes a JSON object, or its beginning, when response_format asks for one', async () => {
     const { text, end } = await read(llm, {
       messages: user('What is a cat?'),
       sampling: { maxTokens: 48, temperature: 0 },
@@ -100,7 +100,7 @@ describe.skipIf(!installation)("llama.cpp's server", { timeout: 60_000 }, () => 
     }
   })
 
-  test('follows a grammar of the caller, and a grammar that is none is a refused request', async () => {
+  test('follows a grammar of the caller, and refuses an invalid one', async () => {
     const asked = { messages: user('Is chalk a rock?'), sampling: { maxTokens: 16 } }
     const { text, end } = await read(llm, {
       ...asked,
@@ -138,7 +138,7 @@ describe.skipIf(!installation)("llama.cpp's server", { timeout: 60_000 }, () => 
     expect(performance.now() - left).toBeLessThan(2000)
   })
 
-  test('is enough for extract from the first byte to the last', async () => {
+  test('is enough for a whole extract', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'graphmill-llama-'))
     onTestFinished(() => rm(folder, { recursive: true }))
     const document = join(folder, 'mill.txt')
@@ -151,7 +151,7 @@ describe.skipIf(!installation)("llama.cpp's server", { timeout: 60_000 }, () => 
     expect(stderr).toContain(`the text goes to openai ${server.model} at ${server.url}`)
     expect(stderr).toMatch(/chunks +1 /)
     expect([0, 3]).toContain(code)
-    // Whatever it found, it is RDF.
+    // The text is arbitrary, but the output is RDF.
     expect(new Parser({ format: 'N-Quads' }).parse(stdout)).toEqual(expect.any(Array))
   })
 })

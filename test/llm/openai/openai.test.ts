@@ -66,7 +66,7 @@ async function failure(events: AsyncIterable<CompletionEvent>): Promise<Graphmil
 }
 
 describe('a reply', () => {
-  it('comes as deltas, then one end with the reason, the usage and the model', async () => {
+  it('comes as deltas, then one end with finish reason, usage and model', async () => {
     const llm = await scripted({ rules: [{ reply: 'A machine.' }] })
     const { content, end, events } = await collect(llm.stream(question, never))
     expect(content).toBe('A machine.')
@@ -79,7 +79,7 @@ describe('a reply', () => {
     expect(end.raw).toMatchObject({ usage: { prompt_tokens: 4 } })
   })
 
-  it('sends what was set and nothing else', async () => {
+  it('sends the parameters that are set and nothing else', async () => {
     const llm = await scripted({}, { apiKey: 'sk-test-key' })
     await collect(llm.stream(question, never))
     expect(server.requests[0]!.body).toEqual({
@@ -91,7 +91,7 @@ describe('a reply', () => {
     expect(server.requests[0]!.headers.authorization).toBe('Bearer sk-test-key')
   })
 
-  it('sends no key when none is set, whatever the environment holds', async () => {
+  it('sends no key when none is set, even if the environment has one', async () => {
     const llm = await scripted({})
     await collect(llm.stream(question, never))
     expect(server.requests[0]!.headers.authorization).toBeUndefined()
@@ -121,7 +121,7 @@ describe('a reply', () => {
     expect((await collect(llm.stream(question, never))).end.finishReason).toBe(expected)
   })
 
-  it('says so when it was cut at the output limit', async () => {
+  it('reports that it was cut at the output limit', async () => {
     const llm = await scripted({ rules: [{ reply: 'a reply that is longer' }] })
     const { content, end } = await collect(llm.stream({ ...question, sampling: { maxTokens: 2 } }, never))
     expect({ content, reason: end.finishReason }).toEqual({ content: 'a reply ', reason: 'length' })
@@ -185,7 +185,7 @@ describe('a reply', () => {
     expect((await collect(llm.stream(question, never))).content).toBe('naïve 🌾')
   })
 
-  it('is complete once it said why it ended, even if the connection breaks behind it', async () => {
+  it('is complete after its finish reason, even if the connection breaks then', async () => {
     const llm = await answering((_, response) => {
       response.setHeader('content-type', 'text/event-stream')
       const text = `data: ${JSON.stringify(delta({ content: 'All' }, 'stop'))}\n\n`
@@ -266,7 +266,7 @@ describe('a failure', () => {
     expect(server.requests).toHaveLength(1)
   })
 
-  it('hands on the deltas that came before it', async () => {
+  it('passes on the deltas before it', async () => {
     const llm = await scripted({
       rules: [{ reply: { text: 'abcdefghijkl', refuse: 'cut', refuseAfter: 2 } }],
     })
@@ -278,12 +278,12 @@ describe('a failure', () => {
     expect(seen.join('')).toBe('abcdefgh')
   })
 
-  it('says how long a server asks us to wait', async () => {
+  it('has the wait that a server asks for', async () => {
     const llm = await scripted({ refuse: { kind: 'rate-limit' }, retryAfter: 30 })
     expect((await failure(llm.stream(question, never))).retryAfterMs).toBe(30_000)
   })
 
-  it('of a server that is away is told from the others', async () => {
+  it('of an unavailable server differs from the others', async () => {
     const llm = await scripted({})
     await server.away('refuse')
     const error = await failure(llm.stream(question, never))
@@ -310,7 +310,7 @@ describe('a failure', () => {
     expect((await failure(llm.stream(question, never))).code).toBe(code)
   })
 
-  it('never shows the key, even where the server repeats it', async () => {
+  it('never shows the key, even if the server repeats it', async () => {
     const apiKey = 'sk-abcdef-123456'
     const llm = await answering(
       (request, response) =>
@@ -324,7 +324,7 @@ describe('a failure', () => {
     expect(JSON.stringify([error.message, error.details, `${error.cause}`])).not.toContain(apiKey)
   })
 
-  it('ends a line that never ends', async () => {
+  it('ends a reply with an endless line', async () => {
     const llm = await answering((_, response) => {
       response.setHeader('content-type', 'text/event-stream')
       const block = Buffer.alloc(1 << 20, 0x61)
@@ -357,7 +357,7 @@ describe('a parameter that the server does not take', () => {
     })
   })
 
-  it('that we cannot do without fails the request', async () => {
+  it('that is needed fails the request', async () => {
     const llm = await scripted({ unsupported: ['response_format'] })
     const request = { ...question, extras: { response_format: { type: 'json_object' } } }
     expect(await failure(llm.stream(request, never))).toMatchObject({
@@ -369,7 +369,7 @@ describe('a parameter that the server does not take', () => {
 })
 
 describe('an abort', () => {
-  it('cancels the call upstream and throws the reason', async () => {
+  it('cancels the call at the server and throws the reason', async () => {
     const llm = await scripted({ rules: [{ reply: { text: 'word '.repeat(500), tokensPerSecond: 100 } }] })
     const stopping = new AbortController()
     const reason = new GraphmillError('deadline_exceeded', 'too late')
@@ -390,19 +390,19 @@ describe('an abort', () => {
     await server.until(({ cancelled }) => cancelled === 1)
   })
 
-  it('that came first means no call', async () => {
+  it('before the call prevents it', async () => {
     const llm = await scripted({})
     await expect(collect(llm.stream(question, AbortSignal.abort()))).rejects.toThrow()
     expect(server.counts.calls).toBe(0)
   })
 
-  it('by a reader that has enough cancels the call upstream', async () => {
+  it('by a reader that leaves cancels the call at the server', async () => {
     const llm = await scripted({ rules: [{ reply: { text: 'word '.repeat(500), tokensPerSecond: 100 } }] })
     for await (const event of llm.stream(question, never)) if (event) break
     await server.until(({ cancelled }) => cancelled === 1)
   })
 
-  it('leaves no listener on a signal that lives long', async () => {
+  it('leaves no listener on a long-lived signal', async () => {
     const llm = await scripted({})
     const { signal } = new AbortController()
     await collect(llm.stream(question, signal))
@@ -419,7 +419,7 @@ describe('ready', () => {
     )
   }
 
-  it('tells whether a call would be accepted, without a call', async () => {
+  it('checks whether a call would be accepted, without a call', async () => {
     expect(await problem({ models: ['a', 'test-model'] })).toBe('ok')
     expect(await problem({ models: ['a', 'b'] })).toBe('llm_model_unknown')
     expect(await problem({ apiKey: 'right' }, { apiKey: 'wrong' })).toBe('llm_authentication')
@@ -430,7 +430,7 @@ describe('ready', () => {
     await expect(llm.ready(never)).rejects.toMatchObject({ code: 'llm_unavailable' })
   })
 
-  it('tells a model that is known but not loaded', async () => {
+  it('recognises a model that is known but not loaded', async () => {
     const body = { object: 'list', data: [{ id: 'test-model', status: 'not_loaded' }] }
     const llm = await answering((_, response) =>
       response.setHeader('content-type', 'application/json').end(JSON.stringify(body)),
@@ -438,7 +438,7 @@ describe('ready', () => {
     await expect(llm.ready(never)).rejects.toMatchObject({ code: 'llm_model_loading' })
   })
 
-  it('takes a server without a list of models, and a gateway that serves more than it lists', async () => {
+  it('accepts a server without a list of models, and a gateway that serves more than it lists', async () => {
     const bare = await answering((_, response) => response.writeHead(404).end('no such page'))
     await bare.ready(never)
     plain!.close()
@@ -451,13 +451,13 @@ describe('ready', () => {
 })
 
 describe('the model', () => {
-  it('need not be named where the server has only one', async () => {
+  it('need not be named if the server has only one', async () => {
     await scripted({ models: ['the-one'] })
     expect(await onlyModel({ baseUrl: server.url }, never)).toBe('the-one')
     expect(await listModels({ baseUrl: server.url }, never)).toEqual(['the-one'])
   })
 
-  it('must be named where there are several, and they are listed', async () => {
+  it('must be named if there are several, and they are listed', async () => {
     await scripted({ models: ['a', 'b'] })
     const error = await onlyModel({ baseUrl: server.url }, never).catch((thrown: GraphmillError) => thrown)
     expect(error).toMatchObject({ code: 'llm_model_unknown', details: { models: ['a', 'b'] } })

@@ -1,4 +1,4 @@
-// Events that are read by their pattern alone say what they say when every one is parsed.
+// Events that are read by their pattern give the same text as parsed ones.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { CompletionEvent } from '../../../src/llm/llm.ts'
@@ -84,7 +84,7 @@ const said = fc.oneof(
 )
 
 describe('a reply read by patterns', () => {
-  it('says what it says chunk by chunk', async () => {
+  it('has the same text as one that is read chunk by chunk', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(said, { maxLength: 25 }), async (events) => {
         expect(await eventsOf(events)).toEqual(await eventsOf(events, everyChunk))
@@ -104,7 +104,7 @@ describe('a reply read by patterns', () => {
 })
 
 describe('a pattern', () => {
-  it('is found in the content that is read, not in another field of that name', () => {
+  it('is found in the content, not in another field of that name', () => {
     const data = '{"echo":{"content":"a"},"choices":[{"delta":{"content":"a"},"logprobs":{"content":"a"}}]}'
     const pattern = patternOf(data, JSON.parse(data))!
     expect(matchPattern(pattern, data.replace('delta":{"content":"a"', 'delta":{"content":"b\\n"'))).toBe(
@@ -115,7 +115,7 @@ describe('a pattern', () => {
     ).toBeUndefined()
   })
 
-  it('takes nothing that goes on behind the text', () => {
+  it('does not match an event that goes on after the text', () => {
     const pattern = patternOf(chunk({ content: 'a' }), JSON.parse(chunk({ content: 'a' })))!
     expect(matchPattern(pattern, chunk({ content: 'x' }))).toBe('x')
     for (const literal of ['a","b":"', 'a\\', 'a\n', '\\u12'])

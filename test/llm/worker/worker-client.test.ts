@@ -1,4 +1,4 @@
-// Calls in the thread are what calls here are: their failures, their limits, and what becomes of them when the thread ends.
+// Calls in the thread behave like calls in this thread: their failures, their limits, and the end of the thread.
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, writeFile } from 'node:fs/promises'
@@ -67,7 +67,7 @@ const refusals: readonly Refusal[] = [
 ]
 
 describe('a call in the thread', () => {
-  it.each(refusals)('fails as one here does: %s', async (kind) => {
+  it.each(refusals)('fails like a call in this thread: %s', async (kind) => {
     await using server = await startLlmServer({
       refuse: { kind },
       retryAfter: 7,
@@ -92,7 +92,7 @@ describe('a call in the thread', () => {
       expect(there.error![field as 'code']).toEqual(here.error![field as 'code'])
   })
 
-  it('is not asked for more than its reader takes', async () => {
+  it('sends no more than its reader takes', async () => {
     let sent = 0
     const event = `data: ${JSON.stringify({ choices: [{ delta: { content: 'x'.repeat(60_000) } }] })}\n\n`
     const server = createServer((_, response) => {
@@ -123,7 +123,7 @@ describe('a call in the thread', () => {
     server.closeAllConnections()
   })
 
-  it('is made whatever flags Node was started with', async () => {
+  it('works with any flags of Node', async () => {
     await using server = await startLlmServer({ rules: [{ reply: 'yes' }] })
     const { href } = new URL('../../../src/llm/worker/worker-client.ts', import.meta.url)
     const program = `
@@ -147,7 +147,7 @@ describe('a call in the thread', () => {
     expect(stdout).toBe('yes\n')
   })
 
-  it('says so where its address is none', async () => {
+  it('fails for an invalid address', async () => {
     const options = optionsOf('http://127.0.0.1:1/v1')
     const llm = inWorker(createOpenAi(options), { provider: 'openai', ...options, baseUrl: 'nowhere' })
     expect((await outcome(llm)).error).toMatchObject({ code: 'configuration_invalid' })
