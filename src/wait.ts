@@ -29,3 +29,26 @@ export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal)
     signal.removeEventListener('abort', stop)
   }
 }
+
+/**
+ * Shares runs of `act` among concurrent callers: each call resolves after a run that began after it, and a run begins when the one
+ * before it has ended and `ready` has resolved.
+ */
+export function shareRuns<A extends readonly unknown[]>(
+  act: (...args: A) => Promise<void>,
+  ready: () => Promise<unknown> = () => Promise.resolve(),
+): (...args: A) => Promise<void> {
+  let running: Promise<void> = Promise.resolve()
+  let next: Promise<void> | undefined
+  return (...args) => {
+    next ??= running
+      .catch(() => undefined)
+      .then(ready)
+      .then(() => {
+        running = next!
+        next = undefined
+        return act(...args)
+      })
+    return next
+  }
+}

@@ -1,6 +1,5 @@
 // The compacted topic <space>.notify.schemas: each writer publishes its schemas there before its first message, so that older readers
 // can read its messages during a rolling upgrade.
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Broker, ReadMessage } from '../broker/broker.ts'
 import { schemasTopic, topicSpec } from '../broker/topics.ts'
 import { GraphmillError, toGraphmillError } from '../errors.ts'
@@ -9,7 +8,7 @@ import type { Message } from '../messages/envelope.ts'
 import type { PayloadName } from '../messages/registry.ts'
 import type { SchemaRegistry } from '../messages/schema-registry.ts'
 import type { WirePrefix } from '../messages/wire.ts'
-import { unlessAborted } from '../wait.ts'
+import { shareRuns, unlessAborted, wait } from '../wait.ts'
 
 export interface SchemasTopic {
   /** Publishes the schemas that this build writes and the topic does not hold yet. */
@@ -33,28 +32,16 @@ export function createSchemasTopic(
   const topic = schemasTopic(space)
   /** Fingerprints of the schemas in the topic that this build can read. */
   const learned = new Set<string>()
-  let scanning: Promise<void> = Promise.resolve()
-  let next: Promise<void> | undefined
   /** When the last scan ended, by `performance.now()`. */
   let scanned = Number.NEGATIVE_INFINITY
   /** Fingerprints of messages whose schema a scan did not find: it was not announced in time. */
   const missed = new Set<string>()
 
   /**
-   * Resolves after a scan that began after the call, since the writer of a message announced its schema before. Concurrent calls
-   * share a scan, and there is at most one in `rescanMs`: a stream of unknown messages must not scan once for each.
+   * Scans the topic after the call, since the writer of a message announced its schema before. There is at most one scan in
+   * `rescanMs`: a stream of unknown messages must not scan once for each.
    */
-  function scanAgain(): Promise<void> {
-    next ??= scanning
-      .catch(() => undefined)
-      .then(() => wait(Math.max(0, scanned + rescanMs - performance.now())))
-      .then(() => {
-        scanning = next!
-        next = undefined
-        return scan()
-      })
-    return next
-  }
+  const scanAgain = shareRuns(scan, () => wait(Math.max(0, scanned + rescanMs - performance.now())))
 
   // Not under a caller's signal: an aborted read ends like one that has reached the end, for all callers.
   async function scan(): Promise<void> {

@@ -4,6 +4,7 @@
 import { toGraphmillError } from '../errors.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { Status } from '../messages/generated.ts'
+import { shareRuns } from '../wait.ts'
 
 /** How far a topic was read: the position of the last message of each partition. */
 export type ReadPositions = Readonly<Record<number, string>>
@@ -39,20 +40,7 @@ export function createStatusCache(): StatusCache {
   const newest = new Map<string, { readonly status: Status; readonly time: number }>()
   const positions: Record<number, string> = {}
   let overwritten = new Set<string>()
-  let running: Promise<void> = Promise.resolve()
-  let next: Promise<void> | undefined
-
-  /** Resolves after a read that began after the call. */
-  function catchUp(context: StatusCacheContext): Promise<void> {
-    next ??= running
-      .catch(() => undefined)
-      .then(() => {
-        running = next!
-        next = undefined
-        return read(context)
-      })
-    return next
-  }
+  const catchUp = shareRuns(read)
 
   async function read(context: StatusCacheContext): Promise<void> {
     for await (const { message, partition, position } of context.read('status', { ...positions })) {

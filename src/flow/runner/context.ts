@@ -7,42 +7,46 @@ import { decodeEntry, type OnUnreadable } from '../schemas-topic.ts'
 import type { ConsumerBinding } from './consumer-binding.ts'
 import type { RunnerResources } from './resources.ts'
 
-/** Makes the context of a handler; `signal` ends the work on its message. */
-export type ContextOf = (binding: ConsumerBinding, signal: AbortSignal) => Context
+/** The context of a handler; `signal` ends the work on its message. */
+export function contextOf(
+  resources: RunnerResources,
+  binding: ConsumerBinding,
+  signal: AbortSignal,
+): Context {
+  const { space, clock, ids } = resources
+  const { services, scope, log } = binding
+  const read: Context['read'] = (_port, from) => readStatus(resources, binding, { from, signal })
+  return { ...services, scope, space, log, clock, ids, signal, read }
+}
 
-export function createContextOf(resources: RunnerResources): ContextOf {
-  const { broker, schemas, clock, ids, space, metrics, topics } = resources
-
-  async function* readStatus(
-    { scope, processor, log }: ConsumerBinding,
-    behind: ReadPositions,
-    signal: AbortSignal,
-  ): AsyncGenerator<StoredStatus> {
-    const { topic } = outputRoute('status', { space, ...scope })
-    const onUnreadable: OnUnreadable = ({ partition, position, key }, err) => {
-      log.warn({ topic, partition, position, key, err }, 'an unreadable entry is skipped')
-      metrics?.unreadable(processor.name, topic)
-    }
-    for await (const entry of readOwn({ topic, from: behind, until: 'end' }, signal)) {
-      const message = await decodeEntry(entry, 'Status', { schemas, signal, onUnreadable })
-      yield { message, partition: entry.partition, position: entry.position }
-    }
-    // A read that is aborted ends like one that has reached the end.
-    signal.throwIfAborted()
+async function* readStatus(
+  resources: RunnerResources,
+  { scope, processor, log }: ConsumerBinding,
+  { from, signal }: { readonly from: ReadPositions; readonly signal: AbortSignal },
+): AsyncGenerator<StoredStatus> {
+  const { schemas, space, metrics } = resources
+  const { topic } = outputRoute('status', { space, ...scope })
+  const onUnreadable: OnUnreadable = ({ partition, position, key }, err) => {
+    log.warn({ topic, partition, position, key, err }, 'an unreadable entry is skipped')
+    metrics?.unreadable(processor.name, topic)
   }
-
-  async function* readOwn(range: TopicRange, signal: AbortSignal): AsyncGenerator<ReadMessage> {
-    try {
-      yield* broker.read(range, signal)
-    } catch (thrown) {
-      topics.note(thrown, range.topic)
-      throw thrown
-    }
+  for await (const entry of readTopic(resources, { topic, from, until: 'end' }, signal)) {
+    const message = await decodeEntry(entry, 'Status', { schemas, signal, onUnreadable })
+    yield { message, partition: entry.partition, position: entry.position }
   }
+  // A read that is aborted ends like one that has reached the end.
+  signal.throwIfAborted()
+}
 
-  return (binding, signal) => {
-    const { services, scope, log } = binding
-    const read: Context['read'] = (_port, behind) => readStatus(binding, behind, signal)
-    return { ...services, scope, space, log, clock, ids, signal, read }
+async function* readTopic(
+  { broker, topics }: RunnerResources,
+  range: TopicRange,
+  signal: AbortSignal,
+): AsyncGenerator<ReadMessage> {
+  try {
+    yield* broker.read(range, signal)
+  } catch (thrown) {
+    topics.note(thrown, range.topic)
+    throw thrown
   }
 }

@@ -6,20 +6,17 @@ import { type ErrorCode, toGraphmillError } from '../../errors.ts'
 import type { Message } from '../../messages/envelope.ts'
 import type { Outputs } from '../processor.ts'
 import { unitsOf } from '../units.ts'
-import type { ContextOf } from './context.ts'
+import { contextOf } from './context.ts'
 import { beginningOf, deadLetter, replayedHeader } from './dead-letter.ts'
 import { causeOf, type FailedDelivery } from './failed-delivery.ts'
 import { publishUntilStored } from './outbox.ts'
 import type { RunnerResources } from './resources.ts'
-import type { RunHandler } from './run-handler.ts'
+import { runHandler } from './run-handler.ts'
 
 /** Gives up a message. Rejects, with nothing acked, when its letter or its entry on `progress` can't be stored yet. */
 export type DeadLetterer = (failure: FailedDelivery) => Promise<void>
 
-export function createDeadLetterer(
-  resources: RunnerResources,
-  { contextOf, runHandler }: { readonly contextOf: ContextOf; readonly runHandler: RunHandler },
-): DeadLetterer {
+export function createDeadLetterer(resources: RunnerResources): DeadLetterer {
   const { clock, inFlight, metrics } = resources
   const ensureTopic = createDeadTopics(resources)
 
@@ -30,8 +27,8 @@ export function createDeadLetterer(
     if (!processor.onDead || unanswerable.has(error.code)) return
     try {
       await inFlight.run(delivery, (work) => {
-        const outputs = processor.onDead!(message as never, error, contextOf(binding, work.signal))
-        return runHandler(outputs, { binding, cause: causeOf(failure), work })
+        const outputs = processor.onDead!(message as never, error, contextOf(resources, binding, work.signal))
+        return runHandler(resources, outputs, { binding, cause: causeOf(failure), work })
       })
     } catch (thrown) {
       const err = toGraphmillError(thrown)
@@ -46,7 +43,7 @@ export function createDeadLetterer(
     const id = delivery.headers[replayedHeader] ?? cause.id
     try {
       await inFlight.run(delivery, (work) =>
-        runHandler(deadEntries(failure), { binding, cause: { ...cause, id }, work }),
+        runHandler(resources, deadEntries(failure), { binding, cause: { ...cause, id }, work }),
       )
     } catch (thrown) {
       const err = toGraphmillError(thrown)

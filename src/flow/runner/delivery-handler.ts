@@ -5,67 +5,69 @@ import type { Message } from '../../messages/envelope.ts'
 import { startSpan } from '../../observe/trace.ts'
 import type { Deferral } from '../processor.ts'
 import type { ConsumerBinding } from './consumer-binding.ts'
-import type { ContextOf } from './context.ts'
-import type { InFlightDelivery } from './in-flight.ts'
+import { contextOf } from './context.ts'
 import { checkMessage } from './message-checks.ts'
 import type { RunnerResources } from './resources.ts'
-import type { RunHandler } from './run-handler.ts'
+import { type HandlerRun, runHandler } from './run-handler.ts'
 
 /** Resolves when the broker has stored all outputs. */
-export type DeliveryHandler = (binding: ConsumerBinding, delivery: Delivery) => Promise<Deferral | undefined>
-
-export function createDeliveryHandler(
+export function handleDelivery(
   resources: RunnerResources,
-  { contextOf, runHandler }: { readonly contextOf: ContextOf; readonly runHandler: RunHandler },
-): DeliveryHandler {
-  const { inFlight, schemas } = resources
-
-  async function decode(delivery: Delivery, signal: AbortSignal): Promise<Message> {
-    if (delivery.value.byteLength === 0)
-      throw new GraphmillError('message_empty', 'The message has no value.')
-    return schemas.decode(delivery, signal)
-  }
-
-  async function handleInSpan(
-    binding: ConsumerBinding,
-    message: Message,
-    work: InFlightDelivery,
-  ): Promise<Deferral | undefined> {
-    const span = startSpan(`${binding.processor.name} ${binding.port}`, {
-      kind: 'consumer',
-      parent: message.traceparent,
-      attributes: () => attributesOf(binding, message),
-    })
+  binding: ConsumerBinding,
+  delivery: Delivery,
+): Promise<Deferral | undefined> {
+  return resources.inFlight.run(delivery, async (work) => {
     try {
-      const { traceId, traceparent } = span
-      const log = binding.log.child({ messageId: message.id, traceId })
-      const deferral = await span.within(() => handle({ ...binding, log }, { ...message, traceparent }, work))
-      span.end()
-      return deferral
+      const message = await decode(delivery, resources, work.signal)
+      return await handleInSpan(resources, message, { binding, work })
     } catch (thrown) {
-      span.end(toGraphmillError(thrown))
-      throw thrown
+      throw work.signal.aborted ? work.signal.reason : thrown
     }
-  }
+  })
+}
 
-  async function handle(
-    binding: ConsumerBinding,
-    message: Message,
-    work: InFlightDelivery,
-  ): Promise<Deferral | undefined> {
-    await checkMessage(message, binding, resources)
-    const outputs = binding.processor.handle(message as never, contextOf(binding, work.signal))
-    return runHandler(outputs, { binding, cause: message, work })
-  }
+async function decode(
+  delivery: Delivery,
+  { schemas }: RunnerResources,
+  signal: AbortSignal,
+): Promise<Message> {
+  if (delivery.value.byteLength === 0) throw new GraphmillError('message_empty', 'The message has no value.')
+  return schemas.decode(delivery, signal)
+}
 
-  return (binding, delivery) =>
-    inFlight.run(delivery, async (work) => {
-      try {
-        return await handleInSpan(binding, await decode(delivery, work.signal), work)
-      } catch (thrown) {
-        throw work.signal.aborted ? work.signal.reason : thrown
-      }
-    })
+type Handling = Pick<HandlerRun, 'binding' | 'work'>
+
+async function handleInSpan(
+  resources: RunnerResources,
+  message: Message,
+  { binding, work }: Handling,
+): Promise<Deferral | undefined> {
+  const span = startSpan(`${binding.processor.name} ${binding.port}`, {
+    kind: 'consumer',
+    parent: message.traceparent,
+    attributes: () => attributesOf(binding, message),
+  })
+  try {
+    const { traceId, traceparent } = span
+    const log = binding.log.child({ messageId: message.id, traceId })
+    const handling = { binding: { ...binding, log }, work }
+    const deferral = await span.within(() => handle(resources, { ...message, traceparent }, handling))
+    span.end()
+    return deferral
+  } catch (thrown) {
+    span.end(toGraphmillError(thrown))
+    throw thrown
+  }
+}
+
+async function handle(
+  resources: RunnerResources,
+  message: Message,
+  { binding, work }: Handling,
+): Promise<Deferral | undefined> {
+  await checkMessage(message, binding, resources)
+  const outputs = binding.processor.handle(message as never, contextOf(resources, binding, work.signal))
+  return runHandler(resources, outputs, { binding, cause: message, work })
 }
 
 /** By OpenTelemetry's conventions for messaging, and ours. */

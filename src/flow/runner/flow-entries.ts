@@ -7,7 +7,7 @@ import type { ProgressInit } from '../../messages/generated.ts'
 import type { Outputs } from '../processor.ts'
 import type { ConsumerBinding } from './consumer-binding.ts'
 import type { RunnerResources } from './resources.ts'
-import type { RunHandler } from './run-handler.ts'
+import { runHandler } from './run-handler.ts'
 
 export interface FlowEntries {
   /** Reports a gap: in the log and the metrics once, on `progress` at each call, with the same id. */
@@ -16,10 +16,8 @@ export interface FlowEntries {
   waiting(binding: ConsumerBinding, error: GraphmillError): Promise<void>
 }
 
-export function createFlowEntries(
-  { clock, inFlight, metrics }: RunnerResources,
-  runHandler: RunHandler,
-): FlowEntries {
+export function createFlowEntries(resources: RunnerResources): FlowEntries {
+  const { clock, inFlight, metrics } = resources
   const reported = new Set<string>()
   /** Only the end of the grace period aborts the work on such an entry. */
   const owner = { signal: new AbortController().signal }
@@ -27,7 +25,7 @@ export function createFlowEntries(
   async function publish(binding: ConsumerBinding, id: string, payload: ProgressInit): Promise<void> {
     const { processor, scope } = binding
     const cause = { ...emptyHeader, id, source: processor.name, time: clock.now(), ...scope }
-    await inFlight.run(owner, (work) => runHandler(entry(payload), { binding, cause, work }))
+    await inFlight.run(owner, (work) => runHandler(resources, entry(payload), { binding, cause, work }))
   }
 
   return {

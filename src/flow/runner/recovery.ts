@@ -5,20 +5,18 @@ import type { Message } from '../../messages/envelope.ts'
 import type { DeliveryOutcome } from '../../observe/metrics.ts'
 import type { Outputs } from '../processor.ts'
 import type { ConsumerBinding } from './consumer-binding.ts'
-import type { DeadLetterer } from './dead-letterer.ts'
+import { createDeadLetterer } from './dead-letterer.ts'
 import { causeOf, type FailedDelivery, positionOf } from './failed-delivery.ts'
 import type { FlowEntries } from './flow-entries.ts'
 import { createLogThrottle } from './log-throttle.ts'
 import type { RunnerResources } from './resources.ts'
 import { backoff, nextStep, operatorPauseMs } from './retry.ts'
-import type { RunHandler } from './run-handler.ts'
+import { runHandler } from './run-handler.ts'
 
 export interface RecoveryOptions {
-  readonly runHandler: RunHandler
-  readonly deadLetter: DeadLetterer
   readonly entries: FlowEntries
   /** See `RunnerOptions`. */
-  readonly onOperatorFault: ((error: GraphmillError) => void) | undefined
+  readonly onOperatorFault?: (error: GraphmillError) => void
 }
 
 export interface HandlingFailure {
@@ -40,10 +38,12 @@ export interface Recovery {
 const waitingReportMs = 30_000
 
 export function createRecovery(
-  { clock, codec, inFlight, topics }: RunnerResources,
-  { runHandler, deadLetter, entries, onOperatorFault }: RecoveryOptions,
+  resources: RunnerResources,
+  { entries, onOperatorFault }: RecoveryOptions,
 ): Recovery {
+  const { clock, codec, inFlight, topics } = resources
   const { missing } = topics
+  const deadLetter = createDeadLetterer(resources)
   /** How often a message failed unexpectedly, by its position. */
   const unexpected = new Map<string, number>()
   const logThrottle = createLogThrottle(clock)
@@ -107,7 +107,9 @@ export function createRecovery(
     }
     log('error', failure, 'flow is paused until its operator acts', { remedy: error.remedy })
     await inFlight
-      .run(delivery, (work) => runHandler(pausedEntry(error), { binding, cause: causeOf(failure), work }))
+      .run(delivery, (work) =>
+        runHandler(resources, pausedEntry(error), { binding, cause: causeOf(failure), work }),
+      )
       .catch((thrown) =>
         binding.log.error({ err: toGraphmillError(thrown) }, 'the pause could not be reported on progress'),
       )

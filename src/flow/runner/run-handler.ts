@@ -16,45 +16,42 @@ export interface HandlerRun {
 }
 
 /** Resolves, with what the generator returned, when the broker has stored all outputs. */
-export type RunHandler = (
+export async function runHandler(
+  resources: RunnerResources,
   outputs: Outputs<OutputPort>,
-  handlerRun: HandlerRun,
-) => Promise<Deferral | undefined>
-
-export function createRunHandler(resources: RunnerResources): RunHandler {
+  { binding, cause, work }: HandlerRun,
+): Promise<Deferral | undefined> {
   const { clock, metrics, topics } = resources
-  return async (outputs, { binding, cause, work }) => {
-    const source = binding.processor.name
-    const outbox = createOutbox(resources, {
-      cause,
-      source,
-      signal: work.signal,
-      onFailure(thrown, topic) {
-        const error = topics.note(thrown, topic)
-        work.abort(error)
-        return error
-      },
-      onStored(output, topic) {
-        if (!metrics) return
-        metrics.published(source, topic)
-        const { takenAt } = work
-        measure(metrics.extraction, { processor: source, cause, output, takenAt, storedAt: clock.now() })
-      },
-    })
-    try {
-      let step = await outputs.next(undefined)
-      while (!step.done) {
-        const stored = outbox.put(step.value)
-        await outbox.room()
-        step = await outputs.next(stored)
-      }
-      await outbox.flush()
-      return step.value ?? undefined
-    } catch (thrown) {
-      work.abort(thrown) // the handler's signal gives the reason for its end
-      throw thrown
-    } finally {
-      await outputs.return(undefined)
+  const source = binding.processor.name
+  const outbox = createOutbox(resources, {
+    cause,
+    source,
+    signal: work.signal,
+    onFailure(thrown, topic) {
+      const error = topics.note(thrown, topic)
+      work.abort(error)
+      return error
+    },
+    onStored(output, topic) {
+      if (!metrics) return
+      metrics.published(source, topic)
+      const { takenAt } = work
+      measure(metrics.extraction, { processor: source, cause, output, takenAt, storedAt: clock.now() })
+    },
+  })
+  try {
+    let step = await outputs.next(undefined)
+    while (!step.done) {
+      const stored = outbox.put(step.value)
+      await outbox.room()
+      step = await outputs.next(stored)
     }
+    await outbox.flush()
+    return step.value ?? undefined
+  } catch (thrown) {
+    work.abort(thrown) // the handler's signal gives the reason for its end
+    throw thrown
+  } finally {
+    await outputs.return(undefined)
   }
 }

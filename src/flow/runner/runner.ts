@@ -10,14 +10,11 @@ import { type InputPort, inputGroup, inputTopic } from '../ports.ts'
 import type { AnyProcessor, Deferral, Scope } from '../processor.ts'
 import { type Circuits, createCircuits } from './circuits.ts'
 import type { ConsumerBinding, Services } from './consumer-binding.ts'
-import { createContextOf } from './context.ts'
-import { createDeadLetterer } from './dead-letterer.ts'
-import { createDeliveryHandler } from './delivery-handler.ts'
+import { handleDelivery } from './delivery-handler.ts'
 import { createFlowEntries, type FlowEntries } from './flow-entries.ts'
 import { createInFlight } from './in-flight.ts'
 import { createRecovery } from './recovery.ts'
 import type { RunnerResources } from './resources.ts'
-import { createRunHandler, type RunHandler } from './run-handler.ts'
 import { createSolitude, type Solitude } from './solitude.ts'
 import { createSuspects } from './suspects.ts'
 import { createTopicFaults } from './topic-faults.ts'
@@ -64,9 +61,8 @@ export function startRunner(options: RunnerOptions): Runner {
   const inFlight = createInFlight(options.clock)
   const signer = createContextSigner(options.contextKey)
   const resources: RunnerResources = { ...options, space, circuits, topics, inFlight, signer }
-  const runHandler = createRunHandler(resources)
-  const entries = createFlowEntries(resources, runHandler)
-  const settle = createSettle(resources, { options, runHandler, entries, stopping: stopping.signal })
+  const entries = createFlowEntries(resources)
+  const settle = createSettle(resources, { ...options, entries, stopping: stopping.signal })
   const consume = createConsume(resources, {
     entries,
     settle,
@@ -141,29 +137,27 @@ function createConsume({ broker, topics }: RunnerResources, options: ConsumeOpti
   }
 }
 
-interface SettleOptions {
-  readonly options: RunnerOptions
-  readonly runHandler: RunHandler
+interface SettleOptions extends Pick<RunnerOptions, 'solitude' | 'onOperatorFault'> {
   readonly entries: FlowEntries
   readonly stopping: AbortSignal
 }
 
 /** Settles a delivery: it is handled and acked, or recovery.ts decides what becomes of it. */
-function createSettle(resources: RunnerResources, { options, runHandler, entries, stopping }: SettleOptions) {
+function createSettle(resources: RunnerResources, options: SettleOptions) {
   const { inFlight } = resources
-  const { solitude = createSolitude(), onOperatorFault } = options
-  const contextOf = createContextOf(resources)
-  const handle = createDeliveryHandler(resources, { contextOf, runHandler })
-  const deadLetter = createDeadLetterer(resources, { contextOf, runHandler })
-  const recovery = createRecovery(resources, { runHandler, deadLetter, entries, onOperatorFault })
-  const complete = async (binding: ConsumerBinding, delivery: Delivery) =>
-    acknowledge(delivery, await handle(binding, delivery))
+  const { solitude = createSolitude(), stopping } = options
+  const recovery = createRecovery(resources, options)
   const settleSuspect = createSuspects({ inFlight, solitude, recovery, stopping, complete })
+
+  async function complete(binding: ConsumerBinding, delivery: Delivery): Promise<DeliveryOutcome> {
+    return acknowledge(delivery, await handleDelivery(resources, binding, delivery))
+  }
 
   async function settleBesideOthers(binding: ConsumerBinding, delivery: Delivery): Promise<DeliveryOutcome> {
     try {
       await solitude.enter(false)
-      return await acknowledge(delivery, await handle(binding, delivery).finally(solitude.leave))
+      const deferral = await handleDelivery(resources, binding, delivery).finally(solitude.leave)
+      return await acknowledge(delivery, deferral)
     } catch (thrown) {
       return await recovery.recover({ binding, delivery, thrown })
     }
