@@ -1,12 +1,12 @@
-// What must not be shown: every secret of the process, in the forms in which a server may echo it. Secrets become known where
-// they are read (config/secret.ts); whatever leaves as text (errors, logs, standard error, HTTP pages) goes through `redact`.
+// Hides the secrets of the process, in the forms in which a server may echo them. Secrets are registered where they are read
+// (config/secret.ts). All text that leaves the process (errors, logs, standard error, HTTP pages) goes through `redact`.
 //
 // The rule:
-// - A secret of 8 characters or more is found anywhere and in any case, as it is, in hex and in base64 (both alphabets, also
-//   as a part of what was encoded), below up to three layers of percent, JSON or HTML escapes. A piece of 12 characters is
-//   enough; what cuts a text uses `redactCut`, which sees what follows.
-// - One of 4 to 7 characters is found as a word of its own only, and only if it is not all letters or all digits.
-// - Anything else is an ordinary word or number, which text must be able to say.
+// - A secret of 8 characters or more is found anywhere and in any case: as it is, in hex and in base64 (both alphabets, also as a part
+//   of the encoded text), under up to three layers of percent, JSON or HTML escapes. A piece of 12 characters is enough. Code that
+//   cuts a text uses `redactCut`, which sees what follows.
+// - A secret of 4 to 7 characters is found only as a separate word, and only if it is not all letters or all digits.
+// - Anything else is an ordinary word or number, which text must be able to contain.
 
 export const redactedText = '[secret]'
 

@@ -1,4 +1,4 @@
-// The text of HTML and PDF, taken out in a child process: no broken or hostile file can hold this one, or take its memory.
+// Extracts the text of HTML and PDF in a child process: a broken or hostile file can neither block this process nor take its memory.
 import { GraphmillError } from '../errors.ts'
 import { runInSubprocess, type SubprocessLimits } from '../subprocess/subprocess.ts'
 import { siblingModule } from '../workers/sibling-module.ts'

@@ -1,6 +1,5 @@
-// The files that a folder or a pattern means. What is not read is listed with why, so that nothing is gone past in silence: files of
-// other endings, what is no file (its reader might wait for ever), links that lead out of the folder. Links that form a loop are
-// harmless: every folder is looked into once.
+// The files that a folder or a pattern names. Files that are not read are listed with the reason: other extensions, special files (their
+// reader might wait for ever), links that lead out of the folder. Links that form a cycle are harmless: every folder is read once.
 import { type Dirent, readdir as readdirOf, type realpath as realpathOf, type Stats } from 'node:fs'
 import { readdir, realpath, stat } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path'

@@ -1,4 +1,4 @@
-// The text of an HTML page: headings, paragraphs, lists and tables as lines; no links, pictures, scripts or styles.
+// The text of an HTML page: headings, paragraphs, lists and tables as lines, without links, pictures, scripts or styles.
 import { convert, type DomNode, type FormatCallback } from 'html-to-text'
 import { GraphmillError } from '../errors.ts'
 

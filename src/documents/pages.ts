@@ -1,4 +1,4 @@
-// Page numbers: which pages a part of a document holds, and on which page something stands.
+// Page numbers: the pages of a document part, and the page of a position in the document.
 
 export interface PagesOfPart {
   /** Where the pages begin in the document; the first may begin before the part. Empty where there are none. */

@@ -1,5 +1,5 @@
-// A long document is cut into parts that fit a message: at paragraph ends where there are any, then at line ends, then at
-// white space. Read piece by piece, so that memory does not grow with the document.
+// Cuts a long document into parts that fit a message: at paragraph ends if there are any, otherwise at line ends, then at white
+// space. The text is read piece by piece, so that memory does not grow with the document.
 
 /** The largest part, in bytes of UTF-8. */
 export const maxPartBytes = 512 * 1024
@@ -11,7 +11,7 @@ export interface TextPart {
   readonly text: string
 }
 
-/** The parts of a text that comes in any split. The same text gives the same parts for every split. */
+/** The parts of a text that arrives in pieces. The parts do not depend on how the text is cut into pieces. */
 export async function* cutParts(
   pieces: AsyncIterable<string> | Iterable<string>,
   maxBytes: number = maxPartBytes,
@@ -21,7 +21,7 @@ export async function* cutParts(
   let offset = 0
   for await (const piece of pieces) {
     held += piece
-    // A code unit is at most three bytes, so a part is never more code units than bytes.
+    // A code unit takes at most three bytes, so a part never has more code units than bytes.
     while (held.length > maxBytes) {
       const text = held.slice(0, cutPoint(held, maxBytes))
       yield { part: part++, offset, text }
@@ -37,11 +37,11 @@ export async function* cutParts(
   }
 }
 
-/** Where to cut so that what stands before is at most `maxBytes`: behind the last end of a paragraph, else of a line, else of a word. */
+/** Where to cut so that the text before takes at most `maxBytes`: after the last paragraph, otherwise the last line, otherwise the last word. */
 function cutPoint(text: string, maxBytes: number): number {
   const longest = longestPrefix(text, maxBytes)
   const window = text.slice(0, longest)
-  // A cut in the first half would make needlessly many parts.
+  // A cut in the first half would make too many parts.
   for (const end of [/\n[ \t\r]*\n\s*(?=\S)/g, /\n(?=[^\n])/g, /\s(?=\S)/g]) {
     let last = 0
     for (const found of window.slice(longest >> 1).matchAll(end))

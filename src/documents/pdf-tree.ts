@@ -1,15 +1,15 @@
-// The tree of pages of a PDF, brought into the open. pdf.js counts a tree anew that claims too many pages, and believes one
-// that claims too few: so that it counts, every node is made to claim too many. Since PDF 1.5 nodes may stand in compressed
-// streams of objects; those of encrypted files stay closed.
+// Makes the page tree of a PDF readable. pdf.js counts the pages of a tree that claims too many, but trusts one that claims too
+// few. So every node is changed to claim too many, and pdf.js counts. Since PDF 1.5, nodes may be in compressed object streams; those
+// of encrypted files stay unread.
 import { inflateSync } from 'node:zlib'
 
-/** The most that one stream of objects may hold, in bytes. */
+/** The largest content of one object stream, in bytes. */
 const maxStreamBytes = 64 * 1024 * 1024
 
 export interface PageTree {
-  /** How many objects are pages. Those that were taken out of the tree are objects still. */
+  /** How many objects are pages. Pages that were removed from the tree are still objects. */
   readonly pageObjects: number
-  /** The same file, with nodes that all claim too many pages. */
+  /** The same file, but every node claims too many pages. */
   claimingTooMany(): Uint8Array
 }
 
@@ -20,7 +20,7 @@ export function openTree(bytes: Uint8Array): PageTree {
     pageObjects: countPages(file) + countPages(opened),
     claimingTooMany() {
       const nodes = `${file}\n${opened}`.replace(/\/Count\s+-?\d+/g, '/Count 999999999')
-      // Without its table of objects pdf.js looks for them itself; of two with one number the later counts.
+      // Without its object table pdf.js searches for the objects itself. When two have the same number the later one counts.
       return Uint8Array.from(Buffer.from(`${nodes}startxref\n${nodes.length}\n%%EOF\n`, 'latin1'))
     },
   }
@@ -28,14 +28,14 @@ export function openTree(bytes: Uint8Array): PageTree {
 
 const countPages = (text: string) => text.match(/\/Type\s*\/Page(?![a-zA-Z])/g)?.length ?? 0
 
-/** The nodes and pages of compressed streams, as objects that stand in the file by themselves. */
+/** The nodes and pages of compressed streams, as separate objects of the file. */
 function openNodes(bytes: Uint8Array, file: string): string {
   const { plain, streams } = scan(file)
   const opened: string[] = []
   for (const { dictionary, begin, end } of streams) {
     for (const [number, text] of objectsOf(dictionary, bytes.subarray(begin, end))) {
       const isNode = /\/Kids\b|\/Type\s*\/Page(?![a-zA-Z])/.test(text)
-      // What stands further back in the file is newer.
+      // Later in the file means newer.
       if (isNode && (plain.get(number) ?? 0) < begin) opened.push(`${number} 0 obj\n${text}\nendobj\n`)
     }
   }
@@ -44,12 +44,12 @@ function openNodes(bytes: Uint8Array, file: string): string {
 
 interface ObjectStream {
   readonly dictionary: string
-  /** Where its bytes stand in the file; `end` is that of the file where nothing says that they end. */
+  /** Where its bytes are in the file. `end` is the end of the file when nothing else marks it. */
   readonly begin: number
   readonly end: number
 }
 
-/** Where the objects of a file begin, by number, and its streams of objects: one scan, since both may be many. */
+/** Finds the objects of a file, by number, and its object streams, in one scan, since there may be many of both. */
 function scan(file: string): { plain: ReadonlyMap<string, number>; streams: readonly ObjectStream[] } {
   const plain = new Map<string, number>()
   const streams: ObjectStream[] = []
@@ -75,15 +75,15 @@ function scan(file: string): { plain: ReadonlyMap<string, number>; streams: read
   return { plain, streams }
 }
 
-/** The objects of a stream, by number. None where it can't be read. */
+/** The objects of a stream, by number; empty when the stream cannot be read. */
 function* objectsOf(dictionary: string, bytes: Uint8Array): Generator<[string, string]> {
   const first = Number(/\/First\s+(\d+)/.exec(dictionary)?.[1])
   const content = /\/Filter\b/.test(dictionary) ? inflate(bytes) : Buffer.from(bytes).toString('latin1')
-  // It begins with the numbers of its objects, and with where each begins.
+  // A stream begins with the numbers and the positions of its objects.
   const header = content.slice(0, first).match(/\d+/g) ?? []
   for (let at = 0, last = -1; at + 1 < header.length; at += 2) {
     const start = Number(header[at + 1])
-    // They rise: others would be read again and again.
+    // Positions must rise: others would be read again and again.
     if (start <= last) return
     last = start
     const end = header[at + 3]

@@ -1,4 +1,4 @@
-// The text of a PDF, page by page, with pdf.js. Run in the child process: it may take seconds, and as much memory as it likes.
+// The text of a PDF, page by page, with pdf.js. It runs in the child process, because it may take seconds and any amount of memory.
 import { getDocumentProxy } from 'unpdf'
 import { GraphmillError } from '../errors.ts'
 import { openTree } from './pdf-tree.ts'
@@ -36,12 +36,12 @@ async function pageText(pdf: PdfDocument, number: number): Promise<string> {
   }
 }
 
-/** With every page of the tree, whatever number of them it claims. */
+/** The document with every page of the tree, whatever number of pages it claims. */
 async function openWhole(bytes: Uint8Array): Promise<PdfDocument> {
   const pdf = await open(bytes)
   const tree = openTree(bytes)
   if (tree.pageObjects <= Math.max(0, pdf.numPages)) return pdf
-  // Pages that were taken out of the tree are objects still: only a count of the tree itself can tell.
+  // Pages that were removed from the tree are still objects: only the count of the tree itself can tell.
   const recounted = await open(tree.claimingTooMany()).catch(() => undefined)
   if (recounted === undefined || recounted.numPages <= pdf.numPages) {
     await recounted?.loadingTask.destroy()
@@ -53,7 +53,7 @@ async function openWhole(bytes: Uint8Array): Promise<PdfDocument> {
 
 async function open(bytes: Uint8Array): Promise<PdfDocument> {
   try {
-    // pdf.js takes the bytes away from whoever hands them over.
+    // pdf.js takes the bytes away from its caller.
     return await getDocumentProxy(Uint8Array.from(bytes), { verbosity: 0 })
   } catch (cause) {
     if ((cause as Error).name === 'PasswordException')
@@ -74,7 +74,7 @@ interface Line {
   readonly y: number
 }
 
-/** The lines of a page, with an empty one where the gap between two is clearly wider than usual. */
+/** The lines of a page, with an empty line where a gap is clearly wider than usual. */
 function linesOf(items: TextItems): string {
   const lines: Line[] = []
   let ended = true

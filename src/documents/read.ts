@@ -1,6 +1,6 @@
-// Files, folders and standard input as documents of UTF-8 text, that of HTML and PDF taken out of them. What can't be read is
-// a clear error of its own, beside the others. The extension says what a file is, or its first bytes; nothing is ever guessed
-// to be encoded.
+// Reads files, folders and standard input as documents of UTF-8 text; the text of HTML and PDF is extracted. A document that cannot be
+// read is a clear error of its own and does not stop the others. The extension or the first bytes decide what a file is. An encoding
+// is never guessed.
 import { createHash, type Hash } from 'node:crypto'
 import { createReadStream, type Stats } from 'node:fs'
 import { open, readFile, stat } from 'node:fs/promises'
@@ -15,22 +15,22 @@ import { type ExtractedType, extractText } from './extract.ts'
 import { filesIn, filesLike, type SkippedFile } from './files.ts'
 import { headLength, sniff, spool } from './spool.ts'
 
-/** A document that can be read, as often as needed. */
+/** A document that can be read any number of times. */
 export interface TextSource {
   readonly title: string
   readonly uri: string
   readonly mediaType: string
-  /** The text, piece by piece. Throws `document_unreadable`, `document_not_utf8`, and `document_empty` at the end of blanks. */
+  /** The text in pieces. Throws `document_unreadable`, `document_not_utf8`, and at the end `document_empty` when the text is blank. */
   text(): AsyncIterable<string>
-  /** Where its pages begin in the text, in UTF-16 code units, from page 1 on. Default: it has no pages. */
+  /** Where its pages begin in the text, in UTF-16 code units, from page 1 on. Default: no pages. */
   readonly pages?: readonly number[]
-  /** Does once what `text` would do each time: the document to go on with. Throws more `document_` errors. */
+  /** Does once what `text` would do at each call, and returns the document to use from then on. Throws further `document_` errors. */
   prepare?(signal: AbortSignal): Promise<TextSource>
 }
 
-/** A document that was found by its name. */
+/** A document that was found by name. */
 export interface NamedSource extends TextSource {
-  /** What errors call it: its path as it was named, or `standard input`. Several documents may share a title. */
+  /** Its name in errors: its path as given, or `standard input`. Several documents may share a title. */
   readonly name: string
 }
 
@@ -46,17 +46,17 @@ const mediaTypes: Readonly<Record<string, string>> = {
 }
 
 export interface FindOptions {
-  /** What reading a PDF or HTML file may take. */
+  /** Limits of memory and time for a PDF or HTML file. */
   readonly limits?: SubprocessLimits
-  /** Whether what links in a folder lead to outside of it is read too, folders included. Default false. */
+  /** Whether links in a folder that lead out of it are followed, folders included. Default false. */
   readonly followLinks?: boolean
-  /** Called once for a folder or pattern with what is not read of it, where there is any. */
+  /** Called once per folder or pattern with the files that are not read, if there are any. */
   onSkipped?(files: readonly SkippedFile[]): void
 }
 
 /**
- * The files that `named` means: a file as it is, every text, Markdown, HTML and PDF file of a folder, what a pattern matches,
- * and `-` for standard input. Throws `document_unreadable` where it means nothing.
+ * The files that `named` refers to: a file; all text, Markdown, HTML and PDF files of a folder; the matches of a pattern; or `-` for
+ * standard input. Throws `document_unreadable` when it refers to nothing.
  */
 export async function findDocuments(
   named: string,
@@ -70,7 +70,7 @@ export async function findDocuments(
   const found = await statOf(named)
   if (found?.isFile()) return [fileSource(named, limits)]
   if (found && !found.isDirectory()) {
-    // A pipe, such as a shell's <(command), or a device: it can be read once only.
+    // A pipe, such as a shell's <(command), or a device can be read only once.
     const source = { title: basename(named), name: named, uri: pathToFileURL(named).href }
     return [await streamSource(createReadStream(named), { source, limits, signal })]
   }
@@ -151,7 +151,7 @@ async function streamSource(
   return extracted({ ...source, mediaType, bytes }, limits)
 }
 
-/** The same pieces. Throws as soon as they are no document, or one that is too large: a stream may have no end. */
+/** Passes the pieces on. Throws as soon as they cannot be a document, or are too many: a stream may be endless. */
 async function* checked(
   stream: AsyncIterable<Uint8Array>,
   name: string,
@@ -181,7 +181,7 @@ interface Extractable extends Pick<NamedSource, 'title' | 'name' | 'uri'> {
   readonly bytes: () => Promise<Uint8Array>
 }
 
-/** A document whose text is taken out in a child process; it is held for as long as the prepared document is. */
+/** A document whose text is extracted in a child process. The text is held as long as the prepared document is. */
 function extracted(
   { bytes, ...source }: Extractable,
   limits: SubprocessLimits,
@@ -200,7 +200,7 @@ function extracted(
   }
 }
 
-/** The pieces of a text; where none holds more than blanks, the error says so by name, since its title may be that of others. */
+/** Passes the pieces of a text on. When all are blank the error names the document, since others may have the same title. */
 async function* notBlank(pieces: AsyncIterable<string>, name: string): AsyncGenerator<string> {
   let blank = true
   for await (const piece of pieces) {
@@ -231,7 +231,7 @@ function raise(name: string, cause: Error): never {
   throw new GraphmillError('document_unreadable', `${name}: ${cause.message}.`, { cause })
 }
 
-/** UTF-8 text in any split of its bytes, without a byte order mark. `lossy`: what is not UTF-8 becomes U+FFFD. */
+/** Decodes UTF-8 that arrives in pieces, without a byte order mark. `lossy`: invalid bytes become U+FFFD. */
 export async function* decodeText(
   bytes: AsyncIterable<Uint8Array>,
   name: string,
@@ -262,12 +262,12 @@ export async function* decodeText(
   if (rest) yield rest
 }
 
-/** The id of a document whose text is not known: by its place, so that one that can't be read is the same each time. */
+/** The id of a document whose text is not known: made of its place, so that an unreadable document has the same id each time. */
 export function documentPlaceId({ title, uri }: Pick<TextSource, 'title' | 'uri'>): string {
   return documentUrn(createHash('sha256').update(`\0${title}\n${uri}`))
 }
 
-/** The id of a document: by its title and text, so that loading the same again is the same document. */
+/** The id of a document: made of its title and text, so that the same content is the same document. */
 export async function documentId(source: TextSource): Promise<string> {
   const digest = createHash('sha256').update(`${source.title}\n`)
   for await (const piece of source.text()) digest.update(piece)

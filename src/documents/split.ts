@@ -1,5 +1,5 @@
-// A part of a document is split into chunks as TrustGraph splits them (LangChain's recursive splitter), each with the offset
-// at which it stands. Long texts are split in a worker thread: nothing may keep the loop busy.
+// Splits a document part into chunks as TrustGraph does (LangChain's recursive splitter), each with its offset. Long texts are split in a
+// worker thread, so that the event loop is never blocked.
 import { RecursiveCharacterTextSplitter } from '@langchain/textsplitters'
 import { siblingModule } from '../workers/sibling-module.ts'
 import { startWorker } from '../workers/worker-calls.ts'

@@ -1,6 +1,6 @@
-// The bytes of a text that is not complete yet. It grows with what it holds, up to a limit; beyond that only the opening is kept.
+// The bytes of an incomplete text. The buffer grows up to a limit; beyond that only the beginning is kept.
 
-/** Bytes kept of a text that is too large: enough for 200 characters. */
+/** Bytes that are kept of a text that is too large: enough for 200 characters. */
 const openingBytes = 800
 
 export interface ByteBuffer {

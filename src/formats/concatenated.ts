@@ -1,5 +1,5 @@
-// Concatenated JSON: texts one behind the other, with white space between them or none. Objects, arrays and strings end
-// themselves; a bare number or word ends before white space or a structural character, the last one with the input.
+// Concatenated JSON: texts one after the other, with or without white space between them. Objects, arrays and strings end themselves; a
+// bare number or word ends before white space or a structural character, the last one with the input.
 import { createByteBuffer } from './byte-buffer.ts'
 import type { ByteSource, FormatEvent, FormatOptions, FormatRules } from './format.ts'
 import { rulesOf } from './format.ts'
@@ -10,8 +10,8 @@ import { isCut, TextScan } from './text-scan.ts'
 import { decode, readValue, shown } from './value.ts'
 
 /**
- * The records of concatenated JSON. Behind an error reading goes on with the next byte that can begin a text, which may be
- * inside what the writer meant as one; where `strict` it ends there.
+ * The records of concatenated JSON. After an error reading continues with the next byte that can begin a text, which may be inside a
+ * text of the writer. When `strict`, reading ends at the error.
  */
 export function readConcatenatedJson(
   source: ByteSource,

@@ -1,5 +1,5 @@
-// The words of the format readers: what a stream of JSON texts is made of, as events, and what a reader can be told.
-// A reader gives the same events for every chunking of the same bytes.
+// The types of the format readers: the events of a stream of JSON texts, and the options of a reader. A reader gives the same events for
+// every chunking of the same bytes.
 import type { RejectReason, RepairName } from '../items/item.ts'
 
 /** The formats by the names that `graphmill parse --format` takes. */
@@ -7,10 +7,10 @@ export const formats = ['ndjson', 'jsonl', 'json-seq', 'concatenated'] as const
 
 export type Format = (typeof formats)[number]
 
-/** Bytes in whatever pieces they come. */
+/** Bytes in pieces of any size. */
 export type ByteSource = Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array>
 
-/** `encoding`: bytes that are no UTF-8 became U+FFFD; `big_integer`: digits that a double would change are handed on as a string; no other. */
+/** `encoding`: invalid UTF-8 became U+FFFD. `big_integer`: an integer that a double would change became a string. There are no others. */
 export type FormatRepair = 'encoding' | RepairName
 
 /** `line` is 1-based: where the text begins; `text` is at most 200 characters; `message` is one sentence. */
@@ -19,7 +19,7 @@ export type FormatEvent =
       readonly type: 'record'
       readonly value: unknown
       readonly line: number
-      /** What should follow the text was missing at the end of the input (a newline; behind a bare number, anything). */
+      /** The end of the text was not marked at the end of the input (a newline; after a bare number, anything). */
       readonly unterminated: boolean
       readonly repairs: readonly FormatRepair[]
     }
@@ -33,7 +33,7 @@ export type FormatEvent =
     }
   /** The input ended inside a text. Always the last event. */
   | { readonly type: 'truncated'; readonly line: number; readonly text: string; readonly message: string }
-  /** What belongs to no text, such as a byte order mark or an empty element; `lines` of it hold something to read. */
+  /** Input that belongs to no text, such as a byte order mark or an empty element; `lines` of it are not blank. */
   | {
       readonly type: 'ignored'
       readonly line: number
@@ -44,19 +44,19 @@ export type FormatEvent =
 
 export interface FormatOptions {
   /**
-   * Reject what the format forbids and a lenient reader forgives: a byte order mark, bytes that are no UTF-8, for JSON Lines
-   * blank lines. Concatenated JSON ends at its first rejection, behind which nothing is certain. Default false.
+   * Rejects what the format forbids and a lenient reader accepts: a byte order mark, invalid UTF-8, and blank lines in JSON Lines.
+   * Concatenated JSON ends at its first rejection, since nothing after it is certain. Default false.
    */
   readonly strict?: boolean
-  /** Lines of nothing but white space in ndjson and jsonl. Default `ignore`; for jsonl `reject` where `strict`. */
+  /** What to do with blank lines in ndjson and jsonl. Default `ignore`; `reject` for jsonl when `strict`. */
   readonly blankLines?: 'ignore' | 'reject'
-  /** Throw `record_invalid` at the first rejected or truncated text. Default false. */
+  /** Whether to throw `record_invalid` at the first rejected or truncated text. Default false. */
   readonly raise?: boolean
-  /** Largest text in bytes; memory is bounded by it. Default 1,048,576. */
+  /** Largest text in bytes; it bounds the memory. Default 1,048,576. */
   readonly maxRecord?: number
   /** Deepest nesting. Default 64. */
   readonly maxDepth?: number
-  /** What each value must pass, such as a schema: gives what is wrong with it, or undefined. Default: anything passes. */
+  /** Checks each value, for example by a schema: returns what is wrong with it, or undefined. Default: every value passes. */
   readonly check?: (value: unknown) => string | undefined
 }
 

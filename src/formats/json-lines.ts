@@ -1,5 +1,5 @@
-// The line formats: ndjson 1.0.0 and JSON Lines. A line ends at \n and nowhere else (a \r before it is white space to JSON,
-// U+2028 is a character of a string). A last line without \n is a record if it is complete, and cut off if more could have made it one.
+// The line formats: ndjson 1.0.0 and JSON Lines. A line ends only at \n (a \r before it is white space to JSON, U+2028 is a character of a
+// string). A last line without \n is a record if it is complete, and truncated if more input could have made it one.
 import type { ByteSource, FormatEvent, FormatOptions, FormatRules } from './format.ts'
 import { rulesOf } from './format.ts'
 import { raising } from './raise.ts'
@@ -20,7 +20,7 @@ export function readNdjson(
   return readLines(source, rulesOf(options), options)
 }
 
-/** The records of JSON Lines (jsonlines.org): as ndjson, but where `strict` a blank line is rejected. */
+/** The records of JSON Lines (jsonlines.org): as ndjson, but a blank line is rejected when `strict`. */
 export function readJsonLines(
   source: ByteSource,
   options: FormatOptions = {},
@@ -61,7 +61,7 @@ function lineParser(rules: FormatRules): FormatParser {
   }
 }
 
-/** Nothing but white space. */
+/** Only white space. */
 export function isBlank({ bytes, oversized }: Segment): boolean {
   return !oversized && bytes.every(isWhiteSpace)
 }

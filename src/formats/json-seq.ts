@@ -1,5 +1,5 @@
-// JSON text sequences (RFC 7464): RS before each text, LF behind it. A text that was cut off costs only itself, since no text
-// can hold an RS. An element is certain only when the next one begins or the input ends, so that is when it is given.
+// JSON text sequences (RFC 7464): RS before each text, LF after it. A truncated text does not affect others, since no text can hold an RS.
+// An element is certain only when the next one begins or the input ends, so it is given then.
 import type { ByteSource, FormatEvent, FormatOptions, FormatRules } from './format.ts'
 import { rulesOf } from './format.ts'
 import { isBlank } from './json-lines.ts'

@@ -1,8 +1,8 @@
-// For readers whose caller wants an exception at the first bad record, as the ndjson specification recommends.
+// For callers that want an exception at the first bad record, as the ndjson specification recommends.
 import { GraphmillError } from '../errors.ts'
 import type { FormatEvent, FormatOptions } from './format.ts'
 
-/** The events as they are; where `raise` is set, `record_invalid` is thrown in place of a rejected or truncated one. */
+/** The events unchanged. When `raise` is set, a rejected or truncated text throws `record_invalid`. */
 export async function* raising(
   events: AsyncIterable<FormatEvent>,
   { raise = false }: FormatOptions,

@@ -1,4 +1,4 @@
-// A format by its name, and the whole of an input as the one object that `graphmill parse` prints.
+// Reads a format by its name: as a stream, or the whole input as the object that `graphmill parse` prints.
 import type { RejectReason } from '../items/item.ts'
 import { readConcatenatedJson } from './concatenated.ts'
 import type { ByteSource, Format, FormatEvent, FormatOptions, FormatRepair } from './format.ts'
@@ -21,7 +21,7 @@ export function readFormat(
   return readers[format](source, options)
 }
 
-/** What an input held. `line` is 1-based, `text` at most 200 characters, `item` an index into `items`. */
+/** The content of an input. `line` is 1-based, `text` at most 200 characters, `item` an index into `items`. */
 export interface ParsedFormat {
   readonly items: readonly unknown[]
   readonly rejected: readonly {
@@ -34,13 +34,13 @@ export interface ParsedFormat {
     readonly line: number
     readonly repairs: readonly FormatRepair[]
   }[]
-  /** Lines that hold text of no record. */
+  /** Lines with text that belongs to no record. */
   readonly ignored: number
   /** The input ended inside a record. */
   readonly truncated: boolean
 }
 
-/** The whole of `source`. Every value is held, so this is for inputs that fit memory; `readFormat` streams. */
+/** Reads the whole of `source`. Every value is held in memory; `readFormat` streams. */
 export async function parseFormat(
   format: Format,
   source: ByteSource,

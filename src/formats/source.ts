@@ -1,9 +1,9 @@
-// The bytes of a source as a reader wants them: in pieces, and without the byte order mark that a lenient reader forgives.
+// The bytes of a source in pieces, without the byte order mark that a lenient reader accepts.
 import type { ByteSource, FormatEvent, FormatRules } from './format.ts'
 
 const mark = [0xef, 0xbb, 0xbf] as const
 
-/** What a reader does with bytes: each call gives the events that are certain by then. */
+/** Parses bytes: each call returns the events that are certain by then. */
 export interface FormatParser {
   push(chunk: Uint8Array): Iterable<FormatEvent>
   end(): Iterable<FormatEvent>

@@ -1,12 +1,12 @@
-// Bytes in any pieces to the segments between separators. Splitting bytes, not characters, keeps characters whole:
-// in UTF-8 no byte below 0x80 is part of a longer character.
+// Splits bytes into the segments between separators. Splitting bytes instead of characters keeps characters whole: in UTF-8 no byte below
+// 0x80 is part of a longer character.
 import { createByteBuffer } from './byte-buffer.ts'
 
 export const lineFeed = 0x0a
 export const recordSeparator = 0x1e
 
 export interface Segment {
-  /** Without the separator; of an oversized segment only its opening. */
+  /** Without the separator. Only the beginning of an oversized segment. */
   readonly bytes: Uint8Array
   /** The line of the input, from 1, on which the segment begins. */
   readonly line: number
@@ -17,9 +17,9 @@ export interface Segment {
 }
 
 export interface Splitter {
-  /** The segments that `chunk` completed; take them all. They may share its bytes, so read them before those are reused. */
+  /** The segments that `chunk` completed; the caller must take them all. They may share its bytes, so read them before it is reused. */
   push(chunk: Uint8Array): Iterable<Segment>
-  /** The bytes behind the last separator, if there are any. Call once. */
+  /** The bytes after the last separator, if there are any. Call once. */
   end(): Segment | undefined
 }
 

@@ -1,5 +1,5 @@
-// Where a JSON text begins and ends, byte by byte and aware of strings. It finds ends only; whether the text is valid,
-// JSON.parse decides. Each step is constant work, and memory is bounded by the depth limit.
+// Finds where a JSON text begins and ends, byte by byte and aware of strings. JSON.parse decides whether the text is valid. Each step
+// takes constant time, and the depth limit bounds the memory.
 
 const tab = 0x09
 const lineFeed = 0x0a
@@ -20,13 +20,13 @@ export function isWhiteSpace(byte: number): boolean {
 }
 
 /**
- * What a byte is: `outside` any text; the `first` or a later byte `inside` one; the `last` of an object, array or string;
- * `after` a bare number or word, to be stepped over again; or an error: `stray` outside, or a `mismatch` that ends the text.
+ * The role of a byte: `outside` any text; the `first` or a later byte `inside` one; the `last` of an object, array or string; `after` a
+ * bare number or word, to be read again; or an error: `stray` outside a text, or a `mismatch` that ends the text.
  */
 export type Step = 'outside' | 'first' | 'inside' | 'last' | 'after' | 'stray' | 'mismatch'
 
 export class TextScan {
-  /** What the scan is in: nothing, a bare number or word, or what needs a closer. */
+  /** The current text: none, a bare number or word, or one that needs a closer. */
   state: 'between' | 'bare' | 'open' = 'between'
   #inString = false
   #escaped = false
@@ -34,7 +34,7 @@ export class TextScan {
   readonly #closers: number[] = []
   readonly #maxDepth: number
 
-  /** Closers are matched with their openers down to `maxDepth`, and only counted beyond. */
+  /** Closers are matched with their openers down to `maxDepth`, and only counted below. */
   constructor(maxDepth: number) {
     this.#maxDepth = maxDepth
   }
@@ -111,7 +111,7 @@ export function staysOpen(bytes: Uint8Array, maxDepth: number): boolean {
 const words = ['true', 'false', 'null']
 const numberOpening = /^-?(\d+(\.\d*)?([eE][+-]?\d*)?)?$/
 
-/** Whether more bytes could have made one JSON text of these, at the end of an input. */
+/** Whether more bytes could have completed these to one JSON text, at the end of an input. */
 export function isCut(bytes: Uint8Array, maxDepth: number): boolean {
   if (staysOpen(bytes, maxDepth)) return true
   // The end may stand in the middle of a character.

@@ -1,5 +1,5 @@
-// One JSON text, from bytes to a value, or to why it is none. Exactly what RFC 8259 allows: nothing is repaired but what
-// reading itself would spoil, the encoding and integers beyond a double.
+// Parses one JSON text, or says why it is none. It accepts exactly what RFC 8259 allows; only what reading itself would spoil is
+// repaired: the encoding, and integers beyond a double.
 
 import type { RejectReason } from '../items/item.ts'
 import { readRecord, restoreDigits } from '../items/record.ts'
@@ -9,7 +9,7 @@ import type { FormatEvent, FormatRepair, FormatRules } from './format.ts'
 const exact = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 const forgiving = new TextDecoder('utf-8', { ignoreBOM: true })
 
-/** UTF-8 bytes as text; bytes that are none become U+FFFD, and `intact` is false. */
+/** UTF-8 bytes as text. Invalid bytes become U+FFFD, and `intact` is false. */
 export function decode(bytes: Uint8Array): { readonly text: string; readonly intact: boolean } {
   try {
     return { text: exact.decode(bytes), intact: true }
@@ -25,7 +25,7 @@ export interface Candidate {
   readonly line: number
 }
 
-/** The event of a candidate: a record, or a rejection. */
+/** The event of a candidate: a record or a rejection. */
 export function readValue(candidate: Candidate, rules: FormatRules): FormatEvent {
   const { text, intact } = decode(candidate.bytes)
   const reject = (reason: RejectReason, message: string): FormatEvent => ({
@@ -46,7 +46,7 @@ export function readValue(candidate: Candidate, rules: FormatRules): FormatEvent
   return { type: 'record', value, line: candidate.line, unterminated: false, repairs }
 }
 
-/** The place and the opening of a text, for people. */
+/** The place and the beginning of a text, for people. */
 export function shown(line: number, text: string, message: string) {
   return { line, text: redactCut(text.trim(), 200).toWellFormed(), message }
 }

@@ -1,5 +1,5 @@
-// The characters that the items engine tells apart, as UTF-16 codes.
-// White space is JavaScript's, and every control character below U+0020 besides.
+// The characters that the items engine distinguishes, as UTF-16 codes. White space is JavaScript's, and every control character below
+// U+0020.
 
 export const newline = 0x0a
 /** The record separator of json-seq (RFC 7464). */
@@ -41,7 +41,7 @@ export function isQuote(code: number): boolean {
   return code === doubleQuote || code === singleQuote || (code >= 0x2018 && code <= 0x201f)
 }
 
-/** Whether `code` may close a string that `open` began: a straight `"` only itself, a typographic one its kind. */
+/** Whether `code` may close a string that `open` began: a straight `"` only itself, a typographic quote its kind. */
 export function closes(open: number, code: number): boolean {
   if (code === open) return true
   if (open === doubleQuote || open === singleQuote) return false

@@ -1,4 +1,4 @@
-// Where in the reply the scanner stands, and the text from there on as far as it came.
+// The position of the scanner in the reply, and the text from there on as far as it has arrived.
 import { excerptSource } from './excerpt.ts'
 import { type Ahead, lookAhead } from './lookahead.ts'
 import { TextStore } from './text-store.ts'
@@ -9,7 +9,7 @@ export interface Place {
   readonly line: number
 }
 
-/** Looking so far ahead tells nearly always. */
+/** Looking this far ahead is nearly always enough. */
 const nearEnough = 32
 
 export class Cursor {
@@ -25,13 +25,13 @@ export class Cursor {
     return { position: this.position, line: this.line }
   }
 
-  /** Goes back, or on, to `place`. */
+  /** Moves back or forward to `place`. */
   moveTo(place: Place): void {
     this.position = place.position
     this.line = place.line
   }
 
-  /** Asks `question` about what follows the character at the position. */
+  /** Calls `question` with the text after the character at the position. */
   ahead(question: (after: string, complete: boolean) => Ahead): Ahead {
     const after = this.position + 1
     const near = after + nearEnough
@@ -40,7 +40,7 @@ export class Cursor {
     return question(this.store.slice(after, after + lookAhead), this.complete)
   }
 
-  /** The beginning of the text from `start`, at most up to `end`: enough for `excerptOf`. */
+  /** The beginning of the text from `start`, at most up to `end`: long enough for `excerptOf`. */
   excerpt(start: number, end: number): string {
     return this.store.slice(start, Math.min(start + excerptSource, end))
   }
@@ -55,10 +55,10 @@ export class Cursor {
   }
 }
 
-/** Where a character comes next in the text, however often it is asked searched for about once. */
+/** Finds the next place of a character in the text. However often it is called, the text is searched about once. */
 class NextPlace {
   readonly #character: string
-  /** Between these positions there is none; at the second there is one, if it was found. */
+  /** Between these positions the character does not occur; if it was found, it is at the second. */
   #from = 0
   #upTo = 0
   #found = false

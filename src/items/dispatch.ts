@@ -1,4 +1,4 @@
-// An item to the handler of its type. A table with a missing or an unknown key does not compile.
+// Calls the handler for an item's type. A table with a missing or an unknown key does not compile.
 import { GraphmillError } from '../errors.ts'
 
 interface Typed {
@@ -12,7 +12,7 @@ export type DispatchTable<Item extends Typed, Result> = {
 
 /**
  * Calls the handler of the item's type: `dispatch(item, { definition: …, relationship: … })`.
- * Throws `unexpected` for a type that the table doesn't have, which a checked item cannot be of.
+ * Throws `unexpected` for a type that is not in the table, which a checked item cannot have.
  */
 export function dispatch<Item extends Typed, Result>(item: Item, table: DispatchTable<Item, Result>): Result {
   const handlers: Readonly<Record<string, unknown>> = table

@@ -1,4 +1,4 @@
-// The beginning of a record's text, for people: at most 200 characters, and a copy, so that it keeps no reply in memory.
+// The beginning of a record's text, for people: at most 200 characters, copied so that it does not keep the reply in memory.
 
 import { beyondCut, redactCut } from '../redact.ts'
 

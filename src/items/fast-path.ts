@@ -1,21 +1,21 @@
-// The fast way: a record that is an exact item is taken whole, at its closing brace, without a look at every character.
-// The records are the same as the slow way's; whatever else is met is left to that.
+// The fast path takes a record that is an exact item as a whole, at its closing brace, without looking at every character. The records are
+// the same as on the slow path, which handles everything else.
 import { closeBracket, comma, doubleQuote, isSpace, newline, openBrace } from './characters.ts'
 import type { Cursor } from './cursor.ts'
 import { leadingObject } from './leading-object.ts'
 import type { Records } from './records.ts'
 
-/** A record without an end is held back at most this long, in characters. */
+/** An incomplete record is held back at most this long, in characters. */
 const longestHeld = 4096
-/** With so many braces closed in it a record is read the slow way, which looks at each character once. */
+/** After so many closed braces a record is read on the slow path, which looks at each character once. */
 const mostClosed = 8
 
 export class WholeRecords {
-  /** The beginning of a record, as far as it came; it is not in the store. */
+  /** The beginning of a record, as far as it has arrived; it is not in the store. */
   #held = ''
   /** Closing braces in it. */
   #closed = 0
-  /** A record went on after a closing brace: from now on each is looked at before it is parsed. */
+  /** A record continued after a closing brace: from now on each is checked before it is parsed. */
   #careful = false
   readonly #cursor: Cursor
   readonly #records: Records
@@ -27,7 +27,7 @@ export class WholeRecords {
     this.#maxRecord = maxRecord
   }
 
-  /** From where a record may begin: takes what can be taken, and gives the text that has to be read the slow way. */
+  /** Called where a record may begin: takes the records that it can, and returns the text for the slow path. */
   take(text: string): string {
     let held = this.#held
     let from = 0
@@ -48,7 +48,7 @@ export class WholeRecords {
     }
   }
 
-  /** Gives what was held back, to be read the slow way. */
+  /** Returns the text that was held back, for the slow path. */
   release(): string {
     return this.#leave(this.#held)
   }
@@ -59,7 +59,7 @@ export class WholeRecords {
     return rest
   }
 
-  /** Commas and white space between records; gives the index of what follows. */
+  /** Skips commas and white space between records; returns the index of what follows. */
   #pass(text: string, from: number): number {
     const cursor = this.#cursor
     let index = from
@@ -82,21 +82,21 @@ export class WholeRecords {
     return true
   }
 
-  /** Whether a record that was not taken at a closing brace may be at a later one. */
+  /** Whether a record that was not taken at a closing brace may be taken at a later one. */
   #mayGoOn(record: string): boolean {
     if (isClosed(record)) return false
     this.#careful = true
-    // What holds an array may be a wrapper, whose items shall not wait; nor shall those after a broken line.
+    // A record with an array may be a wrapper, whose items should not wait; neither should those after a broken line.
     return ++this.#closed < mostClosed && !record.includes('[') && !record.includes('\n')
   }
 }
 
-/** Whether the brace with which `record` ends closes the one with which it begins: nearly always told at a glance. */
+/** Whether the brace at the end of `record` closes the one at its beginning. A glance is nearly always enough. */
 function isClosed(record: string): boolean {
   return (record.indexOf('{', 1) < 0 && endsValue(record)) || leadingObject(record) === record
 }
 
-/** Whether a value may end before the last brace, rather than a word in a string. */
+/** Whether a value may end before the last brace, as opposed to a word in a string. */
 function endsValue(record: string): boolean {
   let end = record.length - 1
   while (isSpace(record.charCodeAt(end - 1))) end--

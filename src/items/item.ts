@@ -1,5 +1,5 @@
-// What the items engine gives: the words of design section 4, "Items", as types.
-// The flow is scanner (text to records) -> repair (record to value) -> validate (value to item) -> dispatch (item to fact).
+// The types of what the items engine gives. The order is scanner (text to records), repair (record to value), validate (value to item),
+// dispatch (item to fact).
 
 /** Why a record was not accepted. */
 export type RejectReason = 'invalid_json' | 'schema' | 'not_finite' | 'too_deep' | 'too_large' | 'broken'
@@ -19,12 +19,12 @@ export type RepairName =
   | 'space' // white space that JSON doesn't know
   | 'decoded' // an object that came as a JSON string
   | 'discriminator' // `type` folded to the case of the schema, or implied by a schema of one type
-  | 'coerced' // a number or boolean that came as a string, or the other way round, where the schema asks for it
-  | 'big_integer' // digits that a double would change, handed on as a string
+  | 'coerced' // a number or boolean that came as a string, or the other way round, when the schema asks for it
+  | 'big_integer' // digits that a double would change, passed on as a string
   | 'proto' // a `__proto__` key was dropped
   | 'surrogate' // a lone surrogate became U+FFFD
 
-/** The value of an item: a JSON object, or any JSON value where no schema is given and the parser is strict. */
+/** The value of an item: a JSON object, or any JSON value when there is no schema and the parser is strict. */
 export type ItemValue = unknown
 
 export type ItemEvent =
@@ -42,21 +42,21 @@ export type ItemEvent =
       readonly line: number
       /** The record's text, at most 200 characters. */
       readonly text: string
-      /** What is wrong, in one sentence, with the place inside the record where known. */
+      /** What is wrong, in one sentence, with the place inside the record if known. */
       readonly message: string
-      /** The whole record as JSON text, where it is readable and only fails the schema. */
+      /** The whole record as JSON text, when it is readable and only fails the schema. */
       readonly record?: string
     }
 
-/** What is known when the reply is over. */
+/** What is known at the end of the reply. */
 export interface ItemsEnd {
   /** A record was cut off at the end of the reply. */
   readonly truncated: boolean
-  /** Lines that held ignored text: prose, fences, list marks, comments, stop tokens, thinking. */
+  /** Lines with ignored text: prose, fences, list marks, comments, stop tokens, thinking. */
   readonly ignored: number
   /** The cut tail, at most 200 characters, for people only. */
   readonly tail: string
-  /** Nothing but white space, `[]` or a wrapper round an empty array, behind any thoughts: an honest empty, if the model stopped by itself. */
+  /** Only white space, `[]` or a wrapper of an empty array, after any thoughts: the model honestly found nothing, if it stopped by itself. */
   readonly empty: boolean
 }
 
@@ -71,18 +71,18 @@ export interface ItemsOptions {
   readonly root?: `/${string}`
 }
 
-/** How many items, and rejected records, a thought held whose end alone was marked, as by a lone `</think>`: they had left by then. */
+/** The items and rejected records of a thought whose end alone was marked, as by a lone `</think>`: they were already given. */
 export interface Thoughts {
   readonly items: number
   readonly rejected: number
 }
 
-/** Fed with text in any split; gives the same events for every split. */
+/** Takes text in pieces; the events do not depend on how the text is cut. */
 export interface ItemsParser {
-  /** What of all that left so far was a thought: the first so many. */
+  /** How many of the events given so far turned out to be a thought: the first ones. */
   readonly thoughts: Thoughts
   /** The events that `text` completed. */
   push(text: string): readonly ItemEvent[]
-  /** The last events, and what is known of the whole. Call once. */
+  /** The last events, and the summary. Call once. */
   end(): { readonly events: readonly ItemEvent[]; readonly end: ItemsEnd }
 }

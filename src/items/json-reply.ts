@@ -1,4 +1,4 @@
-// The value of a json reply: its first fenced block (bare or `json`), or else the whole text. Nothing is repaired.
+// The value of a json reply: its first fenced block (bare or `json`), otherwise the whole text. Nothing is repaired.
 import type { RejectReason, RepairName } from './item.ts'
 import { readRecord, restoreDigits } from './record.ts'
 import { defaultMaxDepth } from './tolerant.ts'
@@ -46,17 +46,17 @@ export function jsonFromReply(text: string): JsonValue | NoJson {
 function readJson(text: string) {
   const options = { maxDepth: defaultMaxDepth }
   const exact = readRecord(text, { ...options, exact: true })
-  // Text that JSON.parse takes is never repaired, so that only keys and strings are made safe.
+  // JSON.parse accepts the text, so only keys and strings need to be made safe.
   return exact.ok ? readRecord(text, options) : exact
 }
 
 const opening = /```[ \t]*(?:json\b)?[ \t]*(?=[\r\n[{"\d\-tfn])/iy
 /** The opening fence of a block in another language. */
 const foreignOpening = /```[^\n`]*\n/y
-/** A fence in a string of the block is not its end; so many are tried. */
+/** A fence in a string of the block does not end it; this many fences are tried. */
 const maxFences = 32
 
-/** The first block that is bare or says json; or else the first of all. */
+/** The first block that is bare or json, otherwise the first of all. */
 function fencedBlock(text: string): { start: number; end: number } | undefined {
   let foreign: { start: number; end: number } | undefined
   for (let at = text.indexOf('```'); at >= 0; at = text.indexOf('```', at)) {

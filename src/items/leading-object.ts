@@ -1,7 +1,7 @@
-// Where an object ends by JSON's own rules, found by its braces, brackets and strings alone.
+// Finds where an object ends by JSON's own rules, by braces, brackets and strings alone.
 import { backslash, closeBrace, closeBracket, doubleQuote, openBrace, openBracket } from './characters.ts'
 
-/** The object with which `text` begins, if it is closed in it. */
+/** The object at the beginning of `text`, if it is complete. */
 export function leadingObject(text: string): string | undefined {
   let depth = 0
   let string = false

@@ -1,7 +1,7 @@
-// What ajv checks in more than linear time, checked in linear time: a reply must not be able to hold us up.
+// Keywords that ajv checks in more than linear time, checked in linear time, so that a reply cannot block the process.
 import type { Ajv } from 'ajv'
 
-/** Takes the place of ajv's `uniqueItems`, which compares every pair, and of the format `url`, whose pattern backtracks. */
+/** Replaces ajv's `uniqueItems`, which compares every pair, and the format `url`, whose pattern backtracks. */
 export function addLinearKeywords(ajv: Ajv): void {
   ajv.removeKeyword('uniqueItems')
   ajv.addKeyword({

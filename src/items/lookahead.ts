@@ -1,11 +1,11 @@
-// What stands between records, told apart by looking a bounded way ahead: openers of records, arrays and encoded objects,
-// tags of thinking, stop tokens. Every answer may also be "wait": the text so far does not tell.
+// Recognizes what is between records by looking a bounded way ahead: openers of records, arrays and encoded objects, tags of thinking, stop
+// tokens. Every answer may also be "wait": the text so far is not enough.
 import { isQuote, isSpace } from './characters.ts'
 
-/** `wait`: more text is needed to tell. */
+/** `wait`: more text is needed. */
 export type Ahead = 'yes' | 'no' | 'wait'
 
-/** How far ahead is looked at most; beyond it the likelier answer is given. */
+/** How far to look ahead; beyond it the likelier answer is given. */
 export const lookAhead = 1024
 
 const bareKey = /^[\p{L}_$][\p{L}\p{M}\p{N}_$.-]*/u
@@ -17,7 +17,7 @@ const longestKey = 128
  */
 export function opensRecord(after: string, complete: boolean): Ahead {
   const undecided: Ahead = complete || after.length >= lookAhead ? 'yes' : 'wait'
-  // Half of a pair says nothing yet.
+  // Half of a surrogate pair says nothing yet.
   const rest = (undecided === 'wait' ? after.replace(/[\ud800-\udbff]$/, '') : after).trimStart()
   if (rest === '') return undecided
   const code = rest.charCodeAt(0)
@@ -33,13 +33,13 @@ export function opensRecord(after: string, complete: boolean): Ahead {
   return next.startsWith(':') ? 'yes' : 'no'
 }
 
-/** The rest of a line that began as a record: a word after the brace, and no other brace but the one that ends the line. */
+/** The rest of a line that began as a record: a word after the brace, and no other brace except one at the end of the line. */
 const brokenRecord = /^[^\S\n]*[\p{L}_$][^{}\n]*(?:\}[\s,;\]]*)?$/u
 const brokenSoFar = /^[^\S\n]*(?:[\p{L}_$][^{}\n]*(?:\}[\s,;\]]*)?)?$/u
 
 /**
- * Whether a `{` that opens no record and has no prose before it on its line, followed by `after`, begins a broken record rather than
- * prose. `inArray`: an element ends with the next brace, and another may follow on the line.
+ * Whether a `{` that opens no record and has no prose before it on its line, followed by `after`, begins a broken record and not prose.
+ * `inArray`: an element ends with the next brace, and another may follow on the line.
  */
 export function opensBrokenRecord(after: string, complete: boolean, inArray: boolean): Ahead {
   const end = after.search(inArray ? /[{}\n]/ : /\n/)
@@ -49,7 +49,7 @@ export function opensBrokenRecord(after: string, complete: boolean, inArray: boo
   return brokenRecord.test(line) ? 'yes' : 'no'
 }
 
-/** Whether a `[` outside any record, followed by `after`, opens an array of JSON rather than a remark in prose. */
+/** Whether a `[` outside any record, followed by `after`, opens a JSON array and not a remark in prose. */
 export function opensArray(after: string, complete: boolean): Ahead {
   for (let index = 0; index < after.length; index++) {
     const code = after.charCodeAt(index)
@@ -79,8 +79,8 @@ export function opensEncoded(after: string, complete: boolean): Ahead {
 }
 
 /**
- * Whether a `"`, followed by `after`, begins a string that ends on its line as a value does: before a comma or the line's end.
- * A long one is, for a record would have brought a quote by then.
+ * Whether a `"`, followed by `after`, begins a string that ends on its line as a value does: before a comma or the end of the line.
+ * A long string does, since a record would have had a quote by then.
  */
 export function opensString(after: string, complete: boolean): Ahead {
   const undecided: Ahead = after.length >= lookAhead ? 'yes' : complete ? 'no' : 'wait'
@@ -99,20 +99,20 @@ export function closesComment(after: string, complete: boolean): Ahead {
   return complete || after.length >= lookAhead ? 'no' : 'wait'
 }
 
-/** What a `<` begins. `length` is that of the whole tag. */
+/** The tag that a `<` begins. `length` is that of the whole tag. */
 export type Tag =
   | { readonly kind: 'thinks' | 'thought' | 'stop'; readonly length: number }
   | { readonly kind: 'none' }
   | { readonly kind: 'wait' }
 
-/** A tag, attributes and all, is at most this long. */
+/** The longest tag, with attributes. */
 export const longestTag = 256
 
 const thinks = /^<(?:think|thinking|thought|thoughts|reasoning)(?:\s[^>]*)?>$/i
 const thought = /^<\/(?:think|thinking|thought|thoughts|reasoning)\s*>$/i
 const stops = /^<(?:[|\uff5c][^{}]*[|\uff5c]|\/?s|eos|bos|pad|unk|end_of_turn|start_of_turn|end_of_text)>$/i
 
-/** What the tag at the beginning of `text` is: thinking that begins or ends, a stop token of a model, or nothing special. */
+/** Classifies the tag at the beginning of `text`: thinking that begins or ends, a stop token of a model, or nothing special. */
 export function tagAt(text: string, complete: boolean): Tag {
   const end = text.slice(1).search(/[<>\n{]/) + 1
   if (end === 0) {

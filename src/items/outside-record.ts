@@ -1,5 +1,5 @@
-// What stands between records: prose, fences, list marks, comments, stop tokens and thinking are passed over and counted;
-// arrays and wrappers are seen through, so that their elements are records of their own.
+// Reads what is between records. Prose, fences, list marks, comments, stop tokens and thinking are skipped and counted; arrays and wrappers
+// are opened, so that their elements are records of their own.
 import {
   asterisk,
   backslash,
@@ -41,16 +41,16 @@ import type { Records, ScannerOptions } from './records.ts'
 /** An open array or wrapper, whose elements are records of their own. */
 interface Container {
   readonly kind: typeof openBrace | typeof openBracket
-  /** How deep in its wrapper, which is 1; 0 outside any wrapper. */
+  /** The depth in its wrapper, which is 1; 0 outside any wrapper. */
   readonly level: number
-  /** In an object: a colon was read, and no value yet. */
+  /** In an object: a colon was read, and no value since. */
   valueDue: boolean
 }
 
 export class Between {
   /** Lines with ignored text. */
   ignored = 0
-  /** Some of what was ignored was neither a fence, a comment, a stop token nor thinking. */
+  /** Some ignored text was not a fence, a comment, a stop token or thinking. */
   prose = false
   readonly #cursor: Cursor
   readonly #records: Records
@@ -59,13 +59,13 @@ export class Between {
   /** `comment` ends with its line, `block` where it is closed. */
   #mode: 'text' | 'comment' | 'block' | 'thinking' | 'encoded' = 'text'
   #containers: Container[] = []
-  /** Where the last containers begin that opened in a row; -1 after an element. */
+  /** Where the last consecutive containers begin; -1 after an element. */
   #rowStart = -1
-  /** The last line on which prose was met, with no record after it: there `#` and `//` begin no comment. */
+  /** The last line with prose and no record after it: on it `#` and `//` begin no comment. */
   #proseLine = 0
-  /** The last line with a fence: what else stands there is its info string. */
+  /** The last line with a fence: the rest of it is the fence's info string. */
   #fenceLine = 0
-  /** The quote of the string that is being passed over, or 0. */
+  /** The quote of the string that is being skipped, or 0. */
   #quote = 0
   #escaped = false
   #ignoredLine = 0
@@ -91,7 +91,7 @@ export class Between {
     return near ? this.#rowStart : position
   }
 
-  /** Reads on, up to a record or the end of a line at most; false to wait for more text. */
+  /** Reads on, at most up to a record or the end of a line; false to wait for more text. */
   read(): boolean {
     const cursor = this.#cursor
     const { store } = cursor
@@ -125,7 +125,7 @@ export class Between {
     if (this.#mode === 'comment' || this.#mode === 'encoded') this.#mode = 'text'
   }
 
-  /** One character that is not white space; false to wait for more text. */
+  /** Reads one character that is not white space; false to wait for more text. */
   #step(code: number): boolean {
     switch (this.#mode) {
       case 'text':
@@ -199,7 +199,7 @@ export class Between {
     if (opens !== 'yes') return opens === 'no' && this.#stepNoRecord(top)
     const value = top?.kind === openBrace ? top.valueDue : (top?.level ?? 0) > wrapperDepth
     if (top && value) return this.#openContainer(openBrace, top.level + 1)
-    // No value is due: the wrapper was never closed, and this is something new.
+    // No value is expected here: the wrapper was never closed, and something new begins.
     if (top?.kind === openBrace) this.#containers = []
     if (this.#options.root !== undefined) {
       const rooted = this.#cursor.ahead((after, complete) =>
@@ -210,12 +210,12 @@ export class Between {
     }
     this.#record.begin()
     this.#rowStart = -1
-    // Once it is over, a comment may follow on its line.
+    // After it, a comment may follow on its line.
     this.#proseLine = 0
     return true
   }
 
-  /** A brace that opens no record: prose, unless its line begins with it and looks like a record that is broken. */
+  /** A brace that opens no record: prose, unless it begins its line and looks like a broken record. */
   #stepNoRecord(top: Container | undefined): boolean {
     const cursor = this.#cursor
     const isFirst = this.#proseLine !== cursor.line && this.#fenceLine !== cursor.line
@@ -225,7 +225,7 @@ export class Between {
     if (broken !== 'yes') return broken === 'no' && this.#passProse()
     const near = cursor.store.slice(cursor.position, cursor.position + lookAhead)
     const [line = ''] = (inArray ? /^\{[^{}\n]*\}?/ : /^[^\n]*/).exec(near) ?? []
-    // What closes an array around it is left to be read.
+    // The closer of an array around it is left unread.
     const record = line.replace(/[\s,\]]+$/, '')
     this.#records.reject('invalid_json', cursor.line, record)
     this.#rowStart = -1
@@ -279,7 +279,7 @@ export class Between {
     if (whole.kind === 'thinks') this.#mode = 'thinking'
     if (whole.kind === 'thought') {
       if (this.#mode !== 'thinking') {
-        // All that stood before was a thought, prose too.
+        // Everything before was a thought, including prose.
         this.prose = false
         this.#records.thought()
       }
@@ -297,7 +297,7 @@ export class Between {
     const block = code === slash && next === asterisk
     const comment = code === slash ? next === slash || block : next < 0x30 || next > 0x39
     if (!comment) return this.#passProse()
-    // One that is not closed soon hides no more than its line.
+    // A thought that is not closed soon hides only its line.
     const closes = block ? this.#cursor.ahead(closesComment) : 'no'
     if (closes === 'wait') return false
     this.#mode = closes === 'yes' ? 'block' : 'comment'
@@ -321,7 +321,7 @@ export class Between {
     return this.#pass(3, false)
   }
 
-  /** In a string, which ends with its line at the latest. */
+  /** In a string, which ends at the latest with its line. */
   #stepString(code: number): boolean {
     if (this.#escaped) this.#escaped = false
     else if (code === backslash) this.#escaped = true
@@ -347,7 +347,7 @@ export class Between {
 
   #passProse(): boolean {
     const top = this.#containers.at(-1)
-    // A wrapper's own keys and values are neither items nor prose; what stands in its arrays is.
+    // A wrapper's own keys and values are neither items nor prose; the elements of its arrays are items.
     if (top?.kind === openBrace) {
       this.#cursor.position++
       return true
@@ -373,7 +373,7 @@ export class Between {
 
   #opensRecord(): Ahead {
     const { store, position } = this.#cursor
-    // Nearly always a quote follows, at once or on the next line.
+    // A quote nearly always follows, at once or on the next line.
     let next = position + 1
     while (next < position + 16 && isPlainSpace(store.code(next))) next++
     return store.code(next) === doubleQuote ? 'yes' : this.#cursor.ahead(opensRecord)

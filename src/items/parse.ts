@@ -1,5 +1,5 @@
-// A whole reply of any response type to the one object that `graphmill parse` prints.
-// The text may come in any pieces; for jsonl only the output grows with the input.
+// Parses a whole reply of any response type to the object that `graphmill parse` prints. The text may arrive in pieces; for jsonl, only the
+// output grows with the input.
 
 import { excerptOf } from './excerpt.ts'
 import type { ItemEvent, RejectReason, RepairName } from './item.ts'
@@ -17,7 +17,7 @@ export interface ParseOptions {
   readonly strict?: boolean
 }
 
-/** What `graphmill parse` prints. */
+/** The output of `graphmill parse`. */
 export interface ParsedReply {
   readonly items: unknown[]
   /** `line` is 1-based, `text` at most 200 characters. */
@@ -33,7 +33,7 @@ export interface ParsedReply {
   readonly truncated: boolean
 }
 
-/** Parses a reply that comes in pieces. Bad input is in the result, never thrown. */
+/** Parses a reply that arrives in pieces. Bad input is part of the result and never thrown. */
 export async function parseReply(
   chunks: AsyncIterable<string> | Iterable<string>,
   options: ParseOptions,

@@ -1,4 +1,4 @@
-// The door of the items engine: a parser for the reply to a jsonl prompt, fed with text as the model writes it.
+// The entry to the items engine: a parser for the reply to a jsonl prompt, which takes text as the model writes it.
 // Example: `const parser = createItemsParser(schema); for (const event of parser.push(delta)) …; parser.end()`.
 import type { ItemsOptions, ItemsParser } from './item.ts'
 import { createStrictParser } from './strict.ts'

@@ -1,5 +1,5 @@
-// The record that is being read: where it ends, whether it is a wrapper, and whether a new one begins inside it.
-// It never completes a cut value: a record is closed only where the next one begins and no value is missing.
+// Reads one record: where it ends, whether it is a wrapper, and whether a new record begins inside it. A cut value is never completed: a
+// record is closed only when the next one begins and no value is missing.
 import { isQuote } from './characters.ts'
 import type { Cursor, Place } from './cursor.ts'
 import type { RejectReason } from './item.ts'
@@ -22,9 +22,9 @@ export class OpenRecord {
   #atHead = false
   /** The first line in the record, where a value was due, that would be an item alone. */
   #deferred: Place | undefined
-  /** Up to here such lines count at once: they were read before. */
+  /** Up to here such lines count at once, since they were read before. */
   #readBefore = 0
-  /** The record has every required key, so it is no wrapper. */
+  /** The record has every required key, so it is not a wrapper. */
   #noWrapper = false
 
   constructor(cursor: Cursor, records: Records, options: ScannerOptions) {
@@ -34,7 +34,7 @@ export class OpenRecord {
     this.#scan = new RecordScan(options.maxDepth)
   }
 
-  /** The position of its first character; undefined where there is none, or only its end is looked for. */
+  /** The position of its first character; undefined when there is no record, or only its end is searched for. */
   get start(): number | undefined {
     return this.isOpen && !this.#scan.skipped ? this.#scan.start : undefined
   }
@@ -48,12 +48,12 @@ export class OpenRecord {
     this.#noWrapper = false
   }
 
-  /** It is read anew, by others or from its beginning. */
+  /** The record is read again, by another reader or from its beginning. */
   withdraw(): void {
     this.isOpen = false
   }
 
-  /** Something `depth` deep, already rejected, is passed over up to its end. */
+  /** A rejected value, `depth` deep, is skipped up to its end. */
   skip(depth: number): void {
     const { position, line } = this.#cursor
     this.#scan.beginSkipping(position, line, depth)
@@ -87,7 +87,7 @@ export class OpenRecord {
     return true
   }
 
-  /** At the end of the reply: gives up a record in which others may be found; false where it is just cut off. */
+  /** At the end of the reply: gives up a record that may contain others; false when it is just cut off. */
   recover(): boolean {
     if (this.#deferred === undefined || !this.#records.hasSchema) return false
     this.#breakAt(this.#deferred)
@@ -100,7 +100,7 @@ export class OpenRecord {
     scan.skip()
   }
 
-  /** At a `{` that begins a line in an open record: does a new record begin here? */
+  /** At a `{` that begins a line in an open record: whether a new record begins here. */
   #newRecordHere(scan: RecordScan): Ahead {
     const cursor = this.#cursor
     const here = cursor.place
@@ -127,7 +127,7 @@ export class OpenRecord {
     return 'yes'
   }
 
-  /** Gives the record up, as broken, and reads on from `place`. */
+  /** Gives up the record as broken, and reads on from `place`. */
   #breakAt(place: Place): void {
     const { start } = this
     if (start !== undefined) {
@@ -162,7 +162,7 @@ export class OpenRecord {
     else this.#leave(cursor.place)
   }
 
-  /** An element of an array ended: if it is an item while the record lacks a required key, the record is its wrapper. */
+  /** An element of an array ended. If it is an item while the record lacks a required key, the record is its wrapper. */
   #considerWrapper(scan: RecordScan): void {
     const records = this.#records
     if (this.#noWrapper || scan.skipped || !records.requires) return
@@ -177,7 +177,7 @@ export class OpenRecord {
     else this.#noWrapper = true
   }
 
-  /** Has the record read again, now passing over everything in it but the elements of its arrays. */
+  /** Reads the record again, and skips everything in it except the elements of its arrays. */
   #readAsWrapper(scan: RecordScan): void {
     this.#leave({ position: scan.start, line: this.#line })
     this.wrapperAt = scan.start

@@ -1,5 +1,5 @@
-// Follows one record after another from `{` to end, a character at a time: braces, strings, comments, and what may come next.
-// It never looks back and never ahead, so it may stop and go on between any two characters.
+// Follows one record after another from `{` to its end, one character at a time: braces, strings, comments, and what may come next. It never
+// looks back or ahead, so it may stop and continue between any two characters.
 import {
   asterisk,
   backslash,
@@ -23,12 +23,12 @@ import {
 export type Stop = 'text' | 'head' | 'element' | 'closed' | 'deep'
 
 /**
- * What a record that begins on this line would mean for this one:
- * `closes` it (only its last brace is missing), `breaks` it, or is `legal` (a value is due here).
+ * The effect on this record of a record that begins on this line: it `closes` this one (only its last brace is missing), `breaks` it, or is
+ * `legal` (a value is expected here).
  */
 export type LineState = 'closes' | 'breaks' | 'legal'
 
-/** Arrays so deep, the record itself being 1, may be what a wrapper wraps: three keys down, as in `{"a":{"b":{"items":[`. */
+/** Arrays up to this depth may belong to a wrapper; the record itself is 1: three keys down, as in `{"a":{"b":{"items":[`. */
 export const wrapperDepth = 4
 
 const Token = {
@@ -59,7 +59,7 @@ export class RecordScan {
   /** The keys read so far at depth 1, as pairs of positions. */
   readonly keys: number[] = []
   depth = 0
-  /** Only its end is still looked for: it was rejected already. */
+  /** Only its end is still searched for: it was already rejected. */
   skipped = false
   stop: Stop = 'text'
 
@@ -70,15 +70,15 @@ export class RecordScan {
   #expect: Expect = Expect.value
   #quote = 0
   #escaped = false
-  /** White space stood between a quote and what follows it. */
+  /** White space was between a quote and what follows it. */
   #spaced = false
   #tokenStart = 0
   #tokenEnd = 0
   #elementDepth = 0
-  /** A newline or a record separator was read, and so far only white space since. */
+  /** A newline or a record separator was read, and only white space since. */
   #head = false
   #separated = false
-  /** Something stood where JSON, even with repairs, has no place for it. */
+  /** Something is in a place where JSON, even with repairs, does not allow it. */
   #bad = false
 
   constructor(maxDepth: number) {
@@ -86,7 +86,7 @@ export class RecordScan {
     this.#kinds = new Uint8Array(maxDepth + 2)
   }
 
-  /** Forgets the last record; one begins at `start`. */
+  /** Forgets the last record and begins one at `start`. */
   begin(start: number, line: number): void {
     this.start = start
     this.line = line
@@ -101,7 +101,7 @@ export class RecordScan {
     this.#bad = false
   }
 
-  /** Only the end of something already `depth` deep is looked for. */
+  /** Only the end of a value that is already `depth` deep is searched for. */
   beginSkipping(start: number, line: number, depth: number): void {
     this.begin(start, line)
     this.depth = depth
@@ -113,14 +113,14 @@ export class RecordScan {
     this.keys.length = 0
   }
 
-  /** Valid at a stop `head`; a record separator never stands inside a record. */
+  /** Valid at a stop `head`; a record separator never occurs inside a record. */
   get lineState(): LineState {
     if (this.skipped || this.#bad || this.#token !== Token.none) return 'breaks'
     if (this.#expect === Expect.value) return this.#separated ? 'breaks' : 'legal'
     return this.#expect === Expect.comma && this.depth === 1 ? 'closes' : 'breaks'
   }
 
-  /** Reads `chunk`, whose first character has the position `base`, from one index up to another; gives the index reached. */
+  /** Reads `chunk`, whose first character is at the position `base`, between two indices; returns the index that it reached. */
   scan(chunk: string, base: number, from: number, upTo: number): number {
     let index = from
     this.stop = 'text'
@@ -139,7 +139,7 @@ export class RecordScan {
     this.#head = true
   }
 
-  /** The white space with which a line begins. */
+  /** The white space at the beginning of a line. */
   #readHead(chunk: string, from: number, upTo: number): number {
     for (let index = from; index < upTo; index++) {
       const code = chunk.charCodeAt(index)
@@ -204,7 +204,7 @@ export class RecordScan {
     return upTo
   }
 
-  /** One character after a quote, in a bare word or in a comment; false where it has to be read again. */
+  /** Reads one character after a quote, in a bare word or in a comment; false when it has to be read again. */
   #readToken(code: number, position: number): boolean {
     switch (this.#token) {
       case Token.quoted:
@@ -253,7 +253,7 @@ export class RecordScan {
     let escaped = this.#escaped
     for (let index = from; index < upTo; index++) {
       const code = chunk.charCodeAt(index)
-      // By far most characters are plain.
+      // Most characters are plain by far.
       if (code > doubleQuote && code < 0x80 && code !== backslash && straight) {
         escaped = false
         continue
@@ -280,7 +280,7 @@ export class RecordScan {
     return upTo
   }
 
-  /** A quote ends its string where `,` `:` `}` `]`, a new line or a comment follows; else it is content. */
+  /** A quote ends its string when `,` `:` `}` `]`, a new line or a comment follows; otherwise it is content. */
   #afterQuote(code: number, position: number): boolean {
     if (endsString(code)) {
       this.#endToken()
@@ -349,7 +349,7 @@ export class RecordScan {
   }
 }
 
-/** What may stand right after a quote that ends its string. */
+/** What may come right after a quote that ends its string. */
 function endsString(code: number): boolean {
   return (
     code === comma ||

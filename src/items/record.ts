@@ -1,5 +1,5 @@
-// The text of one record to its value: JSON.parse, or the named repairs; then the checks that hold for every value.
-// An exact value is handed on as it is; a value is never completed and never silently changed.
+// Parses the text of one record: JSON.parse, or the named repairs, then the checks for every value. An exact value is passed on as it is; a
+// value is never completed and never silently changed.
 import type { RejectReason, RepairName } from './item.ts'
 import { repairText } from './repair.ts'
 import {
@@ -20,7 +20,7 @@ export interface Reading {
   readonly repairs: readonly RepairName[]
   /** The integers in `value` that a double changed. */
   readonly bigIntegers: readonly NumberSource[]
-  /** How every number in `value` was written, if `sources` asked for it. */
+  /** How every number in `value` was written, if `sources` was set. */
   readonly numbers: readonly NumberSource[]
 }
 
@@ -32,14 +32,14 @@ export interface Unreadable {
 
 export interface ReadOptions {
   readonly maxDepth: number
-  /** Leave the text and its keys and strings as they are: no repairs but `big_integer`. */
+  /** Leave the text with its keys and strings unchanged: no repairs except `big_integer`. */
   readonly exact?: boolean
   readonly sources?: boolean
-  /** What JSON.parse threw for this very text, which then is not asked again. */
+  /** What JSON.parse threw for this very text, so that it is not called again. */
   readonly thrown?: unknown
 }
 
-/** Reads one record. Its text must not nest much deeper than `maxDepth`, unless `exact`. */
+/** Reads one record. Unless `exact`, its text must not nest much deeper than `maxDepth`. */
 export function readRecord(text: string, options: ReadOptions): Reading | Unreadable {
   const parsed = parse(text, options)
   if (!parsed.ok) return parsed
@@ -73,7 +73,7 @@ export function readRecord(text: string, options: ReadOptions): Reading | Unread
   return { ok: true, value, json, repairs, bigIntegers, numbers }
 }
 
-/** Hands the integers that a double changed on as their digits, in place. */
+/** Replaces the integers that a double changed by their digits, in place. */
 export function restoreDigits(reading: Reading): readonly RepairName[] {
   let restored = false
   for (const { holder, key, source } of reading.bigIntegers) {
@@ -109,11 +109,11 @@ function parse(text: string, options: ReadOptions): Parsed {
   return { ok: true, value, json, repairs: [...repairs], notFinite }
 }
 
-/** Strings, and the words that other writers of JSON have for numbers that are not finite. */
-// A string that does not end is taken up to the end of the text, so that nothing is looked through twice.
+/** Strings, and the words that other JSON writers use for numbers that are not finite. */
+// A string without an end is taken up to the end of the text, so that nothing is searched twice.
 const stringsAndNonFinite = /"(?:[^"\\]|\\.)*"?|-?\bInfinity\b|\bNaN\b/g
 
-/** Whether a text that JSON.parse refuses would be JSON but for NaN or Infinity, which Python's parser takes. */
+/** Whether a text that JSON.parse refuses would be JSON except for NaN or Infinity, which Python's parser accepts. */
 function holdsNonFinite(text: string): boolean {
   const finite = text.replace(stringsAndNonFinite, (found) => (found[0] === '"' ? found : '0'))
   return finite !== text && parseRepaired(finite) !== undefined

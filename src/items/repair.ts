@@ -1,5 +1,5 @@
-// Rewrites the text of one record, which JSON.parse refused, as JSON: only changes that lose nothing, each by name.
-// What is ambiguous or cut stays unreadable; nothing is completed or guessed.
+// Rewrites the text of one record that JSON.parse refused as JSON, with named changes that lose nothing. Ambiguous or cut text stays
+// unreadable; nothing is completed or guessed.
 import { closes, isQuote, isSpace } from './characters.ts'
 import type { RepairName } from './item.ts'
 
@@ -10,7 +10,7 @@ export interface RepairedText {
   readonly notFinite: boolean
 }
 
-/** The record as JSON text, or undefined where no lossless repair makes it readable. */
+/** The record as JSON text; undefined when no lossless repair makes it readable. */
 export function repairText(text: string, maxDepth: number): RepairedText | undefined {
   try {
     return new Repair(text, maxDepth).run()
@@ -179,7 +179,7 @@ class Repair {
     throw unreadable
   }
 
-  /** Writes the escape at `index`; gives how many characters follow the backslash in it. */
+  /** Writes the escape at `index`; returns the number of its characters after the backslash. */
   #escape(index: number, quote: number): number {
     const next = this.#text[index + 1]
     if (next === 'u' && /^[0-9a-fA-F]{4}$/.test(this.#text.slice(index + 2, index + 6))) {
@@ -199,7 +199,7 @@ class Repair {
     return 0
   }
 
-  /** Whether a quote before `from` ends its string: `,` `:` `}` `]` must follow, a new line, a comment or the next key. */
+  /** Whether a quote before `from` ends its string: `,` `:` `}` `]`, a new line, a comment or the next key must follow. */
   #ends(from: number, context: Context): boolean {
     let index = from
     let lines = false
@@ -212,7 +212,7 @@ class Repair {
     if (next === '/') return this.#text[index + 1] === '/' || this.#text[index + 1] === '*'
     if (next === '#') return index > from
     if (context === 'member') return matches(quotedKeyAhead, this.#text, index)
-    // Two strings side by side in an array: a comma is missing, or a quote was not escaped; nobody can know.
+    // Two adjacent strings in an array: a missing comma or an unescaped quote; nobody can tell.
     if (context === 'element' && isQuote(next.charCodeAt(0)) && index > from) throw unreadable
     return false
   }
@@ -240,7 +240,7 @@ class Repair {
   }
 }
 
-/** A number that JSON writes otherwise: `+1`, `.5`, `5.`; not `007`, which may be a name. */
+/** A number that JSON writes differently: `+1`, `.5`, `5.`; not `007`, which may be a name. */
 function plainNumber(word: string): string | undefined {
   const parts = looseNumber.exec(word)
   if (parts === null) return undefined

@@ -1,5 +1,5 @@
-// Text in any split to records: what stands between them is passed over, what opens as one is followed to its end.
-// Same records for every split, time linear in the text, memory bounded by one record.
+// Finds the records in text that arrives in pieces: what is between them is skipped, and each record is followed to its end. The records do
+// not depend on the pieces; time is linear in the text, and memory is bounded by one record.
 
 import { Cursor } from './cursor.ts'
 import { WholeRecords } from './fast-path.ts'
@@ -7,7 +7,7 @@ import { Between } from './outside-record.ts'
 import { OpenRecord } from './record-reader.ts'
 import type { Records, ScannerOptions } from './records.ts'
 
-/** More text at once is cut into pieces, so that what is looked up in a piece, again and again, is never far away. */
+/** Longer text is cut into pieces, so that repeated searches in a piece stay short. */
 const longestPiece = 4096
 
 export class Scanner {
@@ -16,9 +16,9 @@ export class Scanner {
   readonly #record: OpenRecord
   readonly #between: Between
   readonly #mayTake: boolean
-  /** Whole records are being taken: nothing is in the store. */
+  /** Whole records are being taken: the store is empty. */
   #taking = false
-  /** The record that begins here has to be read the slow way. */
+  /** The record that begins here has to be read on the slow path. */
   #slowAt = -1
 
   constructor(records: Records, options: ScannerOptions) {
@@ -33,7 +33,7 @@ export class Scanner {
     return this.#between.ignored
   }
 
-  /** Whether some of what was ignored was neither a fence, a comment, a stop token nor thinking. */
+  /** Whether some ignored text was not a fence, a comment, a stop token or thinking. */
   get prose(): boolean {
     return this.#between.prose
   }
@@ -56,7 +56,7 @@ export class Scanner {
     }
   }
 
-  /** The text is over: settles what was waiting for more. Tells whether the reply was cut off, and the cut record. */
+  /** The text is over: settles what was waiting for more. Returns whether the reply was cut off, and the cut record. */
   end(): { truncated: boolean; tail: string } {
     const cursor = this.#cursor
     cursor.complete = true
@@ -73,7 +73,7 @@ export class Scanner {
     return { truncated: this.#record.isOpen || this.#between.isOpen, tail }
   }
 
-  /** Reads what the store holds; true where it stopped at a record that may be taken whole. */
+  /** Reads the store; true when it stopped at a record that may be taken as a whole. */
   #run(): boolean {
     const cursor = this.#cursor
     const record = this.#record
@@ -87,7 +87,7 @@ export class Scanner {
     return false
   }
 
-  /** Takes the records at the beginning of `text`, and gives the text that has to be read the slow way. */
+  /** Takes the records at the beginning of `text`, and returns the text for the slow path. */
   #take(text: string): string {
     const rest = this.#wholeRecords.take(text)
     this.#taking = rest.length === 0

@@ -1,8 +1,8 @@
-// What can be read off a JSON Schema without validating: its branches, the property that tells them apart, what is required.
-// Only local references are followed; where the shape is unusual the answer is "unknown", and validation alone decides.
+// What a JSON Schema shows without validating: its branches, the property that distinguishes them, the required keys. Only local references
+// are followed. For an unusual shape the answer is "unknown", and only validation decides.
 import { isObject } from '../is-object.ts'
 
-/** The property whose value tells the branches of a union apart, as `type`. */
+/** The property whose value distinguishes the branches of a union, such as `type`. */
 export interface Discriminator {
   readonly property: string
   /** The value that each branch asks for, in the order of the branches. */
@@ -11,11 +11,11 @@ export interface Discriminator {
 
 export interface SchemaShape {
   readonly discriminator: Discriminator | undefined
-  /** The JSON pointers of the branches, empty where the schema is no union. */
+  /** The JSON pointers of the branches; empty when the schema is not a union. */
   readonly branches: readonly string[]
   /** For each way to satisfy the schema, the keys that it requires. */
   readonly required: readonly (readonly string[])[]
-  /** The texts to which the schema, or a branch of it, restricts the property `type`; empty where it does not. */
+  /** The texts to which the schema, or a branch of it, restricts the property `type`; empty when it does not. */
   readonly types: readonly string[]
 }
 
@@ -44,7 +44,7 @@ function unionOf(schema: Record<string, unknown>) {
   return undefined
 }
 
-/** The schema itself or what its `$ref` names; undefined for anything but an object. */
+/** The schema itself or the target of its `$ref`; undefined when that is not an object. */
 function resolve(schema: unknown, root: unknown, hops: number): Record<string, unknown> | undefined {
   if (!isObject(schema)) return undefined
   const reference = schema['$ref']

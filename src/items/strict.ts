@@ -1,5 +1,5 @@
-// The specification's plain line parser: trim, split at newlines, skip empty lines and fences, parse each line, check it.
-// Nothing is repaired or unwrapped; only an integer that a double would change becomes its digits, as everywhere.
+// The specification's plain line parser: trim, split at newlines, skip empty lines and fences, parse each line, check it. Nothing is repaired
+// or unwrapped, except that an integer that a double would change becomes its digits, as everywhere.
 import { isObject } from '../is-object.ts'
 import { excerptOf } from './excerpt.ts'
 import type { ItemEvent, ItemsOptions, ItemsParser, RejectReason } from './item.ts'
@@ -8,7 +8,7 @@ import { TextStore } from './text-store.ts'
 import { defaultMaxDepth } from './tolerant.ts'
 import type { ItemSchema } from './validate.ts'
 
-/** What Python's `str.strip` takes away: unlike JavaScript's `trim` U+001C-001F and U+0085, but not U+FEFF. */
+/** What Python's `str.strip` removes: unlike JavaScript's `trim` U+001C-001F and U+0085, but not U+FEFF. */
 const edge = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/
 
 function strip(text: string): string {

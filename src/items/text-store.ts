@@ -1,5 +1,5 @@
-// The text that is still needed, kept in the pieces in which it came, addressed by absolute position.
-// Appending and dropping never copy what is kept, so that small pieces cost no more than large ones.
+// The text that is still needed, kept in the pieces in which it arrived, addressed by absolute position. Appending and dropping never copy
+// the kept text, so small pieces cost no more than large ones.
 
 const tidyAt = 32
 
@@ -18,7 +18,7 @@ export class TextStore {
     this.end += text.length
   }
 
-  /** Forgets everything; what comes next has the position `position`. */
+  /** Forgets everything; the next text has the position `position`. */
   restart(position: number): void {
     this.end = position
     if (this.#chunks.length === 0) return
@@ -27,7 +27,7 @@ export class TextStore {
     this.#first = 0
   }
 
-  /** Forgets the chunks that lie wholly before `position`. */
+  /** Forgets the chunks that are entirely before `position`. */
   drop(position: number): void {
     const starts = this.#starts
     const count = starts.length
@@ -36,7 +36,7 @@ export class TextStore {
       return
     }
     while ((starts[this.#first + 1] ?? this.end) <= position) this.#chunks[this.#first++] = ''
-    // Moving what is left costs no more than was dropped.
+    // Moving the rest costs no more than what was dropped.
     if (this.#first >= tidyAt && this.#first * 2 > count) {
       this.#chunks = this.#chunks.slice(this.#first)
       this.#starts = starts.slice(this.#first)

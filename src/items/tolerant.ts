@@ -1,5 +1,5 @@
-// The tolerant parser: what the scanner finds becomes items, exact or repaired, or is rejected with a reason.
-// Every record is read once and validated once; a wrapper's decision and a resync are the only second looks.
+// The tolerant parser turns the scanner's records into items, exact or repaired, or rejects them with a reason. Every record is read and
+// validated once; only a wrapper's decision and a resync look a second time.
 import { isObject } from '../is-object.ts'
 import { excerptOf } from './excerpt.ts'
 import type {
@@ -21,7 +21,7 @@ import { inspect, isPlain, isPlainlyWellFormed } from './value.ts'
 export const defaultMaxDepth = 64
 export const defaultMaxRecord = 1_048_576
 
-/** For tests: `wholeRecords: false` switches the fast way off, which must change nothing. */
+/** For tests: `wholeRecords: false` switches the fast path off, which must change nothing. */
 export interface TolerantOptions extends ItemsOptions {
   readonly wholeRecords?: boolean
 }
@@ -65,7 +65,7 @@ const noEvents: readonly ItemEvent[] = []
 const nothing = { text: '', thrown: undefined }
 
 class Collector implements Records {
-  /** Nothing was found so far, neither items nor rejected records. */
+  /** Nothing was found so far: no items and no rejected records. */
   silent = true
   thoughts: Thoughts = { items: 0, rejected: 0 }
   #items = 0
@@ -73,9 +73,9 @@ class Collector implements Records {
   readonly #schema: ItemSchema | undefined
   readonly #read: ReadOptions
   readonly #options: TolerantOptions
-  /** What holds it may be the wrapper that is expected. */
+  /** The object that holds it may be the expected wrapper. */
   readonly #rootKey: string | undefined
-  /** The last text that was not exact, and what JSON.parse threw for it, if it did. */
+  /** The last text that was not exact, and what JSON.parse threw for it, if anything. */
   #refused: { readonly text: string; readonly thrown: unknown } = nothing
   #events: ItemEvent[] | undefined
 
@@ -124,10 +124,10 @@ class Collector implements Records {
   }
 
   record(text: string, line: number, how: { closed: boolean; recoverable: boolean }): Outcome {
-    // What is exact need not be looked at closely; what was looked at before is not looked at again.
+    // An exact record needs no closer look; one that was checked before is not checked again.
     if (!how.closed && this.#refused.text !== text && this.exact(text, line)) return 'taken'
     const { thrown } = how.closed ? nothing : this.#refused
-    // The brace stands on a line of its own, so that no comment swallows it.
+    // The brace is on a line of its own, so that no comment swallows it.
     const reading = readRecord(how.closed ? `${text}\n}` : text, { ...this.#read, thrown })
     this.#refused = nothing
     if (!reading.ok) {
@@ -182,7 +182,7 @@ class Collector implements Records {
   #say(event: ItemEvent): void {
     if (event.type === 'item') this.#items++
     else this.#rejected++
-    // A list of one is by far the commonest; growing an empty one would make room for many.
+    // A list of one is the most common by far; growing an empty list would make room for many.
     if (this.#events === undefined) this.#events = [event]
     else this.#events.push(event)
   }
@@ -197,14 +197,14 @@ class Collector implements Records {
   }
 
   #mend(reading: Reading, schema: ItemSchema, named: readonly RepairName[]) {
-    // Read again, so that the numbers' digits are at hand and `reading` stays as it was.
+    // Read again to have the digits of the numbers, so that `reading` stays unchanged.
     const again = readRecord(reading.json, { ...this.#read, sources: true })
     if (!again.ok) return { value: undefined, repairs: [], error: again.message }
     const { repairs, error } = schema.mend(again.value, again.numbers)
     return { value: again.value, repairs: [...named, ...repairs, ...restoreDigits(again)], error }
   }
 
-  /** Decided at the end of an object: only where it could not be decided while reading. */
+  /** Decided at the end of an object, unless it could be decided while reading. */
   #isWrapper(value: unknown): boolean {
     if (!isObject(value)) return false
     if (this.#schema === undefined) {

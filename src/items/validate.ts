@@ -1,5 +1,5 @@
-// A JSON Schema (2020-12 or draft-07), compiled once: whether a value is an item, what is wrong with it, and the few
-// changes that the schema itself asks for. A value that already validates is never changed.
+// A JSON Schema (2020-12 or draft-07), compiled once: whether a value is an item, what is wrong with it, and the few changes that the schema
+// itself asks for. A value that already validates is never changed.
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
 import ajv2020Module from 'ajv/dist/2020.js'
 import ajvFormats from 'ajv-formats'
@@ -18,28 +18,28 @@ const addFormats = ajvFormats.default
 export interface Mended {
   /** What was changed, in place; empty where nothing was. */
   readonly repairs: readonly RepairName[]
-  /** What is wrong with the value, in one sentence that begins with its place; undefined where it is right. */
+  /** What is wrong with the value, in one sentence that begins with its place; undefined when nothing is. */
   readonly error: string | undefined
 }
 
 /** A compiled schema of items. */
 export interface ItemSchema {
-  /** The property that tells the kinds of items apart, where the schema has one. */
+  /** The property that distinguishes the kinds of items, if the schema has one. */
   readonly discriminator: Discriminator | undefined
-  /** The texts to which the property `type` is restricted; empty where it is free. */
+  /** The texts to which the property `type` is restricted; empty when it is free. */
   readonly types: readonly string[]
   /** Whether some key is required in every item. */
   readonly requires: boolean
   /** Whether an object with these keys so far still lacks one that every item requires. */
   lacks(keys: readonly string[]): boolean
   test(value: unknown): boolean
-  /** What is wrong with `value`, in one sentence that begins with its place; undefined where it is right. */
+  /** What is wrong with `value`, in one sentence that begins with its place; undefined when nothing is. */
   check(value: unknown): string | undefined
-  /** Changes `value` in place where the schema says how: the case of `type`, numbers and booleans as strings, or back. */
+  /** Changes `value` in place as the schema says: the case of `type`, numbers and booleans given as strings, or the reverse. */
   mend(value: unknown, numbers: readonly NumberSource[]): Mended
 }
 
-/** Compiles `schema`; throws `schema_invalid`, naming the place, for anything that isn't a schema that can be used. */
+/** Compiles `schema`. Throws `schema_invalid`, which names the place, when it is not a usable schema. */
 export function compileSchema(schema: unknown): ItemSchema {
   if (!isObject(schema) && typeof schema !== 'boolean') throw invalid('', 'a schema is a JSON object')
   const Dialect = dialectOf(schema)
@@ -68,7 +68,7 @@ const options: Options = { strict: false, logger: false, code: { regExp: linearP
 const draft2020 = /^https?:\/\/json-schema\.org\/draft\/2020-12\/schema#?$/
 const draft07 = /^https?:\/\/json-schema\.org\/draft-07\/schema#?$/
 
-/** The dialect of a schema that is valid in it; without `$schema` 2020-12 comes first. */
+/** The dialect in which a schema is valid; without `$schema`, 2020-12 is tried first. */
 function dialectOf(schema: Record<string, unknown> | boolean): Dialect {
   const declared = typeof schema === 'object' ? schema['$schema'] : undefined
   if (declared === undefined) {
@@ -86,7 +86,7 @@ function dialectOf(schema: Record<string, unknown> | boolean): Dialect {
   return dialect
 }
 
-/** Made once a process, on first use: they only compare schemas with their meta-schema. */
+/** Created once per process, on first use: they only validate schemas against their meta-schema. */
 const checkers = new Map<Dialect, Ajv>()
 
 function metaError(Dialect: Dialect, schema: Record<string, unknown> | boolean): GraphmillError | undefined {
@@ -210,7 +210,7 @@ function foldKind(value: Record<string, unknown>, { property, values }: Discrimi
   return true
 }
 
-/** Changes the value that `error` is about to the type that it asks for, where nothing is lost. */
+/** Changes the value that `error` is about to the type that it asks for, if nothing is lost. */
 function coerce(root: unknown, error: ErrorObject, numbers: readonly NumberSource[]): boolean {
   if (error.keyword !== 'type' || error.instancePath === '') return false
   const path = error.instancePath.slice(1).split('/')

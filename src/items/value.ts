@@ -1,5 +1,5 @@
-// What JSON.parse gives, looked at once: is it finite, shallow, well-formed, free of `__proto__`, exact?
-// Recursion is bounded by the depth limit, which is checked first.
+// Inspects the result of JSON.parse once: is it finite, shallow, well-formed, free of `__proto__`, exact? Recursion is bounded by the depth
+// limit, which is checked first.
 import { isObject } from '../is-object.ts'
 
 /** What `inspect` found, as bits. */
@@ -15,8 +15,8 @@ export const Finding = {
 } as const
 
 /**
- * Looks through `value`, `depth` levels of which may nest. A `__proto__` key is found, and what it holds passed over.
- * `wellFormed`: every string in it is known to be, so that none is looked at.
+ * Looks through `value`, which may nest `depth` levels. A `__proto__` key is reported and its value skipped. `wellFormed`: every string in
+ * it is known to be well-formed, so none is checked.
  */
 export function inspect(value: unknown, depth: number, wellFormed: boolean): number {
   if (typeof value === 'string') return wellFormed || value.isWellFormed() ? 0 : Finding.surrogate
@@ -43,7 +43,7 @@ export function inspect(value: unknown, depth: number, wellFormed: boolean): num
   return found
 }
 
-/** Whether an object is flat and asks for no second look, its strings apart: quicker than `inspect`, for the common case. */
+/** Whether an object is flat and needs no second look, except at its strings: faster than `inspect`, for the common case. */
 export function isPlain(object: Readonly<Record<string, unknown>>): boolean {
   for (const key in object) {
     const member = object[key]
@@ -55,7 +55,7 @@ export function isPlain(object: Readonly<Record<string, unknown>>): boolean {
   return true
 }
 
-/** Whether every string in the value of a JSON text is well-formed, as far as the text tells at once. */
+/** Whether every string in the value of a JSON text is well-formed, as far as the text shows without parsing. */
 export function isPlainlyWellFormed(json: string): boolean {
   return json.isWellFormed() && !json.includes('\\u')
 }
@@ -118,7 +118,7 @@ export function isChangedInteger(value: number, source: string): boolean {
   )
 }
 
-/** A number of 53 bits that equal values share, whatever the order of their keys, and different ones hardly ever. */
+/** A number of 53 bits: equal for equal values, whatever the order of their keys, and almost always different for others. */
 export function fingerprint(value: unknown): number {
   high = 0x811c9dc5
   low = 0x9e3779b9
@@ -126,7 +126,7 @@ export function fingerprint(value: unknown): number {
   return (high >>> 0) * 0x200000 + (low >>> 11)
 }
 
-// The two halves of the running hash; fingerprint is synchronous, so they need no owner.
+// The two halves of the running hash. `fingerprint` is synchronous, so they need no owner.
 let high = 0
 let low = 0
 
@@ -137,7 +137,7 @@ function mix(value: unknown): void {
     for (const element of value) mix(element)
     mixText(']')
   } else if (isObject(value)) {
-    // Members are hashed one by one from the same start and added up, so that their order doesn't count.
+    // Members are hashed one by one from the same start and added up, so that their order does not matter.
     const startHigh = high
     const startLow = low
     let sumHigh = 0
@@ -158,7 +158,7 @@ function mix(value: unknown): void {
   }
 }
 
-/** Four characters a turn; each half of the hash takes part in the other, so that no character moves one of them only. */
+/** Four characters per step. Each half of the hash depends on the other, so that no character affects only one. */
 function mixText(text: string): void {
   const { length } = text
   let first = high ^ length

@@ -1,4 +1,4 @@
-// Ontology files, parsed in a child process: a hostile file ends that, and is a problem like any other.
+// Parses ontology files in a child process. A hostile file ends the child, and is reported as a problem like any other.
 import type { Problem } from '../prompt/catalogue/problem.ts'
 import {
   defaultLimits,
@@ -10,7 +10,7 @@ import { siblingModule } from '../workers/sibling-module.ts'
 import { type OntologyFile, type ReadOntology, readFiles, readOntology } from './load.ts'
 import type { run } from './parse-task.ts'
 
-/** As `readOntology`; `ontology_too_large` is the problem with the file at which a limit is exceeded. */
+/** As `readOntology`, but when a limit is exceeded the problem `ontology_too_large` names the file. */
 export async function readOntologyBounded(
   from: readonly (string | OntologyFile)[],
   limits: SubprocessLimits = defaultLimits,

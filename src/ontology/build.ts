@@ -1,4 +1,4 @@
-// From a draft to an ontology: keys, circles, superproperties and inverses, and the version.
+// Builds an ontology from a builder: keys, cycles, superproperties, inverses and the version.
 import { createHash } from 'node:crypto'
 import {
   bestText,
@@ -16,14 +16,14 @@ import type {
   OntologyProperty,
 } from './ontology.ts'
 
-/** What is wrong with a whole, and at which element. */
+/** A problem of the whole ontology, and the element where it is. */
 export interface Flaw {
   readonly iri: string
   readonly ontology: string
   readonly message: string
 }
 
-/** The ontology, and what is wrong with it: then it must not be used. */
+/** The ontology, and its problems. When there are any, the ontology must not be used. */
 export function build(builder: OntologyBuilder): {
   readonly ontology: Ontology
   readonly flaws: readonly Flaw[]
@@ -56,7 +56,7 @@ export function build(builder: OntologyBuilder): {
   }
 }
 
-/** The least prefixed name that no other element of the kind has; those that share a name all get a prefix. */
+/** Gives each element the shortest prefixed name that no other of its kind has. Elements that share a name all get a prefix. */
 function keysOf(elements: readonly ElementBuilder[]): ReadonlyMap<string, string> {
   const forms: readonly ((element: ElementBuilder) => string)[] = [
     ({ name }) => oneLine(name),
@@ -92,7 +92,7 @@ function described(element: ElementBuilder, keys: ReadonlyMap<string, string>): 
   }
 }
 
-/** A property's clauses are its own, those of what it is a kind of, and, turned round, those of its inverses. */
+/** The clauses of a property: its own, those of its superproperties, and, with the sides swapped, those of its inverses. */
 function finishProperties(
   drafts: ReadonlyMap<string, PropertyBuilder>,
   keys: ReadonlyMap<string, string>,
@@ -140,11 +140,11 @@ function unique(clauses: readonly Clause[]): Clause[] {
   return [...byText].sort(([a], [b]) => compare(a, b)).map(([, clause]) => clause)
 }
 
-/** Each circle of inheritance once, at its first class. */
+/** Reports each cycle of inheritance once, at its first class. */
 function circles(classes: Elements<OntologyClass>): Flaw[] {
   const flaws: Flaw[] = []
   const done = new Set<string>()
-  /** From a class up to where we are, with the parents of each that are still to be seen: depth first, without recursion. */
+  /** The path from a class up to the current one, with the parents of each that are still to be visited: depth first, without recursion. */
   const path = new Map<string, Iterator<string>>()
   const enter = (iri: string) => path.set(iri, (classes.get(iri)?.parents ?? []).values())
   for (const start of classes.keys()) {
@@ -174,7 +174,7 @@ function sortByKey<E extends OntologyElement>(elements: E[]): Elements<E> {
   return new Map(elements.sort((a, b) => compare(a.key, b.key)).map((element) => [element.iri, element]))
 }
 
-/** A key stands on one line of a prompt. */
+/** Puts a key on one line, for a prompt. */
 function oneLine(text: string): string {
   return text.replace(/\s+/g, ' ').trim().slice(0, 200)
 }

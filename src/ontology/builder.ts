@@ -1,13 +1,13 @@
-// An ontology while its files are read: elements by IRI, to which several statements, and several files, may add.
+// An ontology while its files are read: elements by IRI. Several statements and several files may add to an element.
 import type { Clause } from './ontology.ts'
 
 export interface ElementBuilder {
   readonly iri: string
-  /** Name and ontology are those of the first ontology that declares it; else of the first that speaks of it. */
+  /** Name and ontology come from the first ontology that declares it, otherwise from the first that mentions it. */
   name: string
   ontology: string
   declared: boolean
-  /** By language tag, in lower case; '' where there is none. */
+  /** By language tag in lower case; '' without one. */
   readonly labels: [language: string, text: string][]
   readonly comments: [language: string, text: string][]
   readonly synonyms: Set<string>
@@ -28,12 +28,12 @@ export interface PropertyBuilder extends ElementBuilder {
 }
 
 export interface OntologyBuilder {
-  /** Where each ontology was read, by its id. */
+  /** The file of each ontology, by ontology id. */
   readonly files: Map<string, string>
   readonly classes: Map<string, ClassBuilder>
   readonly objectProperties: Map<string, PropertyBuilder>
   readonly datatypeProperties: Map<string, PropertyBuilder>
-  /** What is left out because extraction cannot use it, as sentences. */
+  /** Notes on what was left out because extraction cannot use it, as sentences. */
   readonly notes: string[]
   /** How often something was declared. */
   declarations: number
@@ -50,7 +50,7 @@ export function createOntologyBuilder(): OntologyBuilder {
   }
 }
 
-/** Who an element is. */
+/** The identity of an element. */
 export interface Identity {
   readonly iri: string
   readonly name: string
@@ -63,7 +63,7 @@ export function declareClass(builder: OntologyBuilder, identity: Identity): Clas
   return declared(mentionClass(builder, identity), identity)
 }
 
-/** A class that is only spoken of, as far as is known yet. */
+/** A class that is only mentioned so far. */
 export function mentionClass(builder: OntologyBuilder, identity: Identity): ClassBuilder {
   const known = builder.classes.get(identity.iri)
   if (known) return known
@@ -113,14 +113,14 @@ function declared<E extends ElementBuilder>(element: E, { name, ontology }: Iden
   return element
 }
 
-/** The text that an English reader wants: English, then of no language, then any; always the same one. */
+/** The best text for an English reader: English, otherwise without language, otherwise any. The choice is always the same. */
 export function bestText(texts: readonly (readonly [language: string, text: string])[]): string | null {
   const rank = (language: string) => (/^en(-|$)/.test(language) ? 0 : language === '' ? 1 : 2)
   const order = texts.toSorted(([a, x], [b, y]) => rank(a) - rank(b) || compare(a, b) || compare(x, y))
   return order[0]?.[1] ?? null
 }
 
-/** By code units: the same everywhere, unlike a locale's order. */
+/** By code units, which is the same everywhere, unlike a locale's order. */
 export function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
 }

@@ -1,5 +1,5 @@
-// A model's items against the whole ontology: each becomes a fact with the IRIs of its class or property, or is refused with its
-// reason. An item is judged by itself alone, so that it does not matter in which part of a reply it comes.
+// Checks a model's items against the whole ontology: each becomes a fact with the IRIs of its class or property, or is refused with a
+// reason. Each item is judged by itself, so that it does not matter which reply part it is in.
 import type {
   OntologyAttributeInit,
   OntologyEntityInit,
@@ -19,14 +19,14 @@ import {
 
 export type Item = Readonly<Record<string, unknown>>
 
-/** Why an item is no fact. */
+/** Why an item is not a fact. */
 export type Refusal =
   | 'unknown_type'
-  | 'empty' // a field is missing, blank or no text
+  | 'empty' // a field is missing, blank or not a text
   | 'too_long' // a name over 2,000 characters, a value over 100,000
   | 'unknown_class'
   | 'unknown_property'
-  | 'literal' // a literal where an entity must be
+  | 'literal' // a literal in place of an entity
   | 'domain'
   | 'range'
   | 'datatype'
@@ -40,7 +40,7 @@ export type Verdict =
 /** Judges one item. */
 export type Check = (item: Item) => Verdict
 
-/** Judges items of the types entity, relationship and attribute; keys may be written with `_` or `-`. */
+/** Judges items of the types entity, relationship and attribute. Their keys may use `_` or `-`. */
 export function createCheck(ontology: Ontology): Check {
   const names = createNames(ontology)
 
@@ -104,7 +104,7 @@ export function createCheck(ontology: Ontology): Check {
   }
 }
 
-/** The classes of a clause as a person reads them. */
+/** The classes of a clause, for people. */
 export function clauseText(clause: Clause, { classes }: Ontology): string {
   return clause.map((iri) => classes.get(iri)?.key ?? shortIri(iri)).join(' or ')
 }
@@ -118,7 +118,7 @@ class Refused extends Error {
   }
 }
 
-/** As the other extractors'. Characters. */
+/** The longest name and the longest value, in characters, as in the other extractors. */
 const maxName = 2000
 const maxValue = 100_000
 

@@ -1,12 +1,12 @@
-// Class expressions as clauses: named classes, unions and intersections of them. Restrictions and complements are not that simple.
+// Class expressions as clauses: named classes, and unions and intersections of them. Restrictions and complements cannot be expressed.
 import type { Graph, Node } from './graph.ts'
 import type { Clause } from './ontology.ts'
 import { words } from './rdf-words.ts'
 
-/** How deep expressions may stand in each other. */
+/** How deep expressions may be nested. */
 const deepest = 8
 
-/** The clauses that an expression stands for, all of which hold; undefined where it is not that simple. */
+/** The clauses of an expression, which must all hold; undefined when clauses cannot express it. */
 export function clausesOf(graph: Graph, node: Node, depth = 0): readonly Clause[] | undefined {
   if (node.termType === 'NamedNode') return [[node.value]]
   if (node.termType !== 'BlankNode' || depth === deepest) return undefined

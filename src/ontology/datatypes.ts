@@ -1,7 +1,7 @@
-// Which IRIs stand for literals: the datatypes of XML Schema, RDF and OWL, and schema.org's.
+// The IRIs that stand for literals: the datatypes of XML Schema, RDF, OWL and schema.org.
 import { namespaces, rdf, xsd } from '../rdf/vocabulary.ts'
 
-/** Any literal; says nothing of its form. */
+/** The datatype of any literal, whatever its form. */
 const anyLiteral = new Set([
   `${namespaces.rdfs}Literal`,
   `${rdf.type.slice(0, -4)}PlainLiteral`,
@@ -26,7 +26,7 @@ const schemaOrg: Readonly<Record<string, string>> = {
   DataType: `${namespaces.rdfs}Literal`,
 }
 
-/** The datatype that an IRI stands for; undefined for what is none, as far as the IRI alone tells. */
+/** The datatype of an IRI; undefined when the IRI alone does not show that it is one. */
 export function datatypeOf(iri: string): string | undefined {
   if (iri.startsWith(namespaces.xsd) || anyLiteral.has(iri)) return iri
   if (
@@ -44,7 +44,7 @@ export function isAnyLiteral(datatype: string): boolean {
   return anyLiteral.has(datatype)
 }
 
-/** `xsd:date`; other IRIs as they are. */
+/** `xsd:date` for an IRI of XML Schema; other IRIs unchanged. */
 export function shortIri(iri: string): string {
   return iri.startsWith(namespaces.xsd) ? `xsd:${iri.slice(namespaces.xsd.length)}` : iri
 }

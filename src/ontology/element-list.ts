@@ -1,4 +1,4 @@
-// The elements of an ontology in one fixed order, so that a place in a list names an element, and what the model is told of each.
+// The elements of an ontology in one fixed order, so that an index names an element, and the description of each for the model.
 
 import { compare } from './builder.ts'
 import { shortIri } from './datatypes.ts'
@@ -18,7 +18,7 @@ export function listElements(ontology: Ontology): readonly ListedElement[] {
   ]
 }
 
-/** What a prompt is told of the elements, by key. Nothing known is null. */
+/** The description of elements for a prompt, by key. Unknown values are null. */
 export interface OntologyTerms {
   readonly classes: Readonly<
     Record<string, { readonly subclass_of: string | null; readonly comment: string | null }>
@@ -34,7 +34,7 @@ type PropertyTerms = Readonly<
   >
 >
 
-/** The terms of chosen elements; `chosen` says of each whether its comment is told too. */
+/** The terms of chosen elements. `chosen` says for each whether its comment is included. */
 export function termsOf(
   ontology: Ontology,
   chosen: readonly { readonly listed: ListedElement; readonly full: boolean }[],
@@ -66,7 +66,7 @@ export function termsOf(
         const property = listed.element as OntologyProperty
         const domain = ends(property.domain)
         const range = kind === 'object' ? ends(property.range) : types(property.range)
-        // One end alone would not be shown: the other is said to be free.
+        // One side alone would not be shown, so the other is given as free.
         const bound = domain !== '' || range !== ''
         return [
           property.key,
@@ -93,7 +93,7 @@ export function termsOf(
   }
 }
 
-/** Characters that an element's line takes in a prompt, about. */
+/** Characters that an element's line takes in a prompt, approximately. */
 export function lineLength(ontology: Ontology, { kind, element }: ListedElement, full: boolean): number {
   const keys = (iris: readonly string[]) =>
     iris.reduce((sum, iri) => sum + (ontology.classes.get(iri)?.key ?? shortIri(iri)).length + 5, 0)
@@ -104,10 +104,10 @@ export function lineLength(ontology: Ontology, { kind, element }: ListedElement,
   return 4 + element.key.length + around + (commentOf(element, full)?.length ?? 0) + 2
 }
 
-/** Characters of a comment that a prompt is given. */
+/** Characters of a comment in a prompt, at most. */
 const maxComment = 200
 
-/** The label, where the key does not say it, and the comment. */
+/** The label, when it differs from the key, and the comment. */
 function commentOf(
   { key, name, label, comment }: OntologyClass | OntologyProperty,
   full: boolean,

@@ -1,4 +1,4 @@
-// Texts as vectors, by a server that speaks OpenAI's `/v1/embeddings` or Ollama's `/api/embed`. Vectors have the length 1.
+// Turns texts into vectors with a server that has OpenAI's `/v1/embeddings` or Ollama's `/api/embed`. Vectors have the length 1.
 
 import { type Secret, secretText } from '../config/secret.ts'
 import { GraphmillError } from '../errors.ts'
@@ -11,22 +11,22 @@ export interface EmbeddingsServer {
   /** The endpoint, or an OpenAI-style base such as `http://127.0.0.1:8080/v1`. */
   readonly url: string
   readonly model: string
-  /** As it is at each request. */
+  /** Read at each request. */
   readonly apiKey: string | Secret | undefined
   readonly timeoutMs: number
 }
 
 /** Texts of one request, at most. */
 export const batchSize = 64
-/** Characters of a text that are sent: what embedding models read at most, about. */
+/** Characters of a text that are sent: about the most that embedding models read. */
 const maxText = 8000
-/** The most that is read of an answer: several times a full batch of the longest vectors. */
+/** Bytes of an answer, at most: several times a full batch of the longest vectors. */
 const maxAnswerBytes = 64 * 1024 * 1024
 
-/** One vector for each text, in one request. Throws `embeddings_unavailable` (try later) or `embeddings_refused`. */
+/** One vector for each text, in one request. Throws `embeddings_unavailable` (retry later) or `embeddings_refused`. */
 export type Embed = (texts: readonly string[]) => Promise<Float32Array[]>
 
-/** @throws `configuration_invalid` for a URL that is none. */
+/** @throws `configuration_invalid` when the URL is not valid. */
 export function createEmbed(server: EmbeddingsServer): Embed {
   const endpoint = endpointOf(server.url)
   const ollama = endpoint.pathname.endsWith('/embed')
@@ -45,7 +45,7 @@ export function createEmbed(server: EmbeddingsServer): Embed {
   }
 }
 
-/** The endpoint that a URL means: a path that names none gets OpenAI's. */
+/** The endpoint of a URL: one without an endpoint's path gets OpenAI's. */
 export function endpointOf(url: string): URL {
   const endpoint = URL.parse(url)
   if (!endpoint || !/^https?:$/.test(endpoint.protocol) || endpoint.username || endpoint.password)
@@ -118,7 +118,7 @@ function ollamaVectors(answer: unknown): number[][] {
   return Array.isArray(vectors) ? vectors.map(numbers) : []
 }
 
-/** Empty for what is no vector. */
+/** Empty when the value is not a vector. */
 function numbers(value: unknown): number[] {
   return Array.isArray(value) && value.every((each) => Number.isFinite(each)) ? (value as number[]) : []
 }

@@ -1,5 +1,5 @@
-// From TrustGraph's JSON form to a draft: `{classes, objectProperties, datatypeProperties}`, elements by id, or several of these
-// by ontology id. Elements refer to each other by id; one without `uri` gets one.
+// Reads TrustGraph's JSON form into a builder: `{classes, objectProperties, datatypeProperties}` with elements by id, or several of these
+// by ontology id. Elements refer to each other by id. An element without `uri` gets one.
 import { isObject } from '../is-object.ts'
 import { suggest } from '../prompt/catalogue/problem.ts'
 import { quote, safeIri } from '../rdf/iri.ts'
@@ -32,7 +32,7 @@ export interface JsonOntology {
   readonly path: readonly string[]
 }
 
-/** The ontologies of a file's value, whose id is `fallback` where there is just one. */
+/** The ontologies of a file's value. When there is just one, `fallback` is its id. */
 export function ontologiesOf(value: unknown, fallback: string, report: Report): JsonOntology[] {
   if (!isObject(value)) {
     report([], 'must be an object: an ontology, or ontologies by id')
@@ -50,13 +50,13 @@ export function ontologiesOf(value: unknown, fallback: string, report: Report): 
   return found
 }
 
-/** An element of the file, and where it stands. */
+/** An element of the file, and its path. */
 interface Entry extends Identity {
   readonly json: Json
   readonly path: readonly string[]
 }
 
-/** Adds an ontology to the draft. */
+/** Adds an ontology to the builder. */
 export function readTrustGraph(ontology: JsonOntology, builder: OntologyBuilder, report: Report): void {
   const entries = {
     classes: entriesOf(ontology, 'classes', report),
@@ -64,7 +64,7 @@ export function readTrustGraph(ontology: JsonOntology, builder: OntologyBuilder,
     datatypeProperties: entriesOf(ontology, 'datatypeProperties', report),
   }
 
-  /** The IRIs of the elements that a field names, by id or IRI; an id that nobody has is a problem. */
+  /** The IRIs of the elements that a field names, by id or IRI. An unknown id is a problem. */
   function named(part: Part, { json, path, iri: own }: Entry, field: string): string[] {
     const known = entries[part]
     return textsAt(json, path, field, report).flatMap((reference) => {
@@ -102,7 +102,7 @@ export function readTrustGraph(ontology: JsonOntology, builder: OntologyBuilder,
     for (const entry of entries[part].values()) {
       const property = declareProperty(builder, entry, kind)
       describe(property, entry, report)
-      // Of several classes, or datatypes, any one is enough.
+      // When there are several classes or datatypes, any one is enough.
       const domain = classesAt(entry, 'rdfs:domain')
       const range =
         kind === 'object' ? classesAt(entry, 'rdfs:range') : datatypesAt(entry, 'rdfs:range', report)
@@ -113,7 +113,7 @@ export function readTrustGraph(ontology: JsonOntology, builder: OntologyBuilder,
     }
 }
 
-/** The elements of a part of an ontology, by their ids. */
+/** The elements of one section of an ontology, by id. */
 function entriesOf(
   { id, value, path }: JsonOntology,
   part: Part,

@@ -1,5 +1,5 @@
-// From a graph to a draft: what an RDF file says of classes and properties, as far as extraction can use it.
-// A domain or range that is no union or intersection of named classes binds nobody; a note says how many there are.
+// Reads a graph into a builder: the classes and properties of an RDF file, as far as extraction can use them. A domain or range that is
+// not a union or intersection of named classes is ignored; a note says how many there are.
 
 import {
   declareClass,
@@ -29,7 +29,7 @@ interface Reading {
   skipped: number
 }
 
-/** Adds to the draft what the graph, of the ontology `id`, declares. */
+/** Adds the declarations of the graph, which belongs to the ontology `id`, to the builder. */
 export function readRdf(graph: Graph, id: string, builder: OntologyBuilder): void {
   const subjects = graph.subjects()
   const datatypes = new Set(
@@ -63,7 +63,7 @@ function readClass(iri: string, { graph, id, builder }: Reading): void {
   describe(found, graph)
   const others = (iris: readonly string[]) => iris.filter((each) => each !== iri && isUsableClass(each))
   const above = (node: Parameters<typeof clausesOf>[1]) =>
-    // A subclass of a union is a subclass of none of its members; of an intersection, of all.
+    // A subclass of a union is not a subclass of its members; a subclass of an intersection is one of all members.
     (clausesOf(graph, node) ?? []).flatMap((clause) => (clause.length === 1 ? clause : []))
 
   for (const node of graph.objects(iri, words.parent))
@@ -88,7 +88,7 @@ function isUsableClass(iri: string): boolean {
   return !isThing(iri) && !isLanguage(iri) && datatypeOf(iri) === undefined
 }
 
-/** The kinds of a property, as far as they are said; undefined for what is no property that extraction can use. */
+/** The kinds of a property, as far as they are declared; undefined for a property that extraction cannot use. */
 function kindsOf(iri: string, { graph }: Reading): Kind[] | undefined {
   const own = graph.iris(iri, words.type)
   const is = (known: ReadonlySet<string>) => own.some((type) => known.has(type))
@@ -109,7 +109,7 @@ function readProperty(iri: string, said: readonly Kind[], reading: Reading): voi
   const ends = range.flat()
   const literal = ends.some((end) => asDatatype(end, reading) !== undefined)
   const entity = ends.some((end) => asDatatype(end, reading) === undefined)
-  // A property that is not said to be of one kind is of those that its range allows.
+  // A property without a declared kind has the kinds that its range allows.
   const allowed: Kind[] = [
     ...(entity || !literal ? (['object'] as const) : []),
     ...(literal || !entity ? (['datatype'] as const) : []),
@@ -133,7 +133,7 @@ function readProperty(iri: string, said: readonly Kind[], reading: Reading): voi
   }
 }
 
-/** The clauses of all objects of one predicate, and one clause of the objects of others; what cannot be used is counted. */
+/** The clauses of all objects of one predicate, and one clause for the objects of the others. Unusable ones are counted. */
 function clausesAt(
   iri: string,
   { all, any }: { all: string; any: readonly string[] },
@@ -150,7 +150,7 @@ function clausesAt(
   return included.length > 0 ? [...clauses, included] : clauses
 }
 
-/** Of clauses, what they say of entities. */
+/** The part of clauses that is about entities. */
 function classClauses(clauses: readonly Clause[], reading: Reading): Clause[] {
   return clauses
     .filter((clause) => !clause.some(isThing))
@@ -158,7 +158,7 @@ function classClauses(clauses: readonly Clause[], reading: Reading): Clause[] {
     .filter((clause) => clause.length > 0)
 }
 
-/** Of clauses, what they say of values. */
+/** The part of clauses that is about values. */
 function datatypeClauses(clauses: readonly Clause[], reading: Reading): Clause[] {
   return clauses
     .map((clause) =>

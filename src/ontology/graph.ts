@@ -1,6 +1,6 @@
-// The statements of one RDF file, by subject: all that reading an ontology asks of a graph.
+// The statements of one RDF file, by subject, with the queries that reading an ontology needs.
 
-/** A term of RDF/JS, as every parser gives it. */
+/** A term of RDF/JS, as all parsers give it. */
 export interface Node {
   readonly termType: string
   readonly value: string
@@ -19,9 +19,9 @@ export interface Graph {
   subjects(): string[]
   /** The objects of a subject and predicate. */
   objects(subject: Node | string, predicate: string): readonly Node[]
-  /** Those of them that have an IRI. */
+  /** The objects of a subject and predicate that have an IRI. */
   iris(subject: Node | string, predicate: string): string[]
-  /** The members of an RDF list; undefined where there is none, or it is broken. */
+  /** The members of an RDF list; undefined when there is none, or it is broken. */
   list(head: Node | undefined): Node[] | undefined
 }
 

@@ -1,22 +1,22 @@
-// Elements by the words that they share with a text (BM25), where no embeddings are configured.
+// Ranks elements by the words that they share with a text (BM25), for flows without embeddings.
 import MiniSearch from 'minisearch'
 import { compare } from './builder.ts'
 import type { ListedElement } from './element-list.ts'
 
-/** Elements that a ranking names, at most. */
+/** Elements of a ranking, at most. */
 export const maxRanked = 1000
 
 /** Names weigh more than comments. */
 const boost = { name: 3, comment: 1 }
 
-/** Matches that one search goes through, about: what keeps it to a few milliseconds. */
+/** Matches that one search visits, approximately: this keeps it to a few milliseconds. */
 const maxMatches = 6000
 
-/** From a text to the places of elements, best first; equal ones in the order of the list. */
+/** Ranks elements for a text: their indices, best first; ties in the order of the list. */
 export type Ranking = (text: string) => readonly number[]
 
 export function createLexicalRanking(elements: readonly ListedElement[]): Ranking {
-  /** By word, how many elements have it. */
+  /** By word, the number of elements that have it. */
   const spread = new Map<string, number>()
   const index = new MiniSearch<{ id: number; name: string; comment: string }>({
     fields: ['name', 'comment'],
@@ -51,7 +51,7 @@ export function createLexicalRanking(elements: readonly ListedElement[]): Rankin
       .map(({ id }) => id)
 }
 
-/** English words that say nothing of what a text is about. */
+/** English words that say nothing about the subject of a text. */
 const stopWords = new Set(
   'a an and any are as at be been but by can each for from had has have he her his how if in into is it its may more no not of on one or other our she so some such than that the their them then there these they this to was we were what when which who will with would you'.split(
     ' ',

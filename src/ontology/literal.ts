@@ -1,5 +1,5 @@
-// Values as typed literals: what a model wrote becomes a lexical form of XML Schema, or is refused. Nothing is guessed: no date is
-// put together, no thousands separator dropped. Integers, decimals and booleans are brought to their canonical form.
+// Turns a model's values into typed literals of XML Schema, or refuses them. Nothing is guessed: dates are not assembled, thousands
+// separators are not removed. Integers, decimals and booleans get their canonical form.
 import { namespaces } from '../rdf/vocabulary.ts'
 import { isAnyLiteral } from './datatypes.ts'
 import type { Clause } from './ontology.ts'
@@ -10,7 +10,7 @@ export interface TypedLiteral {
   readonly datatype: string | null
 }
 
-/** The literal of `value` in a datatype property's range; undefined where no datatype that the range allows has it. */
+/** The literal of `value` for a datatype property's range; undefined when it fits no datatype of the range. */
 export function literalOf(
   value: string | number | boolean,
   range: readonly Clause[],
@@ -31,7 +31,7 @@ function isPlain(datatype: string): boolean {
   return isAnyLiteral(datatype) || datatype === `${namespaces.xsd}string`
 }
 
-/** The lexical form of a value in one datatype. A datatype that is not XML Schema's takes any text. */
+/** The lexical form of a value in one datatype. A datatype outside XML Schema accepts any text. */
 function lexicalOf(value: string | number | boolean, datatype: string): string | undefined {
   if (isPlain(datatype) || !datatype.startsWith(namespaces.xsd)) return String(value)
   const name = datatype.slice(namespaces.xsd.length)
@@ -82,7 +82,7 @@ const zone = '(?<zone>Z|[+-](?:(?:0\\d|1[0-3]):[0-5]\\d|14:00))?'
 const year = '(?<year>-?(?:[1-9]\\d{3,}|0\\d{3}))'
 const time = '(?:(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d+)?|24:00:00(?:\\.0+)?)'
 
-/** A date or a part of one, whose day its month must have. */
+/** A date or a part of one. The day must exist in the month. */
 const calendar = (form: string, needsZone = false): Form => {
   const pattern = new RegExp(`^${form}${zone}$`)
   return (text) => {
@@ -91,7 +91,7 @@ const calendar = (form: string, needsZone = false): Form => {
     const { day, month = '01' } = groups
     if (Number(month) < 1 || Number(month) > 12) return undefined
     if (day === undefined) return text
-    // Where no year is said a leap year may be meant.
+    // Without a year, it may be a leap year.
     const leap = groups['year'] === undefined || isLeap(Number(groups['year']))
     const days = [31, leap ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][Number(month) - 1]!
     return Number(day) >= 1 && Number(day) <= days ? text : undefined
@@ -152,7 +152,7 @@ export function isKnownDatatype(iri: string): boolean {
   return !iri.startsWith(namespaces.xsd) || Object.hasOwn(forms, iri.slice(namespaces.xsd.length))
 }
 
-/** A number without an exponent: `1e21` is no lexical form of an integer or a decimal. */
+/** A number without an exponent: `1e21` is not a lexical form of an integer or a decimal. */
 function plainNumber(value: number): string {
   const text = String(value)
   const match = /^(-?)(\d)(?:\.(\d+))?e([+-]\d+)$/.exec(text)

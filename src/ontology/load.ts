@@ -1,5 +1,5 @@
-// Ontology files as one ontology: Turtle, RDF/XML, JSON-LD and TrustGraph's JSON form, several at once. All or nothing: whatever
-// is wrong is found, named by file and place, and then nothing is loaded. Nothing is ever fetched.
+// Loads ontology files as one ontology: Turtle, RDF/XML, JSON-LD and TrustGraph's JSON form, several at once. All problems are reported
+// with file and place; when there are any, nothing is loaded. Nothing is ever fetched.
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
 import { type Problem, problemsError } from '../prompt/catalogue/problem.ts'
@@ -14,9 +14,9 @@ import { parseGraph, parseJson, SyntaxFault, syntaxOf } from './parse.ts'
 
 export interface LoadedOntology {
   readonly ontology: Ontology
-  /** What was left out because extraction cannot use it, as sentences. */
+  /** Notes on what was left out because extraction cannot use it, as sentences. */
   readonly notes: readonly string[]
-  /** What it was read from: the same files make the same ontology again, whatever became of them on disk. */
+  /** The content that was read: it makes the same ontology again, even when the files on disk have changed. */
   readonly files: readonly OntologyFile[]
 }
 
@@ -34,7 +34,7 @@ export async function loadOntology(from: readonly (string | OntologyFile)[]): Pr
   return sound(await readOntology(from))
 }
 
-/** The ontology of which nothing is wrong; throws all problems as one error. */
+/** The ontology, if it has no problems; otherwise throws all problems as one error. */
 export function sound({ loaded, problems }: ReadOntology): LoadedOntology {
   const [first, ...others] = problems
   if (first !== undefined) throw problemsError([first, ...others])
@@ -46,7 +46,7 @@ export interface ReadOntology {
   readonly problems: readonly Problem[]
 }
 
-/** Everything that is wrong with the ontologies of files and folders, and what they make together. */
+/** All problems of the ontologies of files and folders, and the ontology that they make together. */
 export async function readOntology(from: readonly (string | OntologyFile)[]): Promise<ReadOntology> {
   const problems: Problem[] = []
   const files = await readFiles(from, problems)
@@ -76,7 +76,7 @@ export async function parseFiles(
   return { loaded: { ontology, notes: builder.notes, files }, problems }
 }
 
-/** What can't be read is added to the problems, and so is the first file with which there would be more than `maxBytes`. */
+/** Adds unreadable files to the problems, and the first file with which there would be more than `maxBytes`. */
 export async function readFiles(
   from: readonly (string | OntologyFile)[],
   problems: Problem[],
@@ -114,7 +114,7 @@ async function findFiles(paths: readonly string[], problems: Problem[]): Promise
         .sort(compare)
       if (names.length === 0)
         throw new Error('the folder holds no .ttl, .nt, .rdf, .owl, .xml, .jsonld or .json file')
-      // The reader of a pipe might wait for ever, that of a device never come to an end.
+      // The reader of a pipe might wait for ever, and that of a device might never reach an end.
       for (const file of names.map((name) => join(path, name)))
         if (await isSpecial(file))
           problems.push({ code: 'ontology_invalid', file, message: 'it is a pipe, a socket or a device' })
@@ -164,7 +164,7 @@ async function readInto(
     report('it declares no class and no property')
 }
 
-/** An ontology's id is its own; whether it was still free. */
+/** Registers an ontology's id. Returns whether the id was still free. */
 function claim(
   builder: OntologyBuilder,
   id: string,

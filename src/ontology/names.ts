@@ -1,5 +1,5 @@
-// What a model wrote for a class or a property, as the element that it means: its key to the letter, or what only one element of
-// the kind answers to (another case, spaces for hyphens, a prefix, the label, the IRI). Two that answer are none.
+// Finds the element that a model means by a name for a class or a property: by its exact key, or by a name that only one element of the
+// kind has (another case, spaces for hyphens, a prefix, the label, the IRI). When two match, none is found.
 import type { Elements, Ontology, OntologyClass, OntologyElement, OntologyProperty } from './ontology.ts'
 
 export type Finder<E extends OntologyElement> = (written: string) => E | undefined
@@ -31,7 +31,7 @@ function finder<E extends OntologyElement>(elements: Elements<E>): Finder<E> {
     undefined
 }
 
-/** By folded name; null where several have it. */
+/** By folded name; null when several elements have it. */
 function table<E extends OntologyElement>(
   elements: Elements<E>,
   names: (element: E) => readonly string[],

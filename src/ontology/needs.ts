@@ -1,4 +1,4 @@
-// What each element of a list needs beside it in a prompt, by places: that is what a selection is closed over.
+// Which other elements a prompt needs for each element of a list, by index. A selection is closed over these.
 import type { ListedElement } from './element-list.ts'
 import type { Clause } from './ontology.ts'
 

@@ -1,21 +1,21 @@
-// The ontologies of a flow, by version: new chunks get the one in force, replies are checked against the one that their prompt had.
-// The last three stay loaded. A version that is broken never comes into force, and the one before stays.
+// The ontologies of a flow, by version. New chunks use the current version; replies are checked against the version of their prompt. The
+// last three stay loaded. A broken version is never used, and the one before stays current.
 import { GraphmillError } from '../errors.ts'
 import type { OntologyService, OntologySummary } from './ontology-service.ts'
 import { openRestartingService, type RestartingService } from './restarting-service.ts'
 import type { OntologyOptions } from './worker-client.ts'
 
-/** Versions that stay loaded, the one in force included. */
+/** Versions that stay loaded, including the current one. */
 const keptVersions = 3
 
 export interface Ontologies {
-  /** The version in force. */
+  /** The current version. */
   current(): OntologyService
-  /** A version, as long as it is one of the last three. Throws `version_gone`. */
+  /** A version, if it is one of the last three. Throws `version_gone`. */
   at(version: string): OntologyService
   /**
-   * Reads the files again, with other options where given, and puts them in force. Throws `ontology_invalid` or `ontology_context_remote`, with all
-   * problems in `details.problems`, and leaves in force what was.
+   * Reads the files again, with changed options if given, and makes them current. Throws `ontology_invalid` or `ontology_context_remote`
+   * with all problems in `details.problems`; then the version before stays current.
    */
   reload(changed?: OntologyOptions): Promise<OntologySummary>
   close(): Promise<void>
@@ -23,7 +23,7 @@ export interface Ontologies {
 
 /** Throws what `reload` throws. */
 export async function openOntologies(options: OntologyOptions): Promise<Ontologies> {
-  /** The last in force last. */
+  /** The current one comes last. */
   let desks: RestartingService[] = [await openRestartingService(options)]
   let inForce = options
 

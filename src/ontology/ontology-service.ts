@@ -1,5 +1,5 @@
-// One version of the ontologies, ready for questions: what a chunk's prompt needs, what a model's items are worth, what the
-// ontology says of itself. It lives in a thread of its own; see `thread.ts`.
+// Answers questions about one version of the ontologies: the terms for a chunk's prompt, verdicts on a model's items, the ontology's own
+// triples. It runs in a worker thread; see `worker.ts`.
 import { batchLength } from '../batches.ts'
 import type { EmbeddingsCall } from '../observe/ontology-metrics.ts'
 import type { Triple } from '../rdf/term.ts'
@@ -23,21 +23,21 @@ const tripleLimits = {
 export interface OntologyServiceOptions {
   /** Tokens of a prompt that the selection may take. */
   readonly budget: number
-  /** Without it words are compared. */
+  /** Default: elements are ranked by words. */
   readonly embeddings?: EmbeddingsServer & { readonly cacheDir: string }
 }
 
-/** Told of every request that the embeddings server has answered. */
+/** Called with every request that the embeddings server has answered. */
 export type OnEmbedded = (call: EmbeddingsCall) => void
 
-/** What is known of a version without asking. */
+/** The facts about a version that need no question. */
 export interface OntologySummary {
   readonly ids: readonly string[]
   readonly version: string
   readonly classes: number
   readonly relations: number
   readonly attributes: number
-  /** What was left out because extraction cannot use it, as sentences. */
+  /** Notes on what was left out because extraction cannot use it, as sentences. */
   readonly notes: readonly string[]
 }
 
@@ -47,7 +47,7 @@ export interface OntologyService {
   select(text: string, signal?: AbortSignal): Promise<OntologyTerms>
   /** A verdict for each item. */
   check(items: readonly Item[], signal?: AbortSignal): Promise<Verdict[]>
-  /** The ontology's own triples from the given one on, as many as a message may hold; none behind the last. */
+  /** The ontology's own triples from index `from` on, as many as a message may hold; empty after the last. */
   triples(from: number, signal?: AbortSignal): Promise<Triple[]>
 }
 
@@ -65,7 +65,7 @@ export function createOntologyService(
     if (selector.whole) return () => []
     if (embeddings) return vectorRanking(embeddings)
     const ranking = createLexicalRanking(selector.elements)
-    // The first searches are slow, while their code is not compiled yet: no chunk shall wait for that.
+    // The first searches are slow, until their code is compiled: no chunk should wait for that.
     const sample = selector.elements
       .filter((_, place) => place % 100 === 0)
       .map(({ element }) => element.comment ?? element.name)

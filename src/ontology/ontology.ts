@@ -1,12 +1,12 @@
-// An ontology as extraction uses it: classes, relations and attributes of one or several files, found by IRI.
-// Every element has a key, the name by which the model knows it, unique among the elements of its kind.
+// An ontology as extraction uses it: classes, relations and attributes of one or several files, by IRI. Every element has a key, the name
+// by which the model knows it; it is unique among the elements of its kind.
 
-/** Any one of these classes, or datatypes, by IRI. */
+/** Any one of these classes or datatypes, by IRI. */
 export type Clause = readonly string[]
 
 export interface OntologyElement {
   readonly iri: string
-  /** What the model is shown and writes. */
+  /** The name that the model sees and writes. */
   readonly key: string
   /** The element's own name, without the prefix that a key may need. */
   readonly name: string
@@ -30,13 +30,13 @@ export interface OntologyClass extends OntologyElement {
 export interface OntologyProperty extends OntologyElement {
   /** `object`: a relation between two entities; `datatype`: an attribute, whose value is a literal. */
   readonly kind: 'object' | 'datatype'
-  /** What the subject must be: all clauses hold. None: anything. Superproperties' clauses are among them. */
+  /** The subject must satisfy all clauses; without clauses, anything is allowed. Includes the clauses of superproperties. */
   readonly domain: readonly Clause[]
   /** What the object must be, or the datatype of the value. */
   readonly range: readonly Clause[]
   /** Direct superproperties, by IRI. */
   readonly parents: readonly string[]
-  /** Relations that say the same the other way round, by IRI. */
+  /** Relations that say the same in the other direction, by IRI. */
   readonly inverses: readonly string[]
 }
 
@@ -46,14 +46,14 @@ export type Elements<E extends OntologyElement> = ReadonlyMap<string, E>
 export interface Ontology {
   /** The ids of the ontologies, sorted. */
   readonly ids: readonly string[]
-  /** Names the content: equal content has an equal version, whatever its files, formats and order. */
+  /** Names the content: equal content has the same version, whatever its files, formats and order. */
   readonly version: string
   readonly classes: Elements<OntologyClass>
   readonly objectProperties: Elements<OntologyProperty>
   readonly datatypeProperties: Elements<OntologyProperty>
 }
 
-/** A class and all that it is a kind of, itself first, then nearest first. */
+/** A class and all its superclasses: itself first, then the nearest. */
 export function ancestors(ontology: Ontology, iri: string): ReadonlySet<string> {
   const found = new Set([iri])
   for (const each of found) {
@@ -64,7 +64,7 @@ export function ancestors(ontology: Ontology, iri: string): ReadonlySet<string> 
   return found
 }
 
-/** Whether something of the class `iri` is what every clause asks for. */
+/** Whether an instance of the class `iri` satisfies every clause. */
 export function satisfies(ontology: Ontology, iri: string, clauses: readonly Clause[]): boolean {
   if (clauses.length === 0) return true
   const kinds = ancestors(ontology, iri)

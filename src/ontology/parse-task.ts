@@ -1,4 +1,4 @@
-// What the child process does that parses ontologies.
+// The task of the child process that parses ontologies.
 import { type OntologyFile, parseFiles, type ReadOntology } from './load.ts'
 
 export async function run(

@@ -1,4 +1,4 @@
-// The text of an RDF file as a graph: Turtle (and N-Triples), RDF/XML and JSON-LD, by parsers that fetch nothing.
+// Parses the text of an RDF file to a graph: Turtle (and N-Triples), RDF/XML and JSON-LD, with parsers that fetch nothing.
 import { finished } from 'node:stream/promises'
 import { JsonLdParser } from 'jsonld-streaming-parser'
 import { Parser as TurtleParser } from 'n3'
@@ -7,7 +7,7 @@ import { createGraph, type Graph, type Statement } from './graph.ts'
 
 export type Syntax = 'turtle' | 'rdfxml' | 'jsonld'
 
-/** What is wrong with a text, and on which line, where that is known. */
+/** A syntax error, with its line if that is known. */
 export class SyntaxFault extends Error {
   readonly code: 'ontology_invalid' | 'ontology_context_remote'
   readonly line: number | undefined
@@ -26,7 +26,7 @@ export class SyntaxFault extends Error {
   }
 }
 
-/** The graph of a text whose relative IRIs are relative to `base`. Throws SyntaxFault. */
+/** The graph of a text. Relative IRIs are resolved against `base`. Throws SyntaxFault. */
 export async function parseGraph(text: string, syntax: Syntax, base: string): Promise<Graph> {
   const graph = createGraph()
   switch (syntax) {
@@ -108,7 +108,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** The syntax of a file, by its name and then by how it begins; `trustgraph` is TrustGraph's own JSON form. */
+/** The syntax of a file, by its name and then by its first characters. `trustgraph` is TrustGraph's own JSON form. */
 export function syntaxOf(file: string, text: string): Syntax | 'trustgraph' {
   const extension = /\.([a-z0-9]+)$/i.exec(file)?.[1]?.toLowerCase()
   if (extension === 'jsonld') return 'jsonld'
@@ -122,7 +122,7 @@ export function syntaxOf(file: string, text: string): Syntax | 'trustgraph' {
   return keys.some((key) => key.startsWith('@')) ? 'jsonld' : 'trustgraph'
 }
 
-/** An OWL/XML file looks like RDF/XML, and says nothing to a parser of it. */
+/** An OWL/XML file looks like RDF/XML, but an RDF/XML parser finds nothing in it. */
 function refuseOwlXml(text: string): void {
   const root = /<(?![?!])[^>]*>/.exec(text.slice(0, 100_000))?.[0] ?? ''
   if (/^<(?:[\w.-]+:)?Ontology\b/.test(root) && !root.includes('rdf:about='))

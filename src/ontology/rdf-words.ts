@@ -1,8 +1,8 @@
-// The words of RDFS, OWL, SKOS and schema.org by which an RDF file says what its classes and properties are.
+// The terms of RDFS, OWL, SKOS and schema.org that describe classes and properties in an RDF file.
 import { namespaces, owl, rdf, rdfs, skos } from '../rdf/vocabulary.ts'
 
 const owlNames = <const N extends string>(names: readonly N[]) => names.map((name) => namespaces.owl + name)
-/** schema.org's words are written with http and with https. */
+/** schema.org's terms are written with http and with https. */
 const schemaOrg = (name: string) => [`http://schema.org/${name}`, `https://schema.org/${name}`]
 const rdfNamespace = 'http://www.w3.org/1999/02/22-rdf-syntax-ns#'
 
@@ -62,12 +62,12 @@ export const words = {
 
 const things = new Set([`${namespaces.owl}Thing`, `${namespaces.rdfs}Resource`, ...schemaOrg('Thing')])
 
-/** The class of everything, which binds nobody. */
+/** The class of everything, which restricts nothing. */
 export function isThing(iri: string): boolean {
   return things.has(iri)
 }
 
-/** A word of the languages themselves, which is no class of an ontology. */
+/** A term of the languages themselves, which is not a class of an ontology. */
 export function isLanguage(iri: string): boolean {
   return [namespaces.owl, namespaces.rdfs, rdfNamespace].some((namespace) => iri.startsWith(namespace))
 }

@@ -1,17 +1,17 @@
-// A desk that outlives its thread: one that dies (out of memory, a fault) is opened anew at the next question, from the files as
-// they were read, so that the version stays the version. A question whose thread died under it is asked once more.
+// An ontology service that survives the death of its thread (out of memory, a defect): the next question starts a new thread from the files
+// as they were read, so that the version stays the same. A question whose thread died is asked once more.
 import { GraphmillError } from '../errors.ts'
 import type { OntologyService } from './ontology-service.ts'
 import { type OntologyOptions, type OntologyWorker, openOntologyWorker } from './worker-client.ts'
 
 export interface RestartingService extends OntologyService {
-  /** Ends it; what is still asked is answered with `aborted`. */
+  /** Ends the service; open questions fail with `aborted`. */
   close(): Promise<void>
 }
 
 /**
- * Resolves when the ontologies are read and indexed. Throws what reading them throws. A question throws `unexpected` where a second
- * thread dies under it: the next one opens a third.
+ * Resolves when the ontologies are read and indexed. Throws what reading them throws. A question throws `unexpected` when a second
+ * thread dies while it is answered; the next question starts a third.
  */
 export async function openRestartingService(
   options: OntologyOptions,
@@ -22,7 +22,7 @@ export async function openRestartingService(
   let opening: Promise<OntologyWorker> | undefined
   let closed = false
 
-  /** The thread, or another in the place of a dead one; all who ask meanwhile wait for the same. */
+  /** The running thread, or a new one in place of a dead one. Concurrent callers share the new one. */
   async function living(): Promise<OntologyWorker> {
     if (closed || !thread.ended()) return thread
     opening ??= open({ ...options, files })

@@ -1,4 +1,4 @@
-// What an ontology says of itself, as triples in the default graph: what its classes and properties are, and how they hang together.
+// The triples of an ontology itself, in the default graph: its classes and properties, and how they are related.
 import { iri, literal, type Triple, triple } from '../rdf/term.ts'
 import { namespaces, owl, rdf, rdfs } from '../rdf/vocabulary.ts'
 import { compare } from './builder.ts'
@@ -9,8 +9,8 @@ import type { Clause, Ontology, OntologyElement, OntologyProperty } from './onto
 const maxComment = 50_000
 
 /**
- * The triples of a whole ontology, in the order of its elements. A domain or range of several classes is said with schema.org's
- * `domainIncludes` and `rangeIncludes`: `rdfs:domain` would say that all of them hold.
+ * The triples of a whole ontology, in the order of its elements. A domain or range of several classes uses schema.org's `domainIncludes`
+ * and `rangeIncludes`, since `rdfs:domain` would mean that all of them hold.
  */
 export function schemaTriples(ontology: Ontology): Triple[] {
   return listElements(ontology).flatMap(({ kind, element }) =>

@@ -1,26 +1,26 @@
-// The part of an ontology that a chunk's prompt has room for: the best ranked elements, each with what it needs (superclasses, one
-// way to fill its domain and its range, inverses), and the properties between the classes chosen. Small ontologies go whole.
+// Selects the elements of an ontology that fit a chunk's prompt: the best ranked, each with what it needs (superclasses, one way to satisfy
+// its domain and range, inverses), and the properties between the chosen classes. A small ontology is included whole.
 import { type ListedElement, lineLength, listElements, type OntologyTerms, termsOf } from './element-list.ts'
 import { mostGeneral, needsOf } from './needs.ts'
 import type { Ontology } from './ontology.ts'
 
-/** Characters of a token, about: English and IRIs alike. */
+/** Characters of a token, approximately, for English and IRIs. */
 const charactersPerToken = 3.5
-/** Of the budget, what ranked elements may take before the properties between them have their turn. */
+/** The share of the budget for ranked elements; the rest is for the properties between them. */
 const rankedShare = 0.6
-/** Elements in a row that find no room before the search for smaller ones ends. */
+/** After so many elements in a row that do not fit, the search for smaller ones ends. */
 const patience = 100
 
 export interface Selector {
   /** The elements, in the order by which rankings name them. */
   readonly elements: readonly ListedElement[]
-  /** All of it, where all of it has room. */
+  /** The terms of the whole ontology, if it fits. */
   readonly whole: OntologyTerms | undefined
-  /** The terms for elements by rank, best first; for none the most general. The same ranking gives the same terms. */
+  /** The terms for elements by rank, best first; the most general ones for an empty ranking. The result depends only on the ranking. */
   select(ranked: readonly number[]): OntologyTerms
 }
 
-/** Chosen elements by place, and whether the comment is told too. */
+/** Chosen elements by index, and whether the comment is included. */
 type Choice = Map<number, boolean>
 
 /** `budget` is in tokens of the prompt. */
@@ -44,7 +44,7 @@ export function createSelector(ontology: Ontology, budget: number): Selector {
     )
   }
 
-  /** An element and what it needs that is not yet chosen, as a choice of its own; undefined where that finds no room. */
+  /** An element with what it needs that is not chosen yet; undefined when that does not fit. */
   function withNeeds(place: number, choice: Choice, left: number): Choice | undefined {
     const found: Choice = new Map([[place, true]])
     let cost = full[place]!

@@ -1,5 +1,5 @@
-// Vectors on disk, so that a text is embedded once: those of an ontology's elements in a few files, those of chunks in one each.
-// A vector belongs to a model and a text; a file that is broken or gone is embedded again.
+// Vectors on disk, so that each text is embedded once: those of an ontology's elements in a few files, those of chunks in one file each.
+// A vector belongs to a model and a text. The texts of a broken or missing file are embedded again.
 import { createHash } from 'node:crypto'
 import cacache from 'cacache'
 import { batches } from '../batches.ts'
@@ -7,7 +7,7 @@ import type { Embed } from './embeddings.ts'
 import { batchSize } from './embeddings.ts'
 
 export interface VectorCache {
-  /** The vectors of many texts, from disk as far as it has them. */
+  /** The vectors of many texts, from disk where possible. */
   all(texts: readonly string[]): Promise<Float32Array[]>
   /** The vector of one text. */
   one(text: string): Promise<Float32Array>
@@ -15,12 +15,12 @@ export interface VectorCache {
 
 export interface VectorCacheOptions {
   readonly folder: string
-  /** What makes the vectors of one model those of another: its server and name. */
+  /** Keeps the vectors of different models apart: server and model name. */
   readonly space: string
   readonly embed: Embed
 }
 
-/** Files for the vectors of elements; a text's is chosen by its hash. */
+/** Files for the vectors of elements. The hash of a text chooses its file. */
 const shelves = 16
 /** Vectors of other ontologies that a file keeps, at most. */
 const maxOthers = 4000
@@ -34,7 +34,7 @@ export function createVectorCache({ folder, space, embed }: VectorCacheOptions):
     try {
       return (await cacache.get(folder, key)).data
     } catch {
-      return undefined // not there, or not what was written: it is made anew
+      return undefined // missing or broken: it is made again
     }
   }
 
@@ -50,7 +50,7 @@ export function createVectorCache({ folder, space, embed }: VectorCacheOptions):
     for (let shelf = 0; shelf < shelves; shelf++) {
       for (const [id, vector] of await readShelf(shelf)) if (wanted.has(id)) found.set(id, vector)
     }
-    // Shelf by shelf, so that what was paid for is written soon.
+    // File by file, so that paid vectors are written soon.
     const missing = [...wanted.keys()]
       .filter((id) => !found.has(id))
       .sort((a, b) => shelfOf(a) - shelfOf(b) || (a < b ? -1 : 1))
@@ -88,7 +88,7 @@ export function createVectorCache({ folder, space, embed }: VectorCacheOptions):
   return { all, one }
 }
 
-/** Records of 32 bytes of hash and the vector's floats, all of one length, which stands first in four bytes. */
+/** Format: records of 32 bytes of hash and the vector's floats. All have the same length, which comes first in four bytes. */
 function encodeShelf(vectors: readonly (readonly [id: string, vector: Float32Array])[]): Buffer {
   const size = vectors[0]?.[1].byteLength ?? 0
   const head = Buffer.alloc(4)
@@ -111,7 +111,7 @@ function decodeShelf(bytes: Buffer): Map<string, Float32Array> {
   return vectors
 }
 
-/** A copy, since floats must stand at multiples of four bytes. */
+/** A copy, since floats must be aligned to four bytes. */
 function floats(bytes: Buffer): Float32Array {
   return new Float32Array(new Uint8Array(bytes).buffer)
 }

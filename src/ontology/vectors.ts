@@ -1,4 +1,4 @@
-// Elements by the closeness of their vectors to a chunk's (cosine), where embeddings are configured: one vector a chunk.
+// Ranks elements by the similarity of their vectors to the chunk's (cosine), for flows with embeddings: one vector per chunk.
 import { clauseText } from './check.ts'
 import { shortIri } from './datatypes.ts'
 import type { ListedElement } from './element-list.ts'
@@ -6,7 +6,7 @@ import { maxRanked } from './lexical.ts'
 import type { Ontology } from './ontology.ts'
 import type { VectorCache } from './vector-cache.ts'
 
-/** From a text to the places of elements, best first. Throws what embedding throws; then it may be tried again. */
+/** Ranks elements for a text: their indices, best first. Throws what embedding throws; the next call tries again. */
 export type VectorRanking = (text: string) => Promise<readonly number[]>
 
 /** Elements are embedded at the first call. */
@@ -34,7 +34,7 @@ export function createVectorRanking(
   }
 }
 
-/** What is embedded of an element: its names, its comment and where it belongs. */
+/** The text of an element that is embedded: its names, its comment and its place in the ontology. */
 export function elementText(ontology: Ontology, { kind, element }: ListedElement): string {
   const names = [...new Set([spaced(element.name), element.label ?? '', ...element.synonyms])].filter(
     (name) => name !== '',
@@ -59,7 +59,7 @@ function spaced(name: string): string {
   return name.replace(/[-_]+/g, ' ').replace(/(\p{Ll})(\p{Lu})/gu, '$1 $2')
 }
 
-/** Vectors of another length share nothing. */
+/** Vectors of different lengths have no similarity. */
 function dot(a: Float32Array, b: Float32Array): number {
   if (a.length !== b.length) return 0
   let sum = 0

@@ -1,4 +1,4 @@
-// A file to which batches are appended whole: what a failed batch has left is cut off before the next one.
+// A file to which batches are appended as a whole: the remains of a failed batch are cut off before the next one.
 import { type FileHandle, open, stat } from 'node:fs/promises'
 import { systemCall } from '../system-calls.ts'
 

@@ -1,5 +1,5 @@
-// Facts become triples in the default graph, in TrustGraph's order, and entity contexts (texts for embeddings).
-// Every name follows one URI rule, `entityIri`, so that what one extractor says of an entity joins what another says.
+// Turns facts into triples in the default graph, in TrustGraph's order, and into entity contexts (texts for embeddings). Every name
+// becomes an IRI by one rule, `entityIri`, so that the facts of different extractors about an entity join.
 
 import type { Definition, EntityContext, Relationship, Topic } from '../messages/generated.ts'
 import { entityIri, safeIri } from './iri.ts'

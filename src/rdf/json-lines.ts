@@ -1,4 +1,4 @@
-// Triples as JSON Lines, in the form that TrustGraph gives triples outside of its queues:
+// Triples as JSON Lines, in the form that TrustGraph uses outside of its queues:
 // {"s":{"t":"i","i":…},"p":…,"o":{"t":"l","v":…,"dt":…,"ln":…},"g":…}; blank nodes are {"t":"b","d":…}, quoted triples {"t":"t","tr":…}.
 
 import {

@@ -1,5 +1,5 @@
-// Terms as text, the part that N-Quads, TriG and Turtle have in common, and the one place that escapes.
-// What no RDF syntax can hold (a literal as subject, a relative IRI) is refused with `message_invalid`.
+// Terms as text: what N-Quads, TriG and Turtle have in common, and the only place that escapes. What no RDF syntax can hold (a literal
+// as subject, a relative IRI) is refused with `message_invalid`.
 
 import { hash } from 'node:crypto'
 import { GraphmillError } from '../errors.ts'

@@ -1,5 +1,5 @@
-// Where triples come from, in PROV-O and TrustGraph's terms, all in the graph `urn:graph:source`.
-// URIs hash what they stand for, times are given: saying the same again adds no triple.
+// Provenance of triples, in PROV-O and TrustGraph's terms, all in the graph `urn:graph:source`. IRIs are hashes of what they stand for
+// and times are given, so that stating the same again adds no triple.
 
 import { parse, v5 } from 'uuid'
 import type { Run } from '../messages/generated.ts'

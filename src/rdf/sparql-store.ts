@@ -1,5 +1,5 @@
-// Where triples end: a store that speaks SPARQL 1.1 Update or the Graph Store Protocol over HTTP. Triples are a set there, so a
-// batch that is sent again adds nothing. Quoted triples are reified; a blank node is a new one in every batch.
+// A triple store over HTTP: SPARQL 1.1 Update or the Graph Store Protocol. A store holds a set of triples, so sending a batch again adds
+// nothing. Quoted triples are reified. A blank node is new in every batch.
 
 import { type Secret, secretText } from '../config/secret.ts'
 import { GraphmillError } from '../errors.ts'

@@ -1,4 +1,4 @@
-// Where triples end: a stream (standard output) or files. A batch is durable when `write` resolves.
+// Where triples are stored: a stream (standard output) or files. A batch is durable when `write` resolves.
 import { access, constants, mkdir } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'

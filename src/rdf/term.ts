@@ -1,5 +1,5 @@
-// Terms and triples as they travel: plain values, fields that do not apply are null.
-// These constructors let no lone surrogate pass; IRIs come from iri.ts.
+// Terms and triples as plain values, as they are sent; fields that do not apply are null. The constructors replace lone surrogates; IRIs
+// come from iri.ts.
 
 import type { Term, Triple } from '../messages/generated.ts'
 
@@ -7,7 +7,7 @@ export type { Term, Triple }
 
 const nothing = { iri: null, id: null, value: null, datatype: null, language: null, triple: null }
 
-/** An IRI. The caller answers for its being absolute; see `safeIri`. */
+/** An IRI. The caller makes sure that it is absolute; see `safeIri`. */
 export function iri(value: string): Term {
   return { ...nothing, type: 'i', iri: value }
 }
@@ -29,7 +29,7 @@ export function literal(value: string, { datatype = null, language = null }: Lit
   return { ...nothing, type: 'l', value: value.toWellFormed(), datatype, language }
 }
 
-/** A quoted triple: a triple that is spoken of, not stated. */
+/** A quoted triple: a triple that is mentioned, not stated. */
 export function quoted(triple: Triple): Term {
   return { ...nothing, type: 't', triple }
 }

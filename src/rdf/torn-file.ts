@@ -1,10 +1,10 @@
-// What a crash leaves at the end of a file of batches: a part of one. What stands before it is found from the end, since files are long.
+// Finds the part of a batch that a crash leaves at the end of a file. The search begins at the end, since files are long.
 import type { FileHandle } from 'node:fs/promises'
 import type { Format } from './write.ts'
 
 const firstSpan = 64 * 1024
 
-/** The length of a file up to the end of its last whole statement, or graph of statements; 0 where it holds none. */
+/** The length of a file up to the end of its last whole statement, or graph of statements; 0 when there is none. */
 export async function wholeLength(
   handle: FileHandle,
   format: Format,
@@ -22,7 +22,7 @@ export async function wholeLength(
 const newline = 10
 const blank = 32
 
-/** Undefined where the tail of a file does not show it. */
+/** Undefined when the tail of the file does not show it. */
 function wholeEnd(tail: Buffer, format: Format, isAll: boolean): number | undefined {
   const end = tail.lastIndexOf(newline) + 1
   if (end === 0) return undefined

@@ -1,4 +1,4 @@
-// The IRIs that graphmill writes of other people's vocabularies, by namespace. The names are those that TrustGraph uses.
+// The IRIs of foreign vocabularies that graphmill writes, by namespace. The names are TrustGraph's.
 
 /** Namespaces by the prefix that TrustGraph, PROV-O and Dublin Core give them. */
 export const namespaces = {
@@ -63,7 +63,7 @@ export const prov = terms(namespaces.prov, [
 
 export const dc = terms(namespaces.dc, ['title', 'source'])
 
-/** TrustGraph's own terms; `partIndex` is an addition of graphmill, for documents that are loaded in parts. */
+/** TrustGraph's own terms. `partIndex` is graphmill's addition, for documents that are loaded in parts. */
 export const tg = terms(namespaces.tg, [
   'Document',
   'Chunk',

@@ -1,5 +1,5 @@
-// Triples as files: N-Quads, TriG, Turtle and JSON Lines. Every batch is whole statements: a file that breaks off
-// between two batches is valid, and batches of several writers can follow one another.
+// Triples as files: N-Quads, TriG, Turtle and JSON Lines. Every batch consists of whole statements: a file that ends between two batches
+// is valid, and batches of several writers can follow one another.
 
 import { jsonLine } from './json-lines.ts'
 import { absoluteIri, bracketed, type IriNotation, termText, tripleText } from './notation.ts'
@@ -20,9 +20,9 @@ export interface EncoderOptions {
   readonly rdfStar?: boolean
 }
 
-/** The text of a file: `begin()`, then any number of batches, then `end()`. Holds no state between batches. */
+/** The text of a file: `begin()`, then any number of batches, then `end()`. It keeps no state between batches. */
 export interface Encoder {
-  /** What stands once, at the head of the file. */
+  /** The head of the file, written once. */
   begin(): string
   /**
    * @throws `message_invalid` if one of the triples cannot be written in RDF (a relative IRI, a literal subject);
@@ -33,7 +33,7 @@ export interface Encoder {
 }
 
 /**
- * The encoder of a format. Turtle has no named graphs: there the triples of all graphs go into the one that it has.
+ * The encoder of a format. Turtle has no named graphs: there the triples of all graphs go into its only graph.
  *
  * @example
  * const encoder = createEncoder('trig')
@@ -78,7 +78,7 @@ const prefixOf = new Map(
   Object.entries(namespaces).map(([prefix, namespace]) => [namespace as string, prefix]),
 )
 
-/** `prefix:name` where the whole of the name needs no escape in Turtle, else `<iri>`. */
+/** `prefix:name` when the name needs no escape in Turtle, otherwise `<iri>`. */
 const prefixed: IriNotation = (iri) => {
   const end = Math.max(iri.lastIndexOf('#'), iri.lastIndexOf('/')) + 1
   const prefix = prefixOf.get(iri.slice(0, end))
@@ -86,7 +86,7 @@ const prefixed: IriNotation = (iri) => {
   return prefix !== undefined && /^\w[\w-]*$/.test(name) ? `${prefix}:${name}` : `<${iri}>`
 }
 
-/** Neighbours of one graph share its block. */
+/** Consecutive triples of one graph share its block. */
 function graphs(triples: readonly Triple[]): string {
   let text = ''
   for (let from = 0, to = 0; from < triples.length; from = to) {
@@ -100,7 +100,7 @@ function graphs(triples: readonly Triple[]): string {
   return text
 }
 
-/** Neighbours of one subject share it, and of one subject and predicate share both. */
+/** Consecutive triples share their subject, and their predicate if that is the same, too. */
 function statements(triples: readonly Triple[], indent: string): string {
   let text = ''
   let subject = ''

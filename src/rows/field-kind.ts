@@ -1,4 +1,4 @@
-// The kinds of values that a column can hold, the names that row schemas give them, and what JSON Schema says of each.
+// The kinds of values of a column, their names in row schemas, and their JSON Schema.
 
 export type FieldKind = 'text' | 'integer' | 'number' | 'boolean' | 'timestamp' | 'date' | 'time' | 'uuid'
 

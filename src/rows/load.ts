@@ -1,4 +1,4 @@
-// Row schemas from files: one schema a file or a map of them, JSON or YAML. Loading gives all of them or none.
+// Loads row schemas from JSON or YAML files, with one schema or a map of schemas per file. Either all are loaded or none.
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isObject } from '../is-object.ts'
@@ -20,7 +20,7 @@ export async function loadRowSchemas(paths: readonly string[]): Promise<readonly
   return schemas
 }
 
-/** Everything that is wrong with the row schemas of `paths`, and those that are right. */
+/** All problems of the row schemas of `paths`, and the schemas that have none. */
 export async function checkRowSchemas(
   paths: readonly string[],
 ): Promise<{ readonly problems: readonly Problem[]; readonly schemas: readonly RowSchema[] }> {

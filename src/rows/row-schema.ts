@@ -1,5 +1,5 @@
-// What a table is: a row schema, in TrustGraph's form, with the JSON Schema that is derived from it and compiled once.
-// A row is checked for all that the row schema says: types, required fields, sizes, allowed values, the primary key.
+// A table: a row schema in TrustGraph's form, with the JSON Schema that is derived from it and compiled once. A row is checked for
+// everything that the row schema says: types, required fields, sizes, allowed values, the primary key.
 import { compileSchema, type ItemSchema } from '../items/validate.ts'
 import { type FieldKind, fieldKinds } from './field-kind.ts'
 

@@ -1,5 +1,5 @@
-// From an item to a row: checked against its row schema, each value also as text by TrustGraph's rules, which are Python's:
-// null is "", booleans are True and False, numbers are as `str` writes them, lists and objects as `json.dumps` does.
+// Turns an item into a row: checked against its row schema, each value also as text by TrustGraph's rules, which are Python's: null is "",
+// booleans are True and False, numbers are as `str` writes them, lists and objects as `json.dumps` does.
 import { isObject } from '../is-object.ts'
 import { readRecord } from '../items/record.ts'
 import { defaultMaxDepth } from '../items/tolerant.ts'
