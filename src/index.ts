@@ -154,4 +154,4 @@ export {
   type StoreOptions,
   type TripleStore,
 } from './rdf/store.ts'
-export type { Format as TripleFormat } from './rdf/write.ts'
+export type { TripleFormat } from './rdf/write.ts'

@@ -10,16 +10,16 @@
 
 export const redactedText = '[secret]'
 
-/** Pieces of a secret of at least so many characters are found, or the whole of a shorter one. */
+/** A piece of a secret of this length is found; a shorter secret only as a whole. */
 const leastPiece = 12
 const leastAnywhere = 8
 const leastWord = 4
-/** Of every place where a secret is given so many values are known: a file may hold another one every hour. */
+/** Values that are remembered for each place where a secret is given: a file may hold another one every hour. */
 const mostValues = 100
-/** Escapes within escapes. */
+/** How deep escapes may be nested. */
 const layers = 3
 
-interface Form {
+interface SecretForm {
   /** In lower case. */
   readonly text: string
   /** Characters of a piece. */
@@ -27,23 +27,23 @@ interface Form {
   readonly isBase64: boolean
 }
 
-interface Spot {
-  readonly form: Form
+interface FormSpot {
+  readonly form: SecretForm
   readonly at: number
 }
 
-/** Four characters of a form lead to where they stand in it. */
-const spots = new Map<number, Spot[]>()
-/** What may be in `spots`: most texts are told apart from secrets by this alone. */
+/** Where four characters of a form are in the form. */
+const spots = new Map<number, FormSpot[]>()
+/** A filter for `spots`: it alone distinguishes most texts from secrets. */
 const sieve = new Uint8Array(1 << 16)
-/** Of the longer secrets, for what quotes little of them. */
+/** Pieces of the longer secrets, for messages that quote only a little text. */
 const smallPieces = new Set<string>()
 /** Short secrets, as words; undefined when there is none. */
 let words: RegExp | undefined
 /** The known values by the place where they were given, the oldest first. */
 const values = new Map<string, Map<string, boolean>>()
 
-/** A text that `redact` hides from now on; `isWhole`: its pieces are no secret, as those of `user:password`. */
+/** Makes `redact` hide a text from now on. `isWhole`: its pieces are no secret, as with `user:password`. */
 export function keepSecret(text: string, place: string, isWhole = false): void {
   const known = values.get(place) ?? new Map<string, boolean>()
   if (known.has(text) || text === '') return
@@ -77,20 +77,20 @@ function add(secret: string, isWhole: boolean): void {
   words = new RegExp(words ? `${words.source}|${word}` : word, 'giu')
 }
 
-/** Whether it is found as a word of its own only. */
+/** Whether it is found only as a separate word. */
 const isWord = (secret: string) =>
   secret.length < leastAnywhere && secret.length >= leastWord && !/^(?:\p{L}+|\p{N}+)$/u.test(secret)
 
-function formsOf(secret: string, isWhole: boolean): Form[] {
+function formsOf(secret: string, isWhole: boolean): SecretForm[] {
   if (secret.length < leastAnywhere && !isWord(secret)) return []
   const bytes = Buffer.from(secret)
   const all = [0, 1, 2].map((before) => {
     const encoded = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64')
-    // What depends on the secret alone.
+    // Only what depends on the secret alone.
     return encoded.slice(Math.ceil((before * 8) / 6), Math.floor(((before + bytes.length) * 8) / 6))
   })
   const base64 = new Set(all.flatMap((text) => [text, text.replaceAll('+', '-').replaceAll('/', '_')]))
-  const form = (text: string, perCharacter: number, isBase64 = false): Form => ({
+  const form = (text: string, perCharacter: number, isBase64 = false): SecretForm => ({
     text: folded(text),
     least: isWhole ? text.length : Math.min(text.length, Math.ceil(leastPiece * perCharacter)),
     isBase64,
@@ -103,28 +103,28 @@ function formsOf(secret: string, isWhole: boolean): Form[] {
   return forms.filter(({ text }) => text.length >= leastAnywhere)
 }
 
-/** `text` without secrets. Linear in its length: some ten to a hundred nanoseconds a character, most where all of it is escapes. */
+/** The text without secrets. Takes linear time: about ten to a hundred nanoseconds a character, the most when all of it is escapes. */
 export function redact(text: string): string {
   if (spots.size === 0 && !words) return text
   return redactForms(text.includes(notJson) ? withoutExcerpts(text) : text)
 }
 
-/** Characters behind a cut that tell whether it divides a secret: a piece of one, with three layers of escapes. */
+/** Characters after a cut that show whether it divides a secret: a piece of one, with three layers of escapes. */
 export const beyondCut = 256
 
 /**
- * The beginning of a text without secrets, at most `most` characters: a secret that the cut divides is hidden, however little of
- * it stands before the cut.
+ * The beginning of a text without secrets, at most `most` characters. A secret that the cut divides is hidden, however little of it is
+ * before the cut.
  */
 export function redactCut(text: string, most: number): string {
   if (spots.size === 0 && !words) return text.slice(0, most)
   return redactForms(text.slice(0, most + beyondCut), most).slice(0, most)
 }
 
-/** As far as `until`. */
+/** Only up to `until`. */
 function redactForms(text: string, until = text.length): string {
   const found = rangesIn(text)
-  /** Each with a layer of escapes fewer. */
+  /** The text and its forms with one, two and three layers of escapes removed. */
   const read = [text]
   while (read.length <= layers) {
     const next = unescaped(read.at(-1)!)
@@ -141,7 +141,7 @@ const notJson = ' is not valid JSON'
 const excerpt = /(?:\.{3})?\\?"(.{1,60}?)\\?"(?:\.{3})?$/s
 const longestExcerpt = 70
 
-/** JSON.parse quotes ten characters on each side of what is wrong: there half as long a piece is enough. */
+/** JSON.parse quotes ten characters on each side of a fault: in such messages half the length of a piece is enough. */
 function withoutExcerpts(text: string): string {
   let clean = ''
   let last = 0
@@ -182,11 +182,11 @@ function without(text: string, ranges: readonly Range[], until: number): string 
   return kept + text.slice(last, until)
 }
 
-/** Where a form, or enough of it, stands. */
+/** Where a form, or a long enough piece of it, is in a text. */
 function rangesIn(text: string): Range[] {
   const ranges: Range[] = []
   const lower = folded(text)
-  // Any eight characters hold four that begin at a multiple of five.
+  // Any eight characters contain four that begin at a multiple of five.
   for (let at = 0; at + 4 <= lower.length; at += 5) {
     const key = keyAt(lower, at)
     if (sieve[sieveOf(key)] === 0) continue
@@ -206,8 +206,8 @@ function rangesIn(text: string): Range[] {
   return ranges
 }
 
-/** As much as is there of the form whose place `at` may be. */
-function around(lower: string, at: number, { form, at: within }: Spot): Range | undefined {
+/** The range of a form that may begin at `at`, as far as the text matches it. */
+function around(lower: string, at: number, { form, at: within }: FormSpot): Range | undefined {
   const { text, least, isBase64 } = form
   let [start, from] = [at, within]
   while (start > 0 && from > 0 && lower.charCodeAt(start - 1) === text.charCodeAt(from - 1)) {
@@ -221,7 +221,7 @@ function around(lower: string, at: number, { form, at: within }: Spot): Range | 
   }
   if (to - from < least) return undefined
   if (isBase64) {
-    // The characters that the secret shares with what stands beside it.
+    // The base64 characters that the secret shares with its neighbours.
     for (let edge = 0; edge < 2 && start > 0 && inBase64.test(lower[start - 1]!); edge++) start--
     for (let edge = 0; edge < 4 && end < lower.length && inBase64.test(lower[end]!); edge++) end++
   }
@@ -231,19 +231,19 @@ function around(lower: string, at: number, { form, at: within }: Spot): Range | 
 const inWord = /[\p{L}\p{N}]/u
 const inBase64 = /[a-z0-9+/_=-]/
 
-/** Backslashes are read as a run, since texts may be full of them. */
+/** Backslashes are read in runs, since texts may be full of them. */
 const escapes =
   /(?:%[\da-f]{2})+|(?:\\\\)+|\\(?:u[\da-f]{4}|x[\da-f]{2}|["'/bfnrt])|&(?:#\d{1,6}|#x[\da-f]{1,5}|amp|lt|gt|quot|apos);/gi
 
-/** With one layer of escapes fewer. */
+/** The text with one layer of escapes removed. */
 function unescaped(text: string): string {
   const isPlain = !text.includes('\\') && !text.includes('%') && !text.includes('&')
   return isPlain ? text : text.replace(escapes, meaningOf)
 }
 
-/** Where ranges of `unescaped(text)` stand in `text`; an escape stands there as a whole. */
+/** The ranges of `unescaped(text)` as ranges of `text`; an escape is included as a whole. */
 function writtenIn(text: string, ranges: readonly Range[]): Range[] {
-  /** Where each escape stands in what was read and in `text`. */
+  /** Where each escape is, in the result and in `text`. */
   const places: {
     readonly at: number
     readonly until: number
@@ -289,7 +289,7 @@ function meaningOf(written: string): string {
   return 'bfnrt'.includes(name) ? ' ' : name
 }
 
-/** The escape of a JSON text that goes across `at`: it must not be divided, or what is left would be no JSON. */
+/** The escape of a JSON text that contains the position `at`. It must not be divided, or the rest would not be JSON. */
 function escapeAround(text: string, at: number): Range | undefined {
   const first = Math.max(0, at - 5)
   const slash = first + text.slice(first, at).lastIndexOf('\\')
@@ -301,7 +301,7 @@ function escapeAround(text: string, at: number): Range | undefined {
   return end > at ? [slash, Math.min(end, text.length)] : undefined
 }
 
-/** In lower case, character for character: the one letter whose small form is longer becomes a plain one. */
+/** In lower case, with the same length: the only letter whose small form is longer becomes a plain one. */
 function folded(text: string): string {
   const lower = text.toLowerCase()
   return lower.length === text.length ? lower : text.replaceAll('\u0130', 'I').toLowerCase()
@@ -318,7 +318,7 @@ function keyAt(text: string, at: number): number {
 
 const sieveOf = (key: number) => (Math.imul(key, 0x9e3779b1) >>> 16) & 0xffff
 
-/** Texts in lists and plain objects, too, some levels deep; errors with their causes; all else, and what shows none, as it is. */
+/** The value without secrets: texts, also in lists and plain objects some levels deep, and errors with their causes. Others are unchanged. */
 export function redactAll<T>(value: T, depth = 6): T {
   return spots.size === 0 && !words ? value : (redactUnknown(value, depth) as T)
 }
@@ -335,7 +335,7 @@ function redactUnknown(value: unknown, depth: number): unknown {
   return isList ? clean.map(([, each]) => each) : Object.fromEntries(clean)
 }
 
-/** The same error when it shows no secret, else one with the same name and code that shows none. */
+/** The same error if it shows no secret, otherwise one with the same name and code that shows none. */
 export function redactError(error: Error, depth = 6): Error {
   const message = redact(error.message)
   const stack = redact(error.stack ?? '')

@@ -13,7 +13,7 @@ export interface ExtractedText {
   readonly pages: readonly number[]
 }
 
-export interface Task {
+export interface ExtractTask {
   readonly bytes: Uint8Array
   readonly mediaType: ExtractedType
 }
@@ -30,7 +30,7 @@ export interface ExtractOptions {
  * for a document that exceeds a limit.
  */
 export async function extractText(
-  task: Task,
+  task: ExtractTask,
   { name, limits, signal }: ExtractOptions,
 ): Promise<ExtractedText> {
   const module = siblingModule('extract-task', import.meta.url)

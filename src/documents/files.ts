@@ -19,8 +19,8 @@ export interface FoundFiles {
 }
 
 /**
- * The files of a folder and its folders. What can't be looked into is among `files`, so that reading it fails as a document of its own.
- * `isMeant`: whether a file is one of those to read, by its path.
+ * The files of a folder and its subfolders. A folder that cannot be read is among `files`, so that reading it fails as a document of its
+ * own. `isMeant` says by the path whether a file is to be read.
  */
 export async function filesIn(
   folder: string,
@@ -30,7 +30,7 @@ export async function filesIn(
   const files: string[] = []
   const skipped: SkippedFile[] = []
   const seen = new Set<string>()
-  /** Links to folders come after the folders, so that what both lead to has its own name. */
+  /** Links to folders are followed after the folders, so that a file that both lead to keeps its own name. */
   const links: string[] = []
 
   async function walk(at: string): Promise<void> {
@@ -45,7 +45,7 @@ export async function filesIn(
 
   async function follow(path: string): Promise<void> {
     const target = await realpath(path).catch(() => undefined)
-    // A link to nothing is a document that can't be read, if it is meant for one.
+    // A broken link is a document that cannot be read, if its name is that of a document.
     if (target === undefined) {
       if (isMeant(path)) files.push(path)
     } else if (!followLinks && !isWithin(root, target)) skipped.push({ path, why: 'outside' })
@@ -68,7 +68,7 @@ export async function filesIn(
   return { files: files.sort(), skipped }
 }
 
-/** The files that match, each once, however many ways links to folders lead to it. What does not match is not listed. */
+/** The files that match, each once, even when several links lead to it. Other files are not listed. */
 export async function filesLike(
   pattern: string,
   { followLinks }: { readonly followLinks: boolean },
@@ -78,7 +78,7 @@ export async function filesLike(
   if (root === undefined) return { files: [], skipped: [] }
   const skipped: SkippedFile[] = []
 
-  /** Folders outside are not looked into; files are skipped below, when they match. */
+  /** Folders outside are not read; files outside are skipped below, when they match. */
   async function realpathWithin(path: string): Promise<string> {
     const target = await realpath(path)
     if (followLinks || isWithin(root!, target) || !(await stat(target)).isDirectory()) return target
@@ -105,7 +105,7 @@ export async function filesLike(
   for (const path of paths.sort((one, other) => one.length - other.length)) {
     const place = join(await realpath(dirname(path)), basename(path))
     if (places.has(place)) continue
-    // What is gone by now fails as a document of its own.
+    // A file that has disappeared fails as a document of its own.
     const why = await whySkipped(path).catch(() => undefined)
     if (why !== undefined) skipped.push({ path, why })
     else places.set(place, path)
@@ -113,7 +113,7 @@ export async function filesLike(
   return { files: [...places.values()].sort(), skipped }
 }
 
-/** The library leaves out what is neither file nor folder: here those match as files do, so that they can be named. */
+/** The library leaves out special files. Here they match as files do, so that they can be reported. */
 function readdirWithSpecials(
   path: string,
   options: { readonly withFileTypes: true },
@@ -125,7 +125,7 @@ function readdirWithSpecials(
   })
 }
 
-/** The folder that a pattern begins with, before the first part that is no plain name, and what stands behind it. */
+/** The folder before the first part of a pattern that is not a plain name, and the rest of the pattern. */
 function partsOf(pattern: string): { readonly folder: string; readonly rest: string } {
   const parts = pattern.split('/')
   const first = parts.findIndex((part) => /[*?[{(!]/.test(part))
@@ -143,7 +143,7 @@ function isWithin(folder: string, path: string): boolean {
 
 type FileKind = Pick<Stats, 'isDirectory' | 'isFIFO' | 'isSocket' | 'isCharacterDevice' | 'isBlockDevice'>
 
-/** What it is that is no file; undefined for files and folders. */
+/** The kind of a special file; undefined for files and folders. */
 function specialKind(found: FileKind): SkippedFile['why'] | undefined {
   if (found.isFIFO()) return 'pipe'
   if (found.isSocket()) return 'socket'

@@ -25,7 +25,7 @@ function converted(page: string): string {
     selectors: [
       { selector: 'a', options: { ignoreHref: true } },
       { selector: 'table', format: 'table', options: { uppercaseHeaderCells: false } },
-      // Where they stand in no proper table.
+      // For those outside of a proper table.
       ...['caption', 'tr', 'td', 'th'].map((selector) => ({ selector, format: 'block' })),
       ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].map((selector) => ({
         selector,
@@ -39,10 +39,10 @@ function converted(page: string): string {
   })
 }
 
-/** Rows or columns that one cell may span: more would be room that nobody sees, a few bytes of HTML for gigabytes of table. */
+/** Rows or columns that one cell may span. Otherwise a few bytes of HTML would make gigabytes of empty table. */
 const maxSpan = 100
 
-/** The captions, then the cells in rows and columns. The library leaves out what is in neither: such a table is read as it stands. */
+/** The captions, then the cells in rows and columns. The library leaves out other text, so a table with such text is read as a block. */
 const table: FormatCallback = (element, walk, builder, options) => {
   const { dataTable, block } = builder.options.formatters!
   const captions = element.children.filter(({ name }) => name === 'caption')
@@ -56,7 +56,7 @@ const table: FormatCallback = (element, walk, builder, options) => {
 
 const groups = new Set(['thead', 'tbody', 'tfoot', 'center'])
 
-/** Whether all text stands in cells of rows. */
+/** Whether all text is in cells of rows. */
 function isRegular(nodes: readonly DomNode[], inRow = false): boolean {
   return nodes.every(({ type, name = '', data = '', children }) => {
     if (type === 'text') return data.trim() === ''
@@ -66,7 +66,7 @@ function isRegular(nodes: readonly DomNode[], inRow = false): boolean {
   })
 }
 
-/** Of the table's own cells: tables inside them are formatted by themselves. What spans no row or column would be left out. */
+/** Clamps the spans of the table's own cells; nested tables are formatted separately. A cell that spans nothing would be left out. */
 function clampSpans(nodes: readonly DomNode[]): void {
   for (const { name = '', attribs = {}, children } of nodes) {
     if (name === 'td' || name === 'th') {
@@ -78,7 +78,7 @@ function clampSpans(nodes: readonly DomNode[]): void {
 
 const clamped = (span: number) => Math.min(maxSpan, Math.max(1, Math.trunc(span) || 1))
 
-/** By the byte order mark, else by the charset that the first kilobyte names. */
+/** Decodes by the byte order mark, otherwise by the charset that the first kilobyte names. */
 function decode(bytes: Uint8Array): string {
   const head = Buffer.from(bytes.subarray(0, 1024)).toString('latin1')
   const marked = head.startsWith('\xfe\xff')

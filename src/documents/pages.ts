@@ -7,7 +7,7 @@ export interface PagesOfPart {
   readonly firstPage: number
 }
 
-/** The pages of which something stands in a part. `starts`: where every page of the document begins, rising. */
+/** The pages that a part contains at least partly. `starts`: where every page of the document begins, in ascending order. */
 export function pagesWithin(
   starts: readonly number[],
   part: { readonly offset: number; readonly text: string },
@@ -20,7 +20,7 @@ export function pagesWithin(
   return { firstPage: first + 1, pages: starts.slice(first).filter((start) => start < end) }
 }
 
-/** The page on which a place of the document stands; null where there are no pages. */
+/** The page of a position in the document; null when there are no pages. */
 export function pageAt({ pages, firstPage }: PagesOfPart, offset: number): number | null {
   const index = pages.findLastIndex((start) => start <= offset)
   return index < 0 ? null : firstPage + index

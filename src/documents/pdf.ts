@@ -68,7 +68,7 @@ async function open(bytes: Uint8Array): Promise<PdfDocument> {
   }
 }
 
-interface Line {
+interface PageLine {
   text: string
   /** Height above the foot of the page, in points. */
   readonly y: number
@@ -76,7 +76,7 @@ interface Line {
 
 /** The lines of a page, with an empty line where a gap is clearly wider than usual. */
 function linesOf(items: TextItems): string {
-  const lines: Line[] = []
+  const lines: PageLine[] = []
   let ended = true
   for (const item of items) {
     if (!('str' in item)) continue

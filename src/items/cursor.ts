@@ -4,7 +4,7 @@ import { type Ahead, lookAhead } from './lookahead.ts'
 import { TextStore } from './text-store.ts'
 
 /** A position in the reply, and its 1-based line. */
-export interface Place {
+export interface ReplyPlace {
   readonly position: number
   readonly line: number
 }
@@ -21,12 +21,12 @@ export class Cursor {
   readonly #newline = new NextPlace('\n')
   readonly #separator = new NextPlace('\x1e')
 
-  get place(): Place {
+  get place(): ReplyPlace {
     return { position: this.position, line: this.line }
   }
 
   /** Moves back or forward to `place`. */
-  moveTo(place: Place): void {
+  moveTo(place: ReplyPlace): void {
     this.position = place.position
     this.line = place.line
   }

@@ -20,7 +20,7 @@ import {
   slash,
   tilde,
 } from './characters.ts'
-import type { Cursor, Place } from './cursor.ts'
+import type { Cursor, ReplyPlace } from './cursor.ts'
 import {
   type Ahead,
   closesComment,
@@ -69,7 +69,7 @@ export class Between {
   #quote = 0
   #escaped = false
   #ignoredLine = 0
-  #encoded: Place = { position: 0, line: 0 }
+  #encoded: ReplyPlace = { position: 0, line: 0 }
 
   constructor(cursor: Cursor, records: Records, record: OpenRecord, options: ScannerOptions) {
     this.#cursor = cursor

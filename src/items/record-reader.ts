@@ -1,7 +1,7 @@
 // Reads one record: where it ends, whether it is a wrapper, and whether a new record begins inside it. A cut value is never completed: a
 // record is closed only when the next one begins and no value is missing.
 import { isQuote } from './characters.ts'
-import type { Cursor, Place } from './cursor.ts'
+import type { Cursor, ReplyPlace } from './cursor.ts'
 import type { RejectReason } from './item.ts'
 import { leadingObject } from './leading-object.ts'
 import { type Ahead, opensRecord } from './lookahead.ts'
@@ -21,7 +21,7 @@ export class OpenRecord {
   /** At a `{` that begins a line in the record. */
   #atHead = false
   /** The first line in the record, where a value was due, that would be an item alone. */
-  #deferred: Place | undefined
+  #deferred: ReplyPlace | undefined
   /** Up to here such lines count at once, since they were read before. */
   #readBefore = 0
   /** The record has every required key, so it is not a wrapper. */
@@ -128,7 +128,7 @@ export class OpenRecord {
   }
 
   /** Gives up the record as broken, and reads on from `place`. */
-  #breakAt(place: Place): void {
+  #breakAt(place: ReplyPlace): void {
     const { start } = this
     if (start !== undefined) {
       const text = this.#cursor.excerpt(start, place.position).replace(/[\s\x1e]+$/, '')
@@ -138,7 +138,7 @@ export class OpenRecord {
     this.#leave(place)
   }
 
-  #leave(place: Place): void {
+  #leave(place: ReplyPlace): void {
     this.isOpen = false
     this.#deferred = undefined
     this.#atHead = false

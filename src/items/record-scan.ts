@@ -31,7 +31,7 @@ export type LineState = 'closes' | 'breaks' | 'legal'
 /** Arrays up to this depth may belong to a wrapper; the record itself is 1: three keys down, as in `{"a":{"b":{"items":[`. */
 export const wrapperDepth = 4
 
-const Token = {
+const RecordToken = {
   none: 0,
   string: 1,
   quoted: 2,
@@ -42,7 +42,7 @@ const Token = {
   block: 7,
   star: 8,
 } as const
-type Token = (typeof Token)[keyof typeof Token]
+type RecordToken = (typeof RecordToken)[keyof typeof RecordToken]
 
 const Expect = { key: 0, colon: 1, value: 2, comma: 3 } as const
 type Expect = (typeof Expect)[keyof typeof Expect]
@@ -66,7 +66,7 @@ export class RecordScan {
   readonly #maxDepth: number
   /** The kind of each open brace or bracket, by depth. */
   readonly #kinds: Uint8Array
-  #token: Token = Token.none
+  #token: RecordToken = RecordToken.none
   #expect: Expect = Expect.value
   #quote = 0
   #escaped = false
@@ -94,7 +94,7 @@ export class RecordScan {
     this.keys.length = 0
     this.depth = 0
     this.skipped = false
-    this.#token = Token.none
+    this.#token = RecordToken.none
     this.#expect = Expect.value
     this.#elementDepth = 0
     this.#head = false
@@ -115,7 +115,7 @@ export class RecordScan {
 
   /** Valid at a stop `head`; a record separator never occurs inside a record. */
   get lineState(): LineState {
-    if (this.skipped || this.#bad || this.#token !== Token.none) return 'breaks'
+    if (this.skipped || this.#bad || this.#token !== RecordToken.none) return 'breaks'
     if (this.#expect === Expect.value) return this.#separated ? 'breaks' : 'legal'
     return this.#expect === Expect.comma && this.depth === 1 ? 'closes' : 'breaks'
   }
@@ -126,8 +126,8 @@ export class RecordScan {
     this.stop = 'text'
     while (index < upTo && this.stop === 'text') {
       if (this.#head) index = this.#readHead(chunk, index, upTo)
-      else if (this.#token === Token.none) index = this.#readStructure(chunk, base, index, upTo)
-      else if (this.#token === Token.string) index = this.#readString(chunk, base, index, upTo)
+      else if (this.#token === RecordToken.none) index = this.#readStructure(chunk, base, index, upTo)
+      else if (this.#token === RecordToken.string) index = this.#readString(chunk, base, index, upTo)
       else if (this.#readToken(chunk.charCodeAt(index), base + index)) index++
     }
     return index
@@ -186,15 +186,15 @@ export class RecordScan {
           this.#expect = Expect.value
           continue
         case slash:
-          this.#token = Token.slash
+          this.#token = RecordToken.slash
           return index + 1
         case hash:
-          this.#token = Token.line
+          this.#token = RecordToken.line
           return index + 1
         default:
           if (isSpace(code)) continue
           this.#tokenStart = base + index
-          this.#token = isQuote(code) ? Token.string : Token.bare
+          this.#token = isQuote(code) ? RecordToken.string : RecordToken.bare
           this.#quote = code
           this.#escaped = false
           return index + 1
@@ -207,38 +207,40 @@ export class RecordScan {
   /** Reads one character after a quote, in a bare word or in a comment; false when it has to be read again. */
   #readToken(code: number, position: number): boolean {
     switch (this.#token) {
-      case Token.quoted:
+      case RecordToken.quoted:
         return this.#afterQuote(code, position)
-      case Token.quotedSlash:
+      case RecordToken.quotedSlash:
         if (code !== slash && code !== asterisk) {
-          this.#token = Token.string
+          this.#token = RecordToken.string
           return false
         }
         this.#endToken()
-        this.#token = code === slash ? Token.line : Token.block
+        this.#token = code === slash ? RecordToken.line : RecordToken.block
         return true
-      case Token.bare:
+      case RecordToken.bare:
         if (!isSpace(code) && !isDelimiter(code)) return true
         this.#tokenEnd = position
         this.#endToken()
         return false
-      case Token.slash:
-        if (code === slash) this.#token = Token.line
-        else if (code === asterisk) this.#token = Token.block
+      case RecordToken.slash:
+        if (code === slash) this.#token = RecordToken.line
+        else if (code === asterisk) this.#token = RecordToken.block
         else {
           this.#bad = true
-          this.#token = Token.bare
+          this.#token = RecordToken.bare
           return false
         }
         return true
-      case Token.line:
+      case RecordToken.line:
         if (code !== newline) return true
-        this.#token = Token.none
+        this.#token = RecordToken.none
         return false
       default:
         if (code === newline) this.#beginLine(code)
-        if (code === asterisk) this.#token = Token.star
-        else this.#token = this.#token === Token.star && code === slash ? Token.none : Token.block
+        if (code === asterisk) this.#token = RecordToken.star
+        else
+          this.#token =
+            this.#token === RecordToken.star && code === slash ? RecordToken.none : RecordToken.block
         return true
     }
   }
@@ -270,7 +272,7 @@ export class RecordScan {
         this.#escaped = false
         if (index + 1 < upTo && endsString(chunk.charCodeAt(index + 1))) this.#endToken()
         else {
-          this.#token = Token.quoted
+          this.#token = RecordToken.quoted
           this.#spaced = false
         }
         return index + 1
@@ -296,21 +298,21 @@ export class RecordScan {
       return true
     }
     if (code === slash) {
-      this.#token = Token.quotedSlash
+      this.#token = RecordToken.quotedSlash
       return true
     }
     if (code === hash && this.#spaced) {
       this.#endToken()
-      this.#token = Token.line
+      this.#token = RecordToken.line
       return true
     }
-    this.#token = Token.string
+    this.#token = RecordToken.string
     return false
   }
 
   /** A string or a bare word is complete. */
   #endToken(): void {
-    this.#token = Token.none
+    this.#token = RecordToken.none
     const object = this.#top() === inObject
     const key = object && (this.#expect === Expect.key || this.#expect === Expect.comma)
     if (key) {

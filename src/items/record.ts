@@ -12,7 +12,7 @@ import {
   parseWithSources,
 } from './value.ts'
 
-export interface Reading {
+export interface RecordReading {
   readonly ok: true
   readonly value: unknown
   /** The record as JSON text, after the repairs. */
@@ -30,7 +30,7 @@ export interface Unreadable {
   readonly message: string
 }
 
-export interface ReadOptions {
+export interface RecordOptions {
   readonly maxDepth: number
   /** Leave the text with its keys and strings unchanged: no repairs except `big_integer`. */
   readonly exact?: boolean
@@ -40,7 +40,7 @@ export interface ReadOptions {
 }
 
 /** Reads one record. Unless `exact`, its text must not nest much deeper than `maxDepth`. */
-export function readRecord(text: string, options: ReadOptions): Reading | Unreadable {
+export function readRecord(text: string, options: RecordOptions): RecordReading | Unreadable {
   const parsed = parse(text, options)
   if (!parsed.ok) return parsed
   const { json, repairs } = parsed
@@ -74,7 +74,7 @@ export function readRecord(text: string, options: ReadOptions): Reading | Unread
 }
 
 /** Replaces the integers that a double changed by their digits, in place. */
-export function restoreDigits(reading: Reading): readonly RepairName[] {
+export function restoreDigits(reading: RecordReading): readonly RepairName[] {
   let restored = false
   for (const { holder, key, source } of reading.bigIntegers) {
     if (typeof holder[key] !== 'number') continue
@@ -88,7 +88,7 @@ type Parsed =
   | { ok: true; value: unknown; json: string; repairs: RepairName[]; notFinite: boolean }
   | Unreadable
 
-function parse(text: string, options: ReadOptions): Parsed {
+function parse(text: string, options: RecordOptions): Parsed {
   let thrown = options.thrown
   if (thrown === undefined) {
     try {

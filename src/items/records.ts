@@ -5,14 +5,14 @@ import type { RejectReason } from './item.ts'
  * What the parser did with a whole record. `unreadable`: it reported nothing, and the record may contain others. `wrapper`: the items are the
  * elements of its arrays.
  */
-export type Outcome = 'taken' | 'unreadable' | 'wrapper'
+export type RecordOutcome = 'taken' | 'unreadable' | 'wrapper'
 
 /** Takes records. The scanner asks when the end or kind of a record depends on its content. */
 export interface Records {
   /** Takes text that may be a record, if it is an exact item that needs no second look. */
   exact(text: string, line: number): boolean
   /** Takes a whole record. `closed`: only its last brace was missing. `recoverable`: the answer may be `unreadable`. */
-  record(text: string, line: number, how: { closed: boolean; recoverable: boolean }): Outcome
+  record(text: string, line: number, how: { closed: boolean; recoverable: boolean }): RecordOutcome
   /** Takes a JSON string that may hold an object; false if it is just a string. */
   encoded(text: string, line: number): boolean
   reject(reason: RejectReason, line: number, text: string): void

@@ -39,7 +39,7 @@ const words: Readonly<Record<string, string>> = {
 const notFiniteWord = /^[+-]?(?:nan|inf|infinity)$/i
 const escapes = '"\\/bfnrt'
 
-type Context = 'key' | 'member' | 'element'
+type RepairContext = 'key' | 'member' | 'element'
 
 class Repair {
   readonly #text: string
@@ -62,7 +62,7 @@ class Repair {
     return { json: this.#out, repairs: [...this.#repairs], notFinite: this.#notFinite }
   }
 
-  #value(context: Context, depth: number): void {
+  #value(context: RepairContext, depth: number): void {
     const code = this.#text.charCodeAt(this.#index)
     if (code === 0x7b || code === 0x5b) {
       if (depth > this.#maxDepth) throw unreadable
@@ -135,7 +135,7 @@ class Repair {
     this.#out += literal
   }
 
-  #string(context: Context): void {
+  #string(context: RepairContext): void {
     const text = this.#text
     const quote = text.charCodeAt(this.#index)
     if (quote !== 0x22) this.#repairs.add('quotes')
@@ -200,7 +200,7 @@ class Repair {
   }
 
   /** Whether a quote before `from` ends its string: `,` `:` `}` `]`, a new line, a comment or the next key must follow. */
-  #ends(from: number, context: Context): boolean {
+  #ends(from: number, context: RepairContext): boolean {
     let index = from
     let lines = false
     while (index < this.#text.length && isSpace(this.#text.charCodeAt(index))) {

@@ -11,9 +11,9 @@ import type {
   RepairName,
   Thoughts,
 } from './item.ts'
-import { type Reading, type ReadOptions, readRecord, restoreDigits } from './record.ts'
+import { type RecordOptions, type RecordReading, readRecord, restoreDigits } from './record.ts'
 import { wrapperDepth } from './record-scan.ts'
-import type { Outcome, Records } from './records.ts'
+import type { RecordOutcome, Records } from './records.ts'
 import { Scanner } from './scanner.ts'
 import type { ItemSchema } from './validate.ts'
 import { inspect, isPlain, isPlainlyWellFormed } from './value.ts'
@@ -71,7 +71,7 @@ class Collector implements Records {
   #items = 0
   #rejected = 0
   readonly #schema: ItemSchema | undefined
-  readonly #read: ReadOptions
+  readonly #read: RecordOptions
   readonly #options: TolerantOptions
   /** The object that holds it may be the expected wrapper. */
   readonly #rootKey: string | undefined
@@ -79,7 +79,7 @@ class Collector implements Records {
   #refused: { readonly text: string; readonly thrown: unknown } = nothing
   #events: ItemEvent[] | undefined
 
-  constructor(schema: ItemSchema | undefined, read: ReadOptions, options: TolerantOptions) {
+  constructor(schema: ItemSchema | undefined, read: RecordOptions, options: TolerantOptions) {
     this.#schema = schema
     this.#read = read
     this.#options = options
@@ -123,7 +123,7 @@ class Collector implements Records {
     return true
   }
 
-  record(text: string, line: number, how: { closed: boolean; recoverable: boolean }): Outcome {
+  record(text: string, line: number, how: { closed: boolean; recoverable: boolean }): RecordOutcome {
     // An exact record needs no closer look; one that was checked before is not checked again.
     if (!how.closed && this.#refused.text !== text && this.exact(text, line)) return 'taken'
     const { thrown } = how.closed ? nothing : this.#refused
@@ -187,20 +187,20 @@ class Collector implements Records {
     else this.#events.push(event)
   }
 
-  #judge(reading: Reading, repairs: readonly RepairName[]) {
+  #judge(reading: RecordReading, repairs: readonly RepairName[]) {
     const { value } = reading
     const named = [...reading.repairs, ...repairs]
     if (this.#schema === undefined || this.#schema.test(value)) {
       return { value, repairs: [...named, ...restoreDigits(reading)], error: undefined }
     }
-    return this.#mend(reading, this.#schema, named)
+    return this.#adjust(reading, this.#schema, named)
   }
 
-  #mend(reading: Reading, schema: ItemSchema, named: readonly RepairName[]) {
+  #adjust(reading: RecordReading, schema: ItemSchema, named: readonly RepairName[]) {
     // Read again to have the digits of the numbers, so that `reading` stays unchanged.
     const again = readRecord(reading.json, { ...this.#read, sources: true })
     if (!again.ok) return { value: undefined, repairs: [], error: again.message }
-    const { repairs, error } = schema.mend(again.value, again.numbers)
+    const { repairs, error } = schema.adjust(again.value, again.numbers)
     return { value: again.value, repairs: [...named, ...repairs, ...restoreDigits(again)], error }
   }
 

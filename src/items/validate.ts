@@ -15,7 +15,7 @@ import { isChangedInteger, type NumberSource } from './value.ts'
 const Ajv2020 = ajv2020Module.default
 const addFormats = ajvFormats.default
 
-export interface Mended {
+export interface Adjusted {
   /** What was changed, in place; empty where nothing was. */
   readonly repairs: readonly RepairName[]
   /** What is wrong with the value, in one sentence that begins with its place; undefined when nothing is. */
@@ -36,7 +36,7 @@ export interface ItemSchema {
   /** What is wrong with `value`, in one sentence that begins with its place; undefined when nothing is. */
   check(value: unknown): string | undefined
   /** Changes `value` in place as the schema says: the case of `type`, numbers and booleans given as strings, or the reverse. */
-  mend(value: unknown, numbers: readonly NumberSource[]): Mended
+  adjust(value: unknown, numbers: readonly NumberSource[]): Adjusted
 }
 
 /** Compiles `schema`. Throws `schema_invalid`, which names the place, when it is not a usable schema. */
@@ -172,7 +172,7 @@ function itemSchema(schema: unknown, ajv: Ajv, validate: ValidateFunction): Item
     return `/${property}: ${short(kind)} is none of ${known}`
   }
 
-  function mend(value: unknown, numbers: readonly NumberSource[]): Mended {
+  function adjust(value: unknown, numbers: readonly NumberSource[]): Adjusted {
     const repairs = new Set<RepairName>()
     if (validate(value)) return { repairs: [], error: undefined }
     if (discriminator && isObject(value) && foldKind(value, discriminator)) repairs.add('discriminator')
@@ -192,7 +192,7 @@ function itemSchema(schema: unknown, ajv: Ajv, validate: ValidateFunction): Item
     lacks: (keys) => required.every((way) => way.some((key) => !keys.includes(key))),
     test: validate,
     check,
-    mend,
+    adjust,
   }
 }
 

@@ -17,10 +17,10 @@ import {
   satisfies,
 } from './ontology.ts'
 
-export type Item = Readonly<Record<string, unknown>>
+export type OntologyItem = Readonly<Record<string, unknown>>
 
 /** Why an item is not a fact. */
-export type Refusal =
+export type ItemRefusal =
   | 'unknown_type'
   | 'empty' // a field is missing, blank or not a text
   | 'too_long' // a name over 2,000 characters, a value over 100,000
@@ -35,22 +35,22 @@ export type Verdict =
   | { readonly to: 'ontology-entities'; readonly fact: OntologyEntityInit }
   | { readonly to: 'ontology-relationships'; readonly fact: OntologyRelationshipInit }
   | { readonly to: 'ontology-attributes'; readonly fact: OntologyAttributeInit }
-  | { readonly refused: Refusal; readonly message: string }
+  | { readonly refused: ItemRefusal; readonly message: string }
 
 /** Judges one item. */
-export type Check = (item: Item) => Verdict
+export type ItemCheck = (item: OntologyItem) => Verdict
 
 /** Judges items of the types entity, relationship and attribute. Their keys may use `_` or `-`. */
-export function createCheck(ontology: Ontology): Check {
+export function createCheck(ontology: Ontology): ItemCheck {
   const names = createNames(ontology)
 
-  function entity(item: Item): Verdict {
+  function entity(item: OntologyItem): Verdict {
     const name = nameOf(item, 'entity')
     const type = classOf(item, 'entity_type', names)
     return { to: 'ontology-entities', fact: { entity: name, typeIri: type.iri } }
   }
 
-  function relationship(item: Item): Verdict {
+  function relationship(item: OntologyItem): Verdict {
     const [subject, object] = [nameOf(item, 'subject'), nameOf(item, 'object')]
     const relation = propertyOf(item, 'relation', names)
     const subjectType = classOf(item, 'subject_type', names)
@@ -60,7 +60,7 @@ export function createCheck(ontology: Ontology): Check {
     return { to: 'ontology-relationships', fact: { subject, propertyIri: relation.iri, object } }
   }
 
-  function attribute(item: Item): Verdict {
+  function attribute(item: OntologyItem): Verdict {
     const name = nameOf(item, 'entity')
     const value = literalValue(item)
     const property = propertyOf(item, 'attribute', names)
@@ -69,7 +69,7 @@ export function createCheck(ontology: Ontology): Check {
     const literal = literalOf(value, property.range)
     if (!literal) {
       const said = typeof value === 'string' ? JSON.stringify(short(value)) : String(value)
-      throw new Refused(
+      throw new RefusedItem(
         'datatype',
         `${said} is no ${property.range.map((clause) => clause.map(shortIri).join(' or ')).join(' and ')}, as ${property.key} asks for.`,
       )
@@ -77,16 +77,16 @@ export function createCheck(ontology: Ontology): Check {
     return { to: 'ontology-attributes', fact: { entity: name, propertyIri: property.iri, ...literal } }
   }
 
-  function misfit(reason: 'domain' | 'range', property: OntologyProperty, type: OntologyClass): Refused {
+  function misfit(reason: 'domain' | 'range', property: OntologyProperty, type: OntologyClass): RefusedItem {
     const asked = property[reason].map((clause) => clauseText(clause, ontology)).join(' and ')
     const end = reason === 'domain' ? 'goes from' : 'goes to'
-    return new Refused(
+    return new RefusedItem(
       reason,
       `${property.key} ${property.kind === 'datatype' ? 'belongs to' : end} ${asked}, and ${type.key} is none.`,
     )
   }
 
-  const kinds = new Map<unknown, (item: Item) => Verdict>([
+  const kinds = new Map<unknown, (item: OntologyItem) => Verdict>([
     ['entity', entity],
     ['relationship', relationship],
     ['attribute', attribute],
@@ -95,10 +95,11 @@ export function createCheck(ontology: Ontology): Check {
   return (item) => {
     try {
       const kind = kinds.get(item['type'])
-      if (!kind) throw new Refused('unknown_type', 'Its type is none of entity, relationship and attribute.')
+      if (!kind)
+        throw new RefusedItem('unknown_type', 'Its type is none of entity, relationship and attribute.')
       return kind(item)
     } catch (thrown) {
-      if (thrown instanceof Refused) return { refused: thrown.reason, message: thrown.message }
+      if (thrown instanceof RefusedItem) return { refused: thrown.reason, message: thrown.message }
       throw thrown
     }
   }
@@ -109,10 +110,10 @@ export function clauseText(clause: Clause, { classes }: Ontology): string {
   return clause.map((iri) => classes.get(iri)?.key ?? shortIri(iri)).join(' or ')
 }
 
-class Refused extends Error {
-  readonly reason: Refusal
+class RefusedItem extends Error {
+  readonly reason: ItemRefusal
 
-  constructor(reason: Refusal, message: string) {
+  constructor(reason: ItemRefusal, message: string) {
     super(message)
     this.reason = reason
   }
@@ -122,46 +123,46 @@ class Refused extends Error {
 const maxName = 2000
 const maxValue = 100_000
 
-function field(item: Item, name: string): unknown {
+function field(item: OntologyItem, name: string): unknown {
   return item[name] ?? item[name.replaceAll('_', '-')]
 }
 
-function textOf(item: Item, name: string): string {
+function textOf(item: OntologyItem, name: string): string {
   const value = field(item, name)
   if (typeof value !== 'string' || value.trim() === '')
-    throw new Refused('empty', `Its ${name} is missing, blank or no text.`)
+    throw new RefusedItem('empty', `Its ${name} is missing, blank or no text.`)
   if (value.length > maxName)
-    throw new Refused('too_long', `Its ${name} has more than ${maxName} characters.`)
+    throw new RefusedItem('too_long', `Its ${name} has more than ${maxName} characters.`)
   return value
 }
 
-function nameOf(item: Item, name: 'entity' | 'subject' | 'object'): string {
+function nameOf(item: OntologyItem, name: 'entity' | 'subject' | 'object'): string {
   const value = field(item, name)
   if (typeof value === 'number' || typeof value === 'boolean')
-    throw new Refused('literal', `Its ${name} is a value, and must be the name of an entity.`)
+    throw new RefusedItem('literal', `Its ${name} is a value, and must be the name of an entity.`)
   return textOf(item, name)
 }
 
-function literalValue(item: Item): string | number | boolean {
+function literalValue(item: OntologyItem): string | number | boolean {
   const value = field(item, 'value')
   if (typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value))) return value
   if (typeof value !== 'string' || value.trim() === '')
-    throw new Refused('empty', 'Its value is missing, blank or neither text, number nor boolean.')
+    throw new RefusedItem('empty', 'Its value is missing, blank or neither text, number nor boolean.')
   if (value.length > maxValue)
-    throw new Refused('too_long', `Its value has more than ${maxValue} characters.`)
+    throw new RefusedItem('too_long', `Its value has more than ${maxValue} characters.`)
   return value
 }
 
-function classOf(item: Item, name: string, { classes }: Names): OntologyClass {
+function classOf(item: OntologyItem, name: string, { classes }: Names): OntologyClass {
   const written = textOf(item, name)
   const found = classes(written)
   if (found) return found
   if (isDatatype(written))
-    throw new Refused('literal', `Its ${name} is ${written}, a datatype: an entity must have a class.`)
-  throw new Refused('unknown_class', `The ontology has no class ${JSON.stringify(short(written))}.`)
+    throw new RefusedItem('literal', `Its ${name} is ${written}, a datatype: an entity must have a class.`)
+  throw new RefusedItem('unknown_class', `The ontology has no class ${JSON.stringify(short(written))}.`)
 }
 
-function propertyOf(item: Item, name: 'relation' | 'attribute', names: Names): OntologyProperty {
+function propertyOf(item: OntologyItem, name: 'relation' | 'attribute', names: Names): OntologyProperty {
   const written = textOf(item, name)
   const wanted = name === 'relation' ? names.objectProperties : names.datatypeProperties
   const other = name === 'relation' ? names.datatypeProperties : names.objectProperties
@@ -169,10 +170,13 @@ function propertyOf(item: Item, name: 'relation' | 'attribute', names: Names): O
   if (found) return found
   const property = other(written)
   if (!property)
-    throw new Refused('unknown_property', `The ontology has no ${name} ${JSON.stringify(short(written))}.`)
+    throw new RefusedItem(
+      'unknown_property',
+      `The ontology has no ${name} ${JSON.stringify(short(written))}.`,
+    )
   if (name === 'attribute')
-    throw new Refused('literal', `${property.key} leads to an entity, not to a value: it is a relation.`)
-  throw new Refused('range', `${property.key} leads to a value, not to an entity: it is an attribute.`)
+    throw new RefusedItem('literal', `${property.key} leads to an entity, not to a value: it is a relation.`)
+  throw new RefusedItem('range', `${property.key} leads to a value, not to an entity: it is an attribute.`)
 }
 
 function isDatatype(written: string): boolean {

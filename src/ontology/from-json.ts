@@ -20,10 +20,10 @@ import { isThing } from './rdf-words.ts'
 type Json = Readonly<Record<string, unknown>>
 
 /** Notes a problem at a path of keys. */
-export type Report = (path: readonly string[], message: string) => void
+export type ReportProblem = (path: readonly string[], message: string) => void
 
 const parts = ['classes', 'objectProperties', 'datatypeProperties'] as const
-type Part = (typeof parts)[number]
+type OntologySection = (typeof parts)[number]
 
 /** One ontology of a file. */
 export interface JsonOntology {
@@ -33,7 +33,7 @@ export interface JsonOntology {
 }
 
 /** The ontologies of a file's value. When there is just one, `fallback` is its id. */
-export function ontologiesOf(value: unknown, fallback: string, report: Report): JsonOntology[] {
+export function ontologiesOf(value: unknown, fallback: string, report: ReportProblem): JsonOntology[] {
   if (!isObject(value)) {
     report([], 'must be an object: an ontology, or ontologies by id')
     return []
@@ -51,13 +51,17 @@ export function ontologiesOf(value: unknown, fallback: string, report: Report): 
 }
 
 /** An element of the file, and its path. */
-interface Entry extends Identity {
+interface ElementEntry extends Identity {
   readonly json: Json
   readonly path: readonly string[]
 }
 
 /** Adds an ontology to the builder. */
-export function readTrustGraph(ontology: JsonOntology, builder: OntologyBuilder, report: Report): void {
+export function readTrustGraph(
+  ontology: JsonOntology,
+  builder: OntologyBuilder,
+  report: ReportProblem,
+): void {
   const entries = {
     classes: entriesOf(ontology, 'classes', report),
     objectProperties: entriesOf(ontology, 'objectProperties', report),
@@ -65,7 +69,7 @@ export function readTrustGraph(ontology: JsonOntology, builder: OntologyBuilder,
   }
 
   /** The IRIs of the elements that a field names, by id or IRI. An unknown id is a problem. */
-  function named(part: Part, { json, path, iri: own }: Entry, field: string): string[] {
+  function named(part: OntologySection, { json, path, iri: own }: ElementEntry, field: string): string[] {
     const known = entries[part]
     return textsAt(json, path, field, report).flatMap((reference) => {
       const iri = known.get(reference)?.iri ?? (isAbsoluteIri(reference) ? safeIri(reference) : undefined)
@@ -80,7 +84,7 @@ export function readTrustGraph(ontology: JsonOntology, builder: OntologyBuilder,
     })
   }
 
-  function classesAt(entry: Entry, field: string): string[] {
+  function classesAt(entry: ElementEntry, field: string): string[] {
     const iris = named('classes', entry, field)
     for (const iri of iris) mentionClass(builder, { iri, name: localName(iri), ontology: ontology.id })
     return iris
@@ -116,10 +120,10 @@ export function readTrustGraph(ontology: JsonOntology, builder: OntologyBuilder,
 /** The elements of one section of an ontology, by id. */
 function entriesOf(
   { id, value, path }: JsonOntology,
-  part: Part,
-  report: Report,
-): ReadonlyMap<string, Entry> {
-  const entries = new Map<string, Entry>()
+  part: OntologySection,
+  report: ReportProblem,
+): ReadonlyMap<string, ElementEntry> {
+  const entries = new Map<string, ElementEntry>()
   const elements = value[part] ?? {}
   if (!isObject(elements)) {
     report([...path, part], 'must be an object of elements by id')
@@ -141,7 +145,7 @@ function entriesOf(
 }
 
 /** The datatypes that a field names: `xsd:date`, `date`, or an IRI. */
-function datatypesAt({ json, path }: Entry, field: string, report: Report): string[] {
+function datatypesAt({ json, path }: ElementEntry, field: string, report: ReportProblem): string[] {
   return textsAt(json, path, field, report).flatMap((reference) => {
     const [, prefix = 'xsd', name] = /^(?:(xsd|rdf|rdfs|owl):)?(\w+)$/.exec(reference) ?? []
     const iri = name === undefined ? reference : namespaces[prefix as 'xsd' | 'rdf' | 'rdfs' | 'owl'] + name
@@ -156,7 +160,7 @@ function isAbsoluteIri(text: string): boolean {
   return /^(?:[A-Za-z][A-Za-z0-9+.-]*:\/\/|urn:|tag:)[^\s<>]+$/.test(text)
 }
 
-function describe(element: ElementBuilder, { json, path }: Entry, report: Report): void {
+function describe(element: ElementBuilder, { json, path }: ElementEntry, report: ReportProblem): void {
   for (const [field, texts] of [
     ['rdfs:label', element.labels],
     ['rdfs:comment', element.comments],
@@ -169,7 +173,7 @@ function describe(element: ElementBuilder, { json, path }: Entry, report: Report
     }
 }
 
-function textsAt(json: Json, path: readonly string[], field: string, report: Report): string[] {
+function textsAt(json: Json, path: readonly string[], field: string, report: ReportProblem): string[] {
   return listOf(json[field]).flatMap((each) => {
     if (typeof each === 'string' && each.trim() !== '') return [each.trim()]
     if (each !== '') report([...path, field], 'must be a text, or a list of texts')

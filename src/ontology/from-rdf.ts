@@ -16,9 +16,9 @@ import type { Graph } from './graph.ts'
 import type { Clause } from './ontology.ts'
 import { isLanguage, isThing, types, words } from './rdf-words.ts'
 
-type Kind = PropertyBuilder['kind']
+type PropertyKind = PropertyBuilder['kind']
 
-interface Reading {
+interface GraphReading {
   readonly graph: Graph
   /** The ontology's id. */
   readonly id: string
@@ -35,7 +35,7 @@ export function readRdf(graph: Graph, id: string, builder: OntologyBuilder): voi
   const datatypes = new Set(
     subjects.filter((iri) => graph.iris(iri, words.type).some((type) => types.datatype.has(type))),
   )
-  const reading: Reading = { graph, id, builder, datatypes, skipped: 0 }
+  const reading: GraphReading = { graph, id, builder, datatypes, skipped: 0 }
   for (const iri of subjects) {
     if (asDatatype(iri, reading) !== undefined) continue
     if (isDeclaredClass(iri, reading)) readClass(iri, reading)
@@ -50,7 +50,7 @@ export function readRdf(graph: Graph, id: string, builder: OntologyBuilder): voi
     )
 }
 
-function isDeclaredClass(iri: string, { graph }: Reading): boolean {
+function isDeclaredClass(iri: string, { graph }: GraphReading): boolean {
   if (isLanguage(iri) || isThing(iri)) return false
   return (
     graph.iris(iri, words.type).some((type) => types.class.has(type)) ||
@@ -58,7 +58,7 @@ function isDeclaredClass(iri: string, { graph }: Reading): boolean {
   )
 }
 
-function readClass(iri: string, { graph, id, builder }: Reading): void {
+function readClass(iri: string, { graph, id, builder }: GraphReading): void {
   const found = declareClass(builder, identity(iri, id))
   describe(found, graph)
   const others = (iris: readonly string[]) => iris.filter((each) => each !== iri && isUsableClass(each))
@@ -89,10 +89,10 @@ function isUsableClass(iri: string): boolean {
 }
 
 /** The kinds of a property, as far as they are declared; undefined for a property that extraction cannot use. */
-function kindsOf(iri: string, { graph }: Reading): Kind[] | undefined {
+function kindsOf(iri: string, { graph }: GraphReading): PropertyKind[] | undefined {
   const own = graph.iris(iri, words.type)
   const is = (known: ReadonlySet<string>) => own.some((type) => known.has(type))
-  const kinds: Kind[] = [
+  const kinds: PropertyKind[] = [
     ...(is(types.relation) ? (['object'] as const) : []),
     ...(is(types.attribute) ? (['datatype'] as const) : []),
   ]
@@ -102,7 +102,7 @@ function kindsOf(iri: string, { graph }: Reading): Kind[] | undefined {
   return spoken.some((predicate) => graph.objects(iri, predicate).length > 0) ? [] : undefined
 }
 
-function readProperty(iri: string, said: readonly Kind[], reading: Reading): void {
+function readProperty(iri: string, said: readonly PropertyKind[], reading: GraphReading): void {
   const { graph, id, builder } = reading
   const domain = clausesAt(iri, { all: words.domain, any: words.domainIncludes }, reading)
   const range = clausesAt(iri, { all: words.range, any: words.rangeIncludes }, reading)
@@ -110,7 +110,7 @@ function readProperty(iri: string, said: readonly Kind[], reading: Reading): voi
   const literal = ends.some((end) => asDatatype(end, reading) !== undefined)
   const entity = ends.some((end) => asDatatype(end, reading) === undefined)
   // A property without a declared kind has the kinds that its range allows.
-  const allowed: Kind[] = [
+  const allowed: PropertyKind[] = [
     ...(entity || !literal ? (['object'] as const) : []),
     ...(literal || !entity ? (['datatype'] as const) : []),
   ]
@@ -137,7 +137,7 @@ function readProperty(iri: string, said: readonly Kind[], reading: Reading): voi
 function clausesAt(
   iri: string,
   { all, any }: { all: string; any: readonly string[] },
-  reading: Reading,
+  reading: GraphReading,
 ): Clause[] {
   const { graph } = reading
   const clauses: Clause[] = []
@@ -151,7 +151,7 @@ function clausesAt(
 }
 
 /** The part of clauses that is about entities. */
-function classClauses(clauses: readonly Clause[], reading: Reading): Clause[] {
+function classClauses(clauses: readonly Clause[], reading: GraphReading): Clause[] {
   return clauses
     .filter((clause) => !clause.some(isThing))
     .map((clause) => clause.filter((end) => asDatatype(end, reading) === undefined && !isLanguage(end)))
@@ -159,7 +159,7 @@ function classClauses(clauses: readonly Clause[], reading: Reading): Clause[] {
 }
 
 /** The part of clauses that is about values. */
-function datatypeClauses(clauses: readonly Clause[], reading: Reading): Clause[] {
+function datatypeClauses(clauses: readonly Clause[], reading: GraphReading): Clause[] {
   return clauses
     .map((clause) =>
       clause.map((end) => asDatatype(end, reading)).filter((datatype) => datatype !== undefined),
@@ -167,7 +167,7 @@ function datatypeClauses(clauses: readonly Clause[], reading: Reading): Clause[]
     .filter((clause) => clause.length > 0)
 }
 
-function asDatatype(iri: string, { datatypes }: Reading): string | undefined {
+function asDatatype(iri: string, { datatypes }: GraphReading): string | undefined {
   return datatypeOf(iri) ?? (datatypes.has(iri) ? iri : undefined)
 }
 

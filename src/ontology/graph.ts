@@ -7,14 +7,14 @@ export interface Node {
   readonly language?: string
 }
 
-export interface Statement {
+export interface RdfStatement {
   readonly subject: Node
   readonly predicate: Node
   readonly object: Node
 }
 
 export interface Graph {
-  add(statement: Statement): void
+  add(statement: RdfStatement): void
   /** The subjects that have an IRI, in the order of their first statement. */
   subjects(): string[]
   /** The objects of a subject and predicate. */

@@ -40,17 +40,17 @@ function lexicalOf(value: string | number | boolean, datatype: string): string |
   return form === undefined ? text : form(keepsSpace.has(name) ? text : text.trim())
 }
 
-type Form = (text: string) => string | undefined
+type LexicalForm = (text: string) => string | undefined
 
 const keepsSpace = new Set(['string', 'normalizedString'])
 
 const matching =
-  (pattern: RegExp): Form =>
+  (pattern: RegExp): LexicalForm =>
   (text) =>
     pattern.test(text) ? text : undefined
 
 const integer =
-  (least?: bigint, greatest?: bigint): Form =>
+  (least?: bigint, greatest?: bigint): LexicalForm =>
   (text) => {
     if (!/^[+-]?\d{1,1000}$/.test(text)) return undefined
     const value = BigInt(text.replace(/^\+/, ''))
@@ -62,7 +62,7 @@ const integer =
 const bits = (count: bigint) => integer(-(2n ** (count - 1n)), 2n ** (count - 1n) - 1n)
 const unsignedBits = (count: bigint) => integer(0n, 2n ** count - 1n)
 
-const decimal: Form = (text) => {
+const decimal: LexicalForm = (text) => {
   if (text.length > 1000) return undefined
   const match = /^([+-]?)(?=\.?\d)0*(\d*)(?:\.(\d*?)0*)?$/.exec(text)
   if (!match) return undefined
@@ -73,7 +73,7 @@ const decimal: Form = (text) => {
 
 const double = matching(/^(?:[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?|[+-]?INF|NaN)$/)
 
-const boolean: Form = (text) => {
+const boolean: LexicalForm = (text) => {
   if (/^(?:true|1)$/i.test(text)) return 'true'
   return /^(?:false|0)$/i.test(text) ? 'false' : undefined
 }
@@ -83,7 +83,7 @@ const year = '(?<year>-?(?:[1-9]\\d{3,}|0\\d{3}))'
 const time = '(?:(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d+)?|24:00:00(?:\\.0+)?)'
 
 /** A date or a part of one. The day must exist in the month. */
-const calendar = (form: string, needsZone = false): Form => {
+const calendar = (form: string, needsZone = false): LexicalForm => {
   const pattern = new RegExp(`^${form}${zone}$`)
   return (text) => {
     const groups = pattern.exec(text)?.groups
@@ -101,11 +101,11 @@ const calendar = (form: string, needsZone = false): Form => {
 const isLeap = (number: number) => (number % 4 === 0 && number % 100 !== 0) || number % 400 === 0
 const date = `${year}-(?<month>\\d\\d)-(?<day>\\d\\d)`
 
-const duration = (days: string): Form =>
+const duration = (days: string): LexicalForm =>
   matching(new RegExp(`^-?P(?=.)${days}(?:T(?=.)(?:\\d+H)?(?:\\d+M)?(?:\\d+(?:\\.\\d+)?S)?)?$`))
 
 /** The datatypes of XML Schema by name. */
-const forms: Readonly<Record<string, Form>> = {
+const forms: Readonly<Record<string, LexicalForm>> = {
   string: (text) => text,
   normalizedString: matching(/^[^\t\n\r]*$/),
   token: (text) => text.replace(/\s+/g, ' '),

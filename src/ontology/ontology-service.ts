@@ -3,7 +3,7 @@
 import { batchLength } from '../batches.ts'
 import type { EmbeddingsCall } from '../observe/ontology-metrics.ts'
 import type { Triple } from '../rdf/term.ts'
-import { type Check, createCheck, type Item, type Verdict } from './check.ts'
+import { createCheck, type ItemCheck, type OntologyItem, type Verdict } from './check.ts'
 import type { OntologyTerms } from './element-list.ts'
 import { createEmbed, type Embed, type EmbeddingsServer, endpointOf } from './embeddings.ts'
 import { createLexicalRanking } from './lexical.ts'
@@ -46,7 +46,7 @@ export interface OntologyService {
   /** The terms for a chunk's prompt. */
   select(text: string, signal?: AbortSignal): Promise<OntologyTerms>
   /** A verdict for each item. */
-  check(items: readonly Item[], signal?: AbortSignal): Promise<Verdict[]>
+  check(items: readonly OntologyItem[], signal?: AbortSignal): Promise<Verdict[]>
   /** The ontology's own triples from index `from` on, as many as a message may hold; empty after the last. */
   triples(from: number, signal?: AbortSignal): Promise<Triple[]>
 }
@@ -57,7 +57,7 @@ export function createOntologyService(
   onEmbedded: OnEmbedded = () => undefined,
 ): OntologyService {
   const selector = createSelector(ontology, budget)
-  const judge: Check = createCheck(ontology)
+  const judge: ItemCheck = createCheck(ontology)
   const rank = openRanking()
   let triples: Triple[] | undefined
 

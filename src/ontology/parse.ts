@@ -3,7 +3,7 @@ import { finished } from 'node:stream/promises'
 import { JsonLdParser } from 'jsonld-streaming-parser'
 import { Parser as TurtleParser } from 'n3'
 import { RdfXmlParser } from 'rdfxml-streaming-parser'
-import { createGraph, type Graph, type Statement } from './graph.ts'
+import { createGraph, type Graph, type RdfStatement } from './graph.ts'
 
 export type Syntax = 'turtle' | 'rdfxml' | 'jsonld'
 
@@ -90,7 +90,7 @@ async function parseJsonLd(text: string, base: string, graph: Graph): Promise<vo
 }
 
 async function feed(parser: RdfXmlParser | JsonLdParser, text: string, graph: Graph): Promise<void> {
-  parser.on('data', (quad: Statement) => graph.add(quad))
+  parser.on('data', (quad: RdfStatement) => graph.add(quad))
   const ended = finished(parser as unknown as NodeJS.ReadWriteStream)
   parser.end(text)
   await ended

@@ -1,40 +1,25 @@
 // Turns facts into triples in the default graph, in TrustGraph's order, and into entity contexts (texts for embeddings). Every name
 // becomes an IRI by one rule, `entityIri`, so that the facts of different extractors about an entity join.
 
-import type { Definition, EntityContext, Relationship, Topic } from '../messages/generated.ts'
+import type {
+  Definition,
+  EntityContext,
+  OntologyAttribute,
+  OntologyEntity,
+  OntologyRelationship,
+  Relationship,
+  Topic,
+} from '../messages/generated.ts'
 import { entityIri, safeIri } from './iri.ts'
 import { iri, literal, type Term, type Triple, triple } from './term.ts'
 import { rdf, rdfs, schema, skos } from './vocabulary.ts'
 
-/** What a fact says. */
+/** The triples of a fact. */
 export interface FactTriples {
   /** All triples, in the order in which they are published. */
   readonly triples: readonly Triple[]
-  /** Those that provenance quotes: what was found in the text. For the first three kinds of fact labels are not among them. */
+  /** The triples that provenance quotes: what was found in the text. For the first three kinds of fact they exclude labels. */
   readonly stated: readonly Triple[]
-}
-
-/** An individual of a class of an ontology. */
-export interface OntologyEntity {
-  readonly entity: string
-  readonly typeIri: string
-}
-
-/** A relation between two individuals by a property of an ontology. */
-export interface OntologyRelationship {
-  readonly subject: string
-  readonly propertyIri: string
-  readonly object: string
-}
-
-/** A value of a datatype property of an ontology. */
-export interface OntologyAttribute {
-  readonly entity: string
-  readonly propertyIri: string
-  /** The lexical form. */
-  readonly value: string
-  /** The IRI of the datatype; null means xsd:string. */
-  readonly datatype: string | null
 }
 
 const type = iri(rdf.type)
@@ -51,7 +36,7 @@ export function topicTriples(fact: Topic): FactTriples {
   return described(fact.topic, fact.definition)
 }
 
-/** (S P O), the labels of S and P, and of O where it is an entity; else O is a literal without datatype. */
+/** (S P O), and the labels of S, P and O. When O is not an entity it is a literal without datatype, and has no label. */
 export function relationshipTriples(fact: Relationship): FactTriples {
   const subject = named(fact.subject)
   const predicate = named(fact.predicate)
@@ -91,7 +76,7 @@ export function ontologyEntityContexts(fact: OntologyEntity, chunkId: string): E
   return [context(named(fact.entity), `Label: ${fact.entity}`, chunkId)]
 }
 
-/** The value, where the property describes the entity (skos:definition, schema:description); else none. */
+/** The value, when the property describes the entity (skos:definition, schema:description); otherwise none. */
 export function ontologyAttributeContexts(fact: OntologyAttribute, chunkId: string): EntityContext[] {
   const describes = fact.propertyIri === skos.definition || fact.propertyIri === schema.description
   return describes ? [context(named(fact.entity), fact.value, chunkId)] : []
@@ -103,7 +88,7 @@ function described(name: string, text: string): FactTriples {
   return { triples: [labelled(entity, name), stated], stated: [stated] }
 }
 
-/** As TrustGraph's ontology extractor: provenance quotes all of it. */
+/** As in TrustGraph's ontology extractor, provenance quotes all triples. */
 function content(triples: readonly Triple[]): FactTriples {
   return { triples, stated: triples }
 }

@@ -7,7 +7,7 @@ import {
   deepestQuote,
   literalParts,
   misplaced,
-  type Place,
+  type TriplePlace,
   tooDeep,
 } from './notation.ts'
 import type { Term, Triple } from './term.ts'
@@ -27,7 +27,7 @@ function jsonTriple({ s, p, o, g }: Triple, depth: number): object {
   return g ? { ...spo, g: absoluteIri(g) } : spo
 }
 
-function jsonTerm(term: Term, place: Place, depth: number): object {
+function jsonTerm(term: Term, place: TriplePlace, depth: number): object {
   if (term.type === 'i') return { t: 'i', i: absoluteIri(term.iri) }
   if (term.type === 'b' && place !== 'predicate') return { t: 'b', d: blankLabel(term.id) }
   if (term.type === 'l' && place === 'object') {

@@ -8,7 +8,7 @@ import type { Term, Triple } from './term.ts'
 import { rdf, xsd } from './vocabulary.ts'
 
 /** Only an object may be a literal or a quoted triple, and a predicate is always an IRI. */
-export type Place = 'subject' | 'predicate' | 'object'
+export type TriplePlace = 'subject' | 'predicate' | 'object'
 
 /** How deep triples may be quoted. */
 export const deepestQuote = 64
@@ -29,7 +29,7 @@ export function tripleText({ s, p, o }: Triple, notation: IriNotation): string {
  *
  * @throws `message_invalid` for what may not stand in that place, and for terms with missing or ill-formed fields.
  */
-export function termText(term: Term, place: Place, notation: IriNotation): string {
+export function termText(term: Term, place: TriplePlace, notation: IriNotation): string {
   if (term.type === 'i') return notation(absoluteIri(term.iri))
   if (term.type === 'b' && place !== 'predicate') return `_:${blankLabel(term.id)}`
   if (term.type === 'l' && place === 'object') return literalText(term, notation)
@@ -70,7 +70,7 @@ export function literalParts(term: Term): { value: string; language: string; dat
 }
 
 /** The refusal of a term that may not stand in that place. */
-export function misplaced(term: Term, place: Place): GraphmillError {
+export function misplaced(term: Term, place: TriplePlace): GraphmillError {
   return invalid(`A term of type ${JSON.stringify(term.type)} cannot be the ${place} of a triple.`)
 }
 

@@ -35,8 +35,8 @@ const maxAnswerBytes = 1024 * 1024
 
 /**
  * Opens a store; nothing is sent before the first write, which begins with an empty one to see whether the store takes any.
- * `write` throws `store_failed` when it is away, `store_refused` when it does not take what it is sent for a reason that the
- * operator can fix, `message_invalid` for triples that no RDF can hold or that this store alone refuses.
+ * `write` throws `store_failed` when the store is unavailable, `store_refused` when it refuses the triples for a reason that the operator
+ * can fix, and `message_invalid` for triples that RDF cannot express or that only this store refuses.
  *
  * @throws `configuration_invalid` for an address that is none.
  */
@@ -129,7 +129,7 @@ interface StoreRequest {
 }
 
 /** A triple as text, in its graph. */
-interface Line {
+interface GraphLine {
   readonly graph: string | null
   readonly text: string
 }
@@ -149,7 +149,7 @@ const notations: { readonly [P in StoreProtocol]: IriNotation } = {
 }
 
 /** The requests for a batch; for an empty one a request that changes nothing. */
-const requests: { readonly [P in StoreProtocol]: (lines: readonly Line[]) => StoreRequest[] } = {
+const requests: { readonly [P in StoreProtocol]: (lines: readonly GraphLine[]) => StoreRequest[] } = {
   update(lines) {
     const blocks = byGraph(lines).map(([graph, text]) =>
       graph === null ? text : `GRAPH ${unresolved(graph)} {\n${text}}\n`,
@@ -166,8 +166,8 @@ const requests: { readonly [P in StoreProtocol]: (lines: readonly Line[]) => Sto
 }
 
 /** The triples as lines, in lists that make one request each. */
-function parts(triples: readonly Triple[], notation: IriNotation): Line[][] {
-  const lists: Line[][] = []
+function parts(triples: readonly Triple[], notation: IriNotation): GraphLine[][] {
+  const lists: GraphLine[][] = []
   let length = 0
   for (const each of triples) {
     const line = { graph: each.g ? absoluteIri(each.g) : null, text: `${tripleText(each, notation)} .\n` }
@@ -182,7 +182,7 @@ function parts(triples: readonly Triple[], notation: IriNotation): Line[][] {
   return lists
 }
 
-function byGraph(lines: readonly Line[]): [string | null, string][] {
+function byGraph(lines: readonly GraphLine[]): [string | null, string][] {
   const graphs = new Map<string | null, string>()
   for (const { graph, text } of lines) graphs.set(graph, (graphs.get(graph) ?? '') + text)
   return [...graphs]

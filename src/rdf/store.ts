@@ -9,16 +9,16 @@ import { type DurableFile, openDurableFile } from './durable-file.ts'
 import { type FileLock, lockFile } from './file-lock.ts'
 import type { Triple } from './term.ts'
 import { wholeLength } from './torn-file.ts'
-import { createEncoder, type EncoderOptions, type Format } from './write.ts'
+import { createEncoder, type EncoderOptions, type TripleFormat } from './write.ts'
 
 export interface TripleStore {
-  /** Where the triples go, as people read it: a host, a file, a folder. Default `the store`. */
+  /** The destination, for people: a host, a file, a folder. Default `the store`. */
   readonly destination?: string
-  /** Rejects with `store_failed` where it can't be written to. */
+  /** Rejects with `store_failed` when it is not writable. */
   ready?(): Promise<void>
   /**
-   * Resolves when the triples are durable. Throws `store_failed`, and `message_invalid` for what RDF can't say.
-   * `signal` ends the wait for a store that is elsewhere.
+   * Resolves when the triples are durable. Throws `store_failed`, and `message_invalid` for triples that RDF cannot express. `signal` ends
+   * the wait for a remote store.
    */
   write(
     triples: readonly Triple[],
@@ -29,14 +29,14 @@ export interface TripleStore {
 }
 
 export interface StoreOptions extends EncoderOptions {
-  readonly format: Format
+  readonly format: TripleFormat
 }
 
 const failed = (what: string) => (cause: unknown) => {
   throw new GraphmillError('store_failed', `${what}: ${(cause as Error).message}.`, { cause })
 }
 
-/** Writes to a stream that stays open, such as standard output; a batch is done when the stream has taken it. */
+/** Writes to a stream that stays open, such as standard output. A batch is durable when the stream has accepted it. */
 export function openStreamStore(stream: Writable, { format, ...options }: StoreOptions): TripleStore {
   const encoder = createEncoder(format, options)
   let begun = false
@@ -56,7 +56,8 @@ export function openStreamStore(stream: Writable, { format, ...options }: StoreO
 }
 
 /**
- * Writes one file anew. What it holds goes with the first batch, even an empty one: a run that comes to nothing leaves it as it is.
+ * Replaces the content of one file. The old content is removed with the first batch, even an empty one: a run without any batch leaves
+ * the file unchanged.
  */
 export async function openFileStore(
   path: string,
@@ -85,7 +86,7 @@ export async function openFileStore(
   }
 }
 
-const extensions: { readonly [F in Format]: string } = {
+const extensions: { readonly [F in TripleFormat]: string } = {
   nquads: 'nq',
   trig: 'trig',
   turtle: 'ttl',
@@ -98,55 +99,19 @@ export interface FolderStoreOptions extends StoreOptions {
 }
 
 /**
- * Appends to a file per workspace and flow in a folder, `<workspace>.<flow>.<host>.nq`. Each process has files of its own:
- * where another living process of this host has that name, `<host>-2` and so on. What a crash tore is cut off, and the file goes
- * on. A file that is removed or renamed while it is open is made again, and has the batch that was written meanwhile.
+ * Appends to one file per workspace and flow in a folder, `<workspace>.<flow>.<host>.nq`. Each process has its own files: when another
+ * process of this host uses that name, `<host>-2` and so on. A batch that a crash cut is removed, and the file is continued. A file that
+ * is removed or renamed while it is open is created again, and the batch that was written meanwhile goes to it.
  */
-export function openFolderStore(
-  folder: string,
-  { format, lockPatienceMs, ...options }: FolderStoreOptions,
-): TripleStore {
-  const encoder = createEncoder(format, options)
+export function openFolderStore(folder: string, options: FolderStoreOptions): TripleStore {
+  const encoder = createEncoder(options.format, options)
   const files = new Map<string, Promise<OwnFile>>()
-
-  async function openFile(name: string): Promise<OwnFile> {
-    await mkdir(folder, { recursive: true })
-    for (let replica = 1; ; replica++) {
-      const path = join(
-        folder,
-        `${name}.${hostname()}${replica > 1 ? `-${replica}` : ''}.${extensions[format]}`,
-      )
-      const lock = await lockFile(`${path}.lock`, lockPatienceMs)
-      if (!lock) continue
-      try {
-        return { file: await openWhole(path), lock }
-      } catch (error) {
-        await lock.release()
-        throw error
-      }
-    }
-  }
-
-  async function openWhole(path: string): Promise<DurableFile> {
-    const file = await openDurableFile(path, 'a+')
-    try {
-      const { size } = await file.handle.stat()
-      const whole = await wholeLength(file.handle, format)
-      // A part of the head is none.
-      const kept = whole < Buffer.byteLength(encoder.begin()) ? 0 : whole
-      if (kept < size) await file.truncate(kept)
-      if (kept === 0) await file.append(encoder.begin())
-      return file
-    } catch (error) {
-      await file.close()
-      throw error
-    }
-  }
 
   const write: TripleStore['write'] = async (triples, scope) => {
     const name = `${scope.workspace}.${scope.flow}`
     const opening =
-      files.get(name) ?? systemCall(`open a file in ${folder}`, openFile(name)).catch(failed(folder))
+      files.get(name) ??
+      systemCall(`open a file in ${folder}`, openOwnFile(folder, name, options)).catch(failed(folder))
     files.set(name, opening as Promise<OwnFile>)
     opening.catch(() => files.delete(name))
     const own = (await opening) as OwnFile
@@ -179,6 +144,40 @@ export function openFolderStore(
 interface OwnFile {
   readonly file: DurableFile
   readonly lock: FileLock
+}
+
+/** The first file of the name that no other process has. */
+async function openOwnFile(folder: string, name: string, options: FolderStoreOptions): Promise<OwnFile> {
+  await mkdir(folder, { recursive: true })
+  for (let replica = 1; ; replica++) {
+    const suffix = replica > 1 ? `-${replica}` : ''
+    const path = join(folder, `${name}.${hostname()}${suffix}.${extensions[options.format]}`)
+    const lock = await lockFile(`${path}.lock`, options.lockPatienceMs)
+    if (!lock) continue
+    try {
+      return { file: await openWhole(path, options), lock }
+    } catch (error) {
+      await lock.release()
+      throw error
+    }
+  }
+}
+
+/** The file, up to its last whole batch, or with a new head. */
+async function openWhole(path: string, options: StoreOptions): Promise<DurableFile> {
+  const head = createEncoder(options.format, options).begin()
+  const file = await openDurableFile(path, 'a+')
+  try {
+    const { size } = await file.handle.stat()
+    const whole = await wholeLength(file.handle, options.format)
+    const kept = whole < Buffer.byteLength(head) ? 0 : whole // a cut head is useless
+    if (kept < size) await file.truncate(kept)
+    if (kept === 0) await file.append(head)
+    return file
+  } catch (error) {
+    await file.close()
+    throw error
+  }
 }
 
 async function close({ file, lock }: OwnFile): Promise<void> {

@@ -1,13 +1,13 @@
 // Finds the part of a batch that a crash leaves at the end of a file. The search begins at the end, since files are long.
 import type { FileHandle } from 'node:fs/promises'
-import type { Format } from './write.ts'
+import type { TripleFormat } from './write.ts'
 
 const firstSpan = 64 * 1024
 
 /** The length of a file up to the end of its last whole statement, or graph of statements; 0 when there is none. */
 export async function wholeLength(
   handle: FileHandle,
-  format: Format,
+  format: TripleFormat,
   span: number = firstSpan,
 ): Promise<number> {
   const { size } = await handle.stat()
@@ -23,7 +23,7 @@ const newline = 10
 const blank = 32
 
 /** Undefined when the tail of the file does not show it. */
-function wholeEnd(tail: Buffer, format: Format, isAll: boolean): number | undefined {
+function wholeEnd(tail: Buffer, format: TripleFormat, isAll: boolean): number | undefined {
   const end = tail.lastIndexOf(newline) + 1
   if (end === 0) return undefined
   if (format === 'nquads' || format === 'jsonl') return end

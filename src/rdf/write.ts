@@ -10,7 +10,7 @@ import { namespaces } from './vocabulary.ts'
 /** The file formats, as `--format` names them. */
 export const formats = ['nquads', 'trig', 'turtle', 'jsonl'] as const
 
-export type Format = (typeof formats)[number]
+export type TripleFormat = (typeof formats)[number]
 
 export interface EncoderOptions {
   /**
@@ -39,7 +39,7 @@ export interface Encoder {
  * const encoder = createEncoder('trig')
  * file.write(encoder.begin() + encoder.encode(triples) + encoder.end())
  */
-export function createEncoder(format: Format, { rdfStar = false }: EncoderOptions = {}): Encoder {
+export function createEncoder(format: TripleFormat, { rdfStar = false }: EncoderOptions = {}): Encoder {
   const rdf = (triples: readonly Triple[]) => reify(triples, { keepObjects: rdfStar })
   switch (format) {
     case 'nquads':

@@ -5,7 +5,7 @@ import type { KeyPath, Report } from '../prompt/catalogue/source.ts'
 import { type FieldKind, fieldKinds, kindOfType } from './field-kind.ts'
 import type { RowField, RowTable } from './row-schema.ts'
 
-interface Place {
+interface TablePlace {
   readonly at: KeyPath
   readonly report: Report
 }
@@ -32,7 +32,7 @@ const longestName = 100
 export function readTable(
   name: string | undefined,
   value: unknown,
-  { at, report }: Place,
+  { at, report }: TablePlace,
 ): RowTable | undefined {
   let isSound = true
   const wrong = (path: KeyPath, message: string) => {

@@ -2,7 +2,7 @@
 
 export type FieldKind = 'text' | 'integer' | 'number' | 'boolean' | 'timestamp' | 'date' | 'time' | 'uuid'
 
-interface Kind {
+interface KindRules {
   /** The type in JSON. */
   readonly type: 'string' | 'integer' | 'number' | 'boolean'
   /** Further keywords of JSON Schema, for a field of this size. */
@@ -12,7 +12,7 @@ interface Kind {
 const format = (name: string) => () => ({ format: name })
 
 /** What a value of a kind is in JSON. Dates and times are ISO 8601 texts; a timestamp may lack time and zone. */
-export const fieldKinds: { readonly [K in FieldKind]: Kind } = {
+export const fieldKinds: { readonly [K in FieldKind]: KindRules } = {
   text: { type: 'string', rules: (size) => (size > 0 ? { maxLength: size } : {}) },
   integer: { type: 'integer', rules: byteRange },
   number: { type: 'number', rules: () => ({}) },

@@ -11,7 +11,7 @@ export interface Row {
   readonly typed: string
 }
 
-type Item = Readonly<Record<string, unknown>>
+type RowItem = Readonly<Record<string, unknown>>
 
 /** The length of a row as JSON, at most. */
 const maxRow = 100_000
@@ -23,7 +23,7 @@ const maxRow = 100_000
  * kept. An object that came as a text, in any field, is no value.
  */
 export function readRow(
-  item: Item,
+  item: RowItem,
   schema: RowSchema,
 ): { readonly row: Row } | { readonly refused: string; readonly message: string } {
   if (
@@ -43,7 +43,7 @@ export function readRow(
     else if (kind === 'text' && (typeof value === 'number' || typeof value === 'boolean'))
       row[name] = pythonText(value)
   }
-  const { error } = schema.items.mend(row, [])
+  const { error } = schema.items.adjust(row, [])
   if (error !== undefined) return { refused: 'schema', message: error }
   for (const [name, text] of digits) row[name] = text
   const typed = JSON.stringify(row)
@@ -61,7 +61,7 @@ function isObjectText(value: unknown): boolean {
 }
 
 /** Integers of more than 53 bits, which the items engine hands on as texts. */
-function bigIntegers(item: Item, { fields }: RowSchema): [string, string][] {
+function bigIntegers(item: RowItem, { fields }: RowSchema): [string, string][] {
   return fields.flatMap(({ name, kind }) => {
     const value = kind === 'integer' ? item[name] : undefined
     const isBig =

@@ -1,9 +1,11 @@
-// A function of a module, called in a child process with a limit of memory and of time: whatever hostile bytes do to a parser ends
-// with that process. The child ends with this process, however this one ends, and has none of its environment.
-import { fork } from 'node:child_process'
+// Calls a function of a module in a child process with a limit of memory and time: whatever hostile bytes do to a parser ends with that
+// process. A worker thread would not do, since it cannot limit the memory outside of its heap. The child ends with this process, however
+// this one ends, and has none of its environment.
+import { type ChildProcess, fork } from 'node:child_process'
 import { deserialize } from 'node:v8'
 import { optionTable } from '../config/options.ts'
 import { type ErrorCode, GraphmillError } from '../errors.ts'
+import { unlessAborted } from '../wait.ts'
 import { siblingModule } from '../workers/sibling-module.ts'
 
 export interface SubprocessLimits {
@@ -18,16 +20,16 @@ export const defaultLimits: SubprocessLimits = {
   seconds: optionTable['document-timeout'].default,
 }
 
-/** What a child is asked: to call `run(task, at)` of a module. `at` names what it has come to, for errors. */
-export interface Call {
+/** The request to a child: it calls `run(task, at)` of a module, which reports its progress through `at`, for errors. */
+export interface SubprocessCall {
   /** URL. */
   readonly module: string
   readonly task: unknown
   readonly limits: SubprocessLimits
 }
 
-/** What a child answers. `at` is no answer yet. */
-export type Report =
+/** What a child reports: `at` is progress, every other kind is the answer. */
+export type SubprocessReport =
   | { readonly kind: 'at'; readonly place: string }
   | { readonly kind: 'value'; readonly bytes: Uint8Array }
   | {
@@ -36,46 +38,62 @@ export type Report =
       readonly message: string
       readonly details: Readonly<Record<string, unknown>>
     }
-  | { readonly kind: 'exceeded'; readonly limit: 'memory' | 'time' | 'answer' }
+  | { readonly kind: 'exceeded'; readonly limit: ExceededLimit }
 
-export type Outcome<T> =
+type ExceededLimit = 'memory' | 'time' | 'answer'
+
+export type SubprocessOutcome<T> =
   | { readonly kind: 'value'; readonly value: T }
-  /** What the function threw, by its code; anything else is `unexpected`. */
+  /** The error that the function threw, by its code; a foreign error is `unexpected`. */
   | { readonly kind: 'error'; readonly error: GraphmillError }
-  /** A limit; `message` is a sentence that names it and its setting. */
+  /** A limit was exceeded; `message` is a sentence that names the limit and its option. */
   | { readonly kind: 'exceeded'; readonly message: string; readonly at: string | undefined }
 
-/** Bytes of the longest input that is worth the attempt: reading it takes several times as much. */
+/** Bytes of the longest input that is worth an attempt: reading takes several times as much memory. */
 export const maxInputBytes = ({ memoryMb }: SubprocessLimits) => (memoryMb / 4) * 1024 * 1024
 
-/** The share of the memory limit that an answer may take: this process holds it too. */
+/** The share of the memory limit that an answer may take, since this process holds it, too. */
 export const answerShare = 1 / 8
 
-/** Resolves to the outcome of `run(task)` of a module. Throws the reason of the signal; the child is ended first. */
+/** Resolves to the outcome of `run(task)` of a module. Throws the reason of the signal. The child is always ended first. */
 export async function runInSubprocess<T>(
   module: URL,
   task: unknown,
   { limits, signal }: { readonly limits: SubprocessLimits; readonly signal?: AbortSignal | undefined },
-): Promise<Outcome<T>> {
+): Promise<SubprocessOutcome<T>> {
   signal?.throwIfAborted()
-  const child = fork(siblingModule('child', import.meta.url), {
+  const child = startChild()
+  try {
+    const outcome = outcomeOf<T>(child, { module: module.href, task, limits })
+    return await (signal ? unlessAborted(outcome, signal) : outcome)
+  } finally {
+    child.kill('SIGKILL')
+  }
+}
+
+function startChild(): ChildProcess {
+  return fork(siblingModule('child', import.meta.url), {
     serialization: 'advanced',
     execArgv: [],
-    // Keys and tokens are not for what reads foreign files; Windows starts nothing without this one.
+    // Code that reads foreign files must not see keys and tokens. Windows starts no process without this variable.
     env: process.env.SystemRoot === undefined ? {} : { SystemRoot: process.env.SystemRoot },
-    // What the libraries print is not for our output.
+    // The output of libraries must not mix with ours.
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     // Ctrl-C in a terminal is for this process, which ends the child.
     detached: true,
     windowsHide: true,
   })
-  const { promise, resolve, reject } = Promise.withResolvers<Outcome<T>>()
+}
+
+function outcomeOf<T>(child: ChildProcess, call: SubprocessCall): Promise<SubprocessOutcome<T>> {
+  const { promise, resolve } = Promise.withResolvers<SubprocessOutcome<T>>()
   let at: string | undefined
-  const exceeded = (message: string) => resolve({ kind: 'exceeded', message, at })
+  const exceeded = (limit: ExceededLimit) =>
+    resolve({ kind: 'exceeded', message: sentenceOf(limit, call.limits), at })
   const failed = (message: string) =>
     resolve({ kind: 'error', error: new GraphmillError('unexpected', message) })
 
-  child.on('message', (report: Report) => {
+  child.on('message', (report: SubprocessReport) => {
     switch (report.kind) {
       case 'at':
         at = report.place
@@ -85,34 +103,24 @@ export async function runInSubprocess<T>(
       case 'error':
         return resolve({ kind: 'error', error: new GraphmillError(report.code, report.message, report) })
       case 'exceeded':
-        return exceeded(sentenceOf(report.limit, limits))
+        return exceeded(report.limit)
       default:
         return report satisfies never
     }
   })
   child.on('error', (cause) => failed(`the process that reads it could not be started: ${cause.message}.`))
   child.on('exit', (code, ended) => {
-    // V8 without memory aborts; a system without memory kills.
-    if (ended === 'SIGABRT' || ended === 'SIGKILL') exceeded(sentenceOf('memory', limits))
+    // Without memory V8 aborts, and the system kills.
+    if (ended === 'SIGABRT' || ended === 'SIGKILL') exceeded('memory')
     else failed(`the process that reads it ended early (${ended ?? code}).`)
   })
-  const stop = () => reject(signal?.reason)
-  signal?.addEventListener('abort', stop)
-  try {
-    child.send({ module: module.href, task, limits } satisfies Call, (error) => {
-      if (error) failed(`the process that reads it could not be asked: ${error.message}.`)
-    })
-    return await promise
-  } finally {
-    signal?.removeEventListener('abort', stop)
-    child.kill('SIGKILL')
-  }
+  child.send(call, (error) => {
+    if (error) failed(`the process that reads it could not be asked: ${error.message}.`)
+  })
+  return promise
 }
 
-function sentenceOf(
-  limit: Extract<Report, { kind: 'exceeded' }>['limit'],
-  { memoryMb, seconds }: SubprocessLimits,
-): string {
+function sentenceOf(limit: ExceededLimit, { memoryMb, seconds }: SubprocessLimits): string {
   switch (limit) {
     case 'memory':
       return `reading it takes more than ${memoryMb} MiB of memory (--document-memory).`

@@ -1,16 +1,16 @@
-// The thread of a child process in which the work is done. It loads only what its task needs.
+// The thread of a child process that does the work. It loads only what its task needs.
 import { serialize } from 'node:v8'
 import { parentPort, workerData } from 'node:worker_threads'
 import { toGraphmillError } from '../errors.ts'
-import { answerShare, type Call, type Report } from './subprocess.ts'
+import { answerShare, type SubprocessCall, type SubprocessReport } from './subprocess.ts'
 
-/** What every module that is called exports. */
+/** The export of a module that can be called. */
 interface Callable {
   run(task: unknown, at: (place: string) => void): Promise<unknown>
 }
 
-const { module, task, limits } = workerData as Call
-const say = (report: Report) => parentPort?.postMessage(report)
+const { module, task, limits } = workerData as SubprocessCall
+const say = (report: SubprocessReport) => parentPort?.postMessage(report)
 
 try {
   const { run } = (await import(module)) as Callable

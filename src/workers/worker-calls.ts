@@ -27,7 +27,7 @@ export interface CallListener {
   readonly onError: (error: GraphmillError) => void
 }
 
-export interface OpenCall {
+export interface WorkerCall {
   /** Sends a further message. */
   send(message: unknown): void
   /** Stops listening. When the thread has not answered yet, the call is aborted there. */
@@ -38,7 +38,7 @@ export interface CallableWorker {
   /** Why all calls fail from now on: `aborted` after `close`, `unexpected` with a cause when the thread broke down. */
   readonly ended: GraphmillError | undefined
   /** The caller must close the call, also after an answer: an open call keeps the process alive. */
-  open(task: unknown, listener: CallListener): OpenCall
+  open(task: unknown, listener: CallListener): WorkerCall
   /** Resolves to the value of a call. Throws what the thread threw, `ended`, or the signal's reason. */
   call<T>(task: unknown, signal?: AbortSignal): Promise<T>
   close(): Promise<void>
@@ -66,29 +66,35 @@ export function startWorker(
     ended = cause
       ? new GraphmillError('unexpected', `${subject} broke down: ${cause.message}.`, { cause })
       : new GraphmillError('aborted', `${subject} was closed.`)
-    for (const [id, call] of calls) if (!call.isSettled) settle({ id, error: ended })
+    for (const [id, { isSettled }] of calls) if (!isSettled) settle(id, undefined, ended)
   }
 
-  function settle(report: {
-    readonly id: number
-    readonly value?: unknown
-    readonly error?: GraphmillError
-  }) {
-    const call = calls.get(report.id)
+  function settle(id: number, value: unknown, error?: GraphmillError): void {
+    const call = calls.get(id)
     if (!call) return
     call.isSettled = true
-    if (report.error) call.onError(report.error)
-    else call.onValue(report.value)
+    if (error) call.onError(error)
+    else call.onValue(value)
   }
 
-  function open(task: unknown, listener: CallListener): OpenCall {
+  worker.on('message', (report: CallReport) => {
+    if ('error' in report) settle(report.id, undefined, errorOf(report.error))
+    else if ('value' in report) settle(report.id, report.value)
+    else if (report.id === 0) onNotice?.(report.event)
+    else calls.get(report.id)?.onEvent?.(report.event)
+  })
+  worker.on('error', end)
+  worker.on('exit', (code) => end(new Error(`it ended with ${code}`)))
+  worker.unref() // after the listeners: each of them would keep the process alive
+
+  function open(task: unknown, listener: CallListener): WorkerCall {
     const id = ++last
     const call = { ...listener, isSettled: false }
     const tell = (order: CallOrder) => worker.postMessage(order)
     if (!ended) tell({ id, task })
     calls.set(id, call)
     worker.ref()
-    if (ended) settle({ id, error: ended })
+    if (ended) settle(id, undefined, ended)
     return {
       send: (message) => tell({ id, message }),
       close() {
@@ -99,37 +105,26 @@ export function startWorker(
     }
   }
 
-  worker.on('message', (report: CallReport) => {
-    if ('error' in report) settle({ id: report.id, error: errorOf(report.error) })
-    else if ('value' in report) settle(report)
-    else if (report.id === 0) onNotice?.(report.event)
-    else calls.get(report.id)?.onEvent?.(report.event)
-  })
-  worker.on('error', end)
-  worker.on('exit', (code) => end(new Error(`it ended with ${code}`)))
-  worker.unref() // after the listeners: each of them would keep the process alive
-
   return {
     get ended() {
       return ended
     },
     open,
-    async call<T>(task: unknown, signal?: AbortSignal) {
-      signal?.throwIfAborted()
-      const answer = Promise.withResolvers<T>()
-      const call = open(task, {
-        onValue: (value) => answer.resolve(value as T),
-        onError: answer.reject,
-      })
-      try {
-        return await (signal ? unlessAborted(answer.promise, signal) : answer.promise)
-      } finally {
-        call.close()
-      }
-    },
+    call: (task, signal) => call(open, task, signal),
     async close() {
       end()
       await worker.terminate()
     },
+  }
+}
+
+async function call<T>(open: CallableWorker['open'], task: unknown, signal?: AbortSignal): Promise<T> {
+  signal?.throwIfAborted()
+  const { promise, resolve, reject } = Promise.withResolvers<unknown>()
+  const { close } = open(task, { onValue: resolve, onError: reject })
+  try {
+    return (await (signal ? unlessAborted(promise, signal) : promise)) as T
+  } finally {
+    close()
   }
 }

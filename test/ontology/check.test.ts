@@ -1,19 +1,19 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { type Check, createCheck, type Item } from '../../src/ontology/check.ts'
+import { createCheck, type ItemCheck, type OntologyItem } from '../../src/ontology/check.ts'
 import { loadOntology } from '../../src/ontology/load.ts'
 import { file, fixture, folder, turtle } from './support/files.ts'
 
 const m = 'http://example.org/mills#'
 const xsd = 'http://www.w3.org/2001/XMLSchema#'
-let check: Check
+let check: ItemCheck
 
 beforeAll(async () => {
   check = createCheck((await loadOntology([fixture('mills.ttl')])).ontology)
 })
 
-const entity = (more: Item = {}) =>
+const entity = (more: OntologyItem = {}) =>
   check({ type: 'entity', entity: 'Albion Mills', entity_type: 'Mill', ...more })
-const relationship = (more: Item = {}) =>
+const relationship = (more: OntologyItem = {}) =>
   check({
     type: 'relationship',
     subject: 'Albion Mills',
@@ -23,7 +23,7 @@ const relationship = (more: Item = {}) =>
     object_type: 'Person',
     ...more,
   })
-const attribute = (more: Item = {}) =>
+const attribute = (more: OntologyItem = {}) =>
   check({
     type: 'attribute',
     entity: 'Albion Mills',

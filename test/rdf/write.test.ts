@@ -4,7 +4,7 @@ import { definitionTriples, relationshipTriples } from '../../src/rdf/facts.ts'
 import { subgraphProvenance } from '../../src/rdf/provenance.ts'
 import { reify } from '../../src/rdf/reify.ts'
 import { blank, iri, literal, quoted, type Term, type Triple, triple } from '../../src/rdf/term.ts'
-import { createEncoder, type Format, formats } from '../../src/rdf/write.ts'
+import { createEncoder, formats, type TripleFormat } from '../../src/rdf/write.ts'
 import { hostileTriples, keys, readKeys, safe } from './quads.ts'
 
 const mediaTypes = { nquads: 'application/n-quads', trig: 'application/trig', turtle: 'text/turtle' } as const
@@ -157,14 +157,14 @@ test('writes a hundred thousand triples in no time to speak of', () => {
   expect(performance.now() - started).toBeLessThan(3000)
 })
 
-test.each<Format>(['nquads', 'trig', 'jsonl'])('%s refuses a relative graph', (format) => {
+test.each<TripleFormat>(['nquads', 'trig', 'jsonl'])('%s refuses a relative graph', (format) => {
   const quad = triple(iri('urn:s'), iri('urn:p'), iri('urn:o'), 'g')
   expect(() => createEncoder(format).encode([quad])).toThrow(
     expect.objectContaining({ code: 'message_invalid' }),
   )
 })
 
-function file(format: Format, batches: readonly (readonly Triple[])[], rdfStar = false): string {
+function file(format: TripleFormat, batches: readonly (readonly Triple[])[], rdfStar = false): string {
   const encoder = createEncoder(format, { rdfStar })
   return encoder.begin() + batches.map((batch) => encoder.encode(batch)).join('') + encoder.end()
 }

@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { type Outcome, runInSubprocess } from '../../src/subprocess/subprocess.ts'
+import { runInSubprocess, type SubprocessOutcome } from '../../src/subprocess/subprocess.ts'
 import type { Task } from '../support/subprocess-task.ts'
 
 const module = new URL('../support/subprocess-task.ts', import.meta.url)
@@ -17,7 +17,7 @@ beforeEach(async () => {
 })
 afterEach(() => rm(folder, { recursive: true, force: true }))
 
-const outcomeOf = <T>(task: Task, given = limits, signal?: AbortSignal): Promise<Outcome<T>> =>
+const outcomeOf = <T>(task: Task, given = limits, signal?: AbortSignal): Promise<SubprocessOutcome<T>> =>
   runInSubprocess<T>(module, task, { limits: given, signal })
 
 const waiting = { timeout: 60_000, interval: 50 }

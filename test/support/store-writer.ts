@@ -3,10 +3,10 @@
 import { open } from 'node:fs/promises'
 import { openFolderStore } from '../../src/rdf/store.ts'
 import { iri, literal, triple } from '../../src/rdf/term.ts'
-import type { Format } from '../../src/rdf/write.ts'
+import type { TripleFormat } from '../../src/rdf/write.ts'
 
 const [folder, format, mode] = process.argv.slice(2)
-const store = openFolderStore(folder!, { format: format as Format, lockPatienceMs: 2000 })
+const store = openFolderStore(folder!, { format: format as TripleFormat, lockPatienceMs: 2000 })
 const write = (name: string) =>
   store.write(
     ['p', 'q', 'r'].map((predicate) =>

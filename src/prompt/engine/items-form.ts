@@ -130,6 +130,6 @@ function stripping(schema: ItemSchema, { strip }: StrictCopy): ItemSchema {
     ...schema,
     test: afterStrip(schema.test),
     check: afterStrip(schema.check),
-    mend: afterStrip(schema.mend),
+    adjust: afterStrip(schema.adjust),
   }
 }
