@@ -78,7 +78,7 @@ export function openSession(folder: string, environment: Readonly<Record<string,
       return shell.written.stdout
     },
     async start(command, says) {
-      // `exec` replaces bash by the command, so that signals reach it.
+      // bash replaces itself by a single command, so signals reach the command.
       const shell = bash(command)
       const { child, written, ended } = shell
       await new Promise<void>((resolve, reject) => {

@@ -2,6 +2,7 @@
 import type { Command } from 'commander'
 import { topicSpec } from '../../broker/topics.ts'
 import type { Config } from '../../config/config.ts'
+import type { FlowConfig } from '../../config/flows.ts'
 import { findDocuments } from '../../documents/read.ts'
 import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import { systemClock, uuids } from '../../flow/clock.ts'
@@ -32,60 +33,71 @@ export function addLoad(program: Command): void {
   addOptions(command, [...brokerOptions, 'workspace', 'flow', 'flows', 'collection', ...documentOptions])
 }
 
+interface LoadCounts {
+  loaded: number
+  /** Files and documents that could not be loaded. */
+  failed: number
+}
+
 /** Returns how many files and documents failed. */
 async function load(files: readonly string[], config: Config): Promise<number> {
-  const { topics, options } = flowOf(config)
-  const { space, workspace, flow } = options
-  const scope = { workspace, flow }
-  const specs = (['document', 'progress'] as const).map((port) =>
-    topicSpec(outputRoute(port, { space, ...scope }).topic, topics[port]),
-  )
-  let failures = 0
-  let loaded = 0
-
-  /** Undefined, after a report, if a file or document failed. */
-  async function attempt<T>(act: () => Promise<T>): Promise<T | undefined> {
-    try {
-      return await act()
-    } catch (thrown) {
-      const error = toGraphmillError(thrown)
-      if (!error.code.startsWith('document_')) throw error
-      failures++
-      process.stderr.write(`graphmill: ${failureText(error)} ${error.remedy}\n`)
-      return undefined
-    }
-  }
-
-  async function publishAll({ broker, signal }: BrokerSession): Promise<void> {
-    const { codec, schemas } = openSchemas(broker, config)
-    const clocked = { clock: systemClock, ids: uuids, circuits: createCircuits() }
-    const target = { broker, codec, ...clocked, space, scope, collection: collectionOf(config, options) }
-    await broker.ensureTopics(specs)
-    await schemas.announce(signal)
-    for (const named of files) {
-      const found = await attempt(() => findDocuments(named, signal, findOptions(config, named, say)))
-      for (const document of found ?? []) {
-        const published = await attempt(() => loadDocument(document, { ...target, source: 'load' }, signal))
-        if (!published) continue
-        loaded++
-        const { documentId, parts } = published
-        process.stdout.write(`${JSON.stringify({ documentId, parts, title: document.title })}\n`)
-      }
-    }
-  }
-
+  const counts: LoadCounts = { loaded: 0, failed: 0 }
+  const flow = flowOf(config)
   await withBroker(config, async (session) => {
     try {
-      await publishAll(session)
+      await publishAll(files, flow, session, counts)
     } catch (thrown) {
       if (!session.signal.aborted) throw thrown
       throw new GraphmillError(
         'aborted',
-        `Stopped after ${loaded} complete documents: run the same command again for the rest. ${loadedAgain}`,
+        `Stopped after ${counts.loaded} complete documents: run the same command again for the rest. ${loadedAgain}`,
       )
     }
   })
-  return failures
+  return counts.failed
+}
+
+async function publishAll(
+  files: readonly string[],
+  { topics, options }: FlowConfig,
+  { broker, config, signal }: BrokerSession,
+  counts: LoadCounts,
+): Promise<void> {
+  const { space, workspace, flow } = options
+  const scope = { workspace, flow }
+  const { codec, schemas } = openSchemas(broker, config)
+  const clocked = { clock: systemClock, ids: uuids, circuits: createCircuits() }
+  const target = { broker, codec, ...clocked, space, scope, collection: collectionOf(config, options) }
+  const specs = (['document', 'progress'] as const).map((port) =>
+    topicSpec(outputRoute(port, { space, ...scope }).topic, topics[port]),
+  )
+  await broker.ensureTopics(specs)
+  await schemas.announce(signal)
+  for (const named of files) {
+    const found = await attempt(counts, () => findDocuments(named, signal, findOptions(config, named, say)))
+    for (const document of found ?? []) {
+      const published = await attempt(counts, () =>
+        loadDocument(document, { ...target, source: 'load' }, signal),
+      )
+      if (!published) continue
+      counts.loaded++
+      const { documentId, parts } = published
+      process.stdout.write(`${JSON.stringify({ documentId, parts, title: document.title })}\n`)
+    }
+  }
+}
+
+/** Undefined, after a report, if a file or document failed. Throws all other errors. */
+async function attempt<T>(counts: LoadCounts, act: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await act()
+  } catch (thrown) {
+    const error = toGraphmillError(thrown)
+    if (!error.code.startsWith('document_')) throw error
+    counts.failed++
+    process.stderr.write(`graphmill: ${failureText(error)} ${error.remedy}\n`)
+    return undefined
+  }
 }
 
 /** A collection on the command line or in the environment overrides that of the flow. */
