@@ -12,7 +12,7 @@ describe.each([
   ['streamed', { stream: true }],
 ])('%s', (_, options) => {
   it.each([
-    ['HTML where JSON was due', { headers: { 'content-type': 'text/html' }, body: html }],
+    ['HTML instead of JSON', { headers: { 'content-type': 'text/html' }, body: html }],
     ['HTML that says it is JSON', { headers: json, body: html }],
     ['a list', { headers: json, body: '[1,2]' }],
     ['choices without a message', { body: { choices: [{}] } }],
@@ -57,7 +57,7 @@ describe.each([
     expect(JSON.stringify([thrown.message, thrown.details])).not.toContain('sk-secret')
   })
 
-  it('a line of 9 MB is read, and a reply beyond all measure is not', async () => {
+  it('a line of 9 MB is read, and a reply above the limit is not', async () => {
     const long = 'x'.repeat(9 * 1024 * 1024)
     const answer = (content: string): Scripted =>
       'stream' in options ? { events: [chunk({ content }, 'stop'), '[DONE]'] } : completion(content)
@@ -103,7 +103,7 @@ describe('a value', () => {
     expect(({} as { polluted?: number }).polluted).toBeUndefined()
   })
 
-  it('is checked in linear time, whatever the pattern', async () => {
+  it('is checked in linear time, with any pattern', async () => {
     const responseSchema = {
       type: 'object',
       properties: { a: { type: 'string', pattern: '^(a+)+$' } },

@@ -61,7 +61,7 @@ describe('the value', () => {
     })
   })
 
-  it('may be absent where the model may call tools', async () => {
+  it('may be absent when the model may call tools', async () => {
     await using test = await setup(reply)
     const { parsed } = await complete(test.provider, { messages: hi, responseSchema: P, tools: [weather] })
     expectTypeOf(parsed).toEqualTypeOf<{ name: string; age: number } | undefined>()
@@ -126,7 +126,7 @@ describe('a type of a library', () => {
     expect((thrown as StructuredOutputInvalid).errorMessage).toBe('/word: must have an even length')
   })
 
-  it('is converted by Zod itself where it does not speak the standard of JSON Schemas', async () => {
+  it('is converted by Zod when it does not follow the standard of JSON Schemas', async () => {
     await using test = await setup(reply)
     const person = z.object({ name: z.string(), age: z.int() })
     const { jsonSchema: _, ...standard } = person['~standard']
@@ -152,7 +152,7 @@ describe('a type of a library', () => {
     ])
   })
 
-  it('is refused where it has no JSON Schema, or none of an object', async () => {
+  it('is refused when it has no JSON Schema, or none of an object', async () => {
     await using test = await setup(reply)
     for (const responseSchema of [z.object({ at: z.date() }), z.array(z.string())]) {
       const thrown: unknown = await complete(test.provider, { messages: hi, responseSchema }).catch((e) => e)

@@ -22,7 +22,7 @@ async function sends(config: RuntimeConfig, more: More = {}, options: CallOption
 }
 
 describe('072 response_format', () => {
-  it('is refused where it contradicts a schema, and rides through without one', async () => {
+  it('is refused when it contradicts a schema, and passes without one', async () => {
     await refuses({ extras: { response_format: object } }, { responseSchema: V })
     expect((await sends({ extras: { response_format: object } }))['response_format']).toEqual(object)
   })
@@ -35,7 +35,7 @@ describe('072 response_format', () => {
 })
 
 describe('073 stream_options', () => {
-  it('is refused while streaming, and rides through else', async () => {
+  it('is refused while streaming, and passes otherwise', async () => {
     const extras = { stream_options: { include_usage: false } }
     await refuses({ extras }, {}, { stream: true })
     expect((await sends({ extras }))['stream_options']).toEqual({ include_usage: false })
@@ -53,7 +53,7 @@ describe('074 model and the other structure', () => {
     await refuses({ extras }, more)
   })
 
-  it('is a no-op where it is the same, and rides through where it is not managed', async () => {
+  it('is a no-op when it is the same, and passes when it is not managed', async () => {
     expect(await sends({ extras: { model: 'test-model', messages: hi } })).toEqual({
       model: 'test-model',
       messages: hi,
@@ -66,7 +66,7 @@ describe('074 model and the other structure', () => {
 })
 
 describe('075 declared scalars', () => {
-  it('is refused where they differ, sent once where they are equal', async () => {
+  it('is refused when they differ, sent once when they are equal', async () => {
     await refuses({ temperature: 0.2, extras: { temperature: 0.7 } })
     await refuses({ temperature: 0.2, extras: { temperature: null } })
     expect(await sends({ temperature: 0.2, extras: { temperature: 0.2 } })).toMatchObject({
@@ -94,7 +94,7 @@ describe('076 and 081 stop', () => {
 })
 
 describe('077 stream', () => {
-  it('is refused where it contradicts the argument, and absorbed where it says the same', async () => {
+  it('is refused when it contradicts the argument, and absorbed when it says the same', async () => {
     await refuses({ extras: { stream: false } }, {}, { stream: true })
     await refuses({ extras: { stream: true } })
     expect(await sends({ extras: { stream: false } })).not.toHaveProperty('stream')
@@ -103,7 +103,7 @@ describe('077 stream', () => {
 })
 
 describe('any other extra', () => {
-  it('rides untouched, whatever its name', async () => {
+  it('passes untouched under any name', async () => {
     const extras = JSON.parse('{"grammar":"root ::= x","__proto__":{"a":null},"n":null}') as object
     const body = await sends({ extras: extras as Record<string, unknown> })
     expect(body['grammar']).toBe('root ::= x')

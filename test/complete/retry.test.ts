@@ -79,7 +79,7 @@ describe('056-058 call-level retry', () => {
     expect(test.server.requests).toHaveLength(0)
   })
 
-  it('asks the classifier and tells the observer, whose own failure changes nothing', async () => {
+  it('calls the classifier and the observer, whose own failure changes nothing', async () => {
     await using test = await setup([{ status: 400, body: {} }, down(), completion('ok')])
     const asked: number[] = []
     const told: number[] = []

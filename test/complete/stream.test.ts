@@ -102,7 +102,7 @@ describe('059 streaming', () => {
     })
   })
 
-  it('b: tells calls apart by their ids where a server does not number them', async () => {
+  it('b: distinguishes calls by their ids when a server does not number them', async () => {
     const call = (id: string, city: string) => ({
       tool_calls: [{ index: 0, id, function: { name: 'get_weather', arguments: `{"city":"${city}"}` } }],
     })
@@ -211,12 +211,12 @@ describe('068-071 malformed counts', () => {
     ['069 all', ['abc', -5, true], nothing],
     ['fractions', [1.5, 2, 3], { promptTokens: null, completionTokens: 2, totalTokens: 3 }],
     [
-      'a total that is not told, with both addends',
+      'a total that is not reported, with both addends',
       [2, 3, undefined],
       { promptTokens: 2, completionTokens: 3, totalTokens: 5 },
     ],
     [
-      '070 a total that is not told, with one',
+      '070 a total that is not reported, with one',
       ['abc', 7, undefined],
       { promptTokens: null, completionTokens: 7, totalTokens: null },
     ],

@@ -37,7 +37,7 @@ describe('021 (proposal: 018) structured output', () => {
   })
 })
 
-describe('022 (proposal: 019) content that is no JSON', () => {
+describe('022 (proposal: 019) content that is not JSON', () => {
   it('raises with the schema, the output, the message, the reason and the usage', async () => {
     const content = '{"name": "Alice" "age": 30}'
     await using test = await setup(completion(content, {}, counted(20, 8, 28)))
@@ -69,7 +69,7 @@ describe('023 (proposal: 020) content that fails the schema', () => {
     expect(thrown.usage).toEqual({ promptTokens: 20, completionTokens: 6, totalTokens: 26 })
   })
 
-  it('tells a reply that was cut off by its finish reason', async () => {
+  it('marks a reply that was cut off by its finish reason', async () => {
     await using test = await setup(completion('{"name":"Al', { finish_reason: 'length' }))
     const thrown = await failure<StructuredOutputInvalid>(
       test.provider,
@@ -236,7 +236,7 @@ describe('the properties of a union', () => {
 })
 
 describe('the dynamic fallback', () => {
-  it('goes on with the directive after the first refusal, and remembers it', async () => {
+  it('continues with the directive after the first refusal, and remembers it', async () => {
     await using test = await setup([unsupported, completion('{"value":1}'), completion('{"value":2}')])
     const first = await test.provider.complete({ ...ask, responseSchema: V })
     const second = await test.provider.complete({ ...ask, responseSchema: { ...V, title: 'other' } })
@@ -253,7 +253,7 @@ describe('the dynamic fallback', () => {
     expect((await other.provider.complete({ ...ask, responseSchema: V })).outputMode).toBe('native')
   })
 
-  it('is for one schema where the server refuses that schema', async () => {
+  it('is for one schema when the server refuses that schema', async () => {
     await using test = await setup([
       refusal("Invalid schema for response_format 'x': minimum is not permitted", 'response_format'),
       completion('{"value":1}'),
@@ -323,7 +323,7 @@ describe('strict', () => {
 })
 
 describe('the name of a schema', () => {
-  it('is its title as far as names allow it, else a hash that does not hang on the order of keys', () => {
+  it('is its title as far as names allow it, else a hash that does not depend on the order of keys', () => {
     expect(schemaName({ title: 'Person' })).toBe('Person')
     expect(schemaName({ title: 'Ein Mühlenbuch (2.0)' })).toBe('Ein_M_hlenbuch_2_0_')
     expect(schemaName({ title: 'x'.repeat(100) })).toHaveLength(64)

@@ -282,7 +282,7 @@ describe('005 wire mapping', () => {
 })
 
 describe('006 usage', () => {
-  it('gives the counts, or three nulls where there are none', async () => {
+  it('gives the counts, or three nulls when there are none', async () => {
     await using test = await setup([
       completion('x', {}, { usage: { prompt_tokens: 100, completion_tokens: 50, total_tokens: 150 } }),
       completion('x', {}, { usage: undefined }),
@@ -293,7 +293,7 @@ describe('006 usage', () => {
     expect(second.usage).toEqual({ promptTokens: null, completionTokens: null, totalTokens: null })
   })
 
-  it('tells a reported 0 of cached tokens from none, and a malformed one is null', async () => {
+  it('distinguishes a reported 0 of cached tokens from none, and a malformed one is null', async () => {
     const usage = (cached_tokens: unknown) => ({
       usage: {
         prompt_tokens: 1,

@@ -40,54 +40,39 @@ function readBlock(text: string, start: number): BlockRead {
     at = skipSpace(text, at)
     const character = text[at]
     if (character === undefined) return { type: 'cut' }
-    const ends = character === (open.at(-1) === '{' ? '}' : ']')
-    if (ends && (expected === 'comma or end' || expected.endsWith(' or end'))) {
+    if (expected.endsWith(' or end') && character === (open.at(-1) === '{' ? '}' : ']')) {
       open.pop()
       at += 1
       if (open.length === 0) return { type: 'whole', at }
       expected = 'comma or end'
-      continue
-    }
-    const broken: BlockRead = { type: 'broken', at, depth: open.length }
-    switch (expected) {
-      case 'value':
-      case 'value or end': {
-        if (character === '{' || character === '[') {
-          open.push(character)
-          expected = character === '{' ? 'key or end' : 'value or end'
-          at += 1
-          break
-        }
-        const end = character === '"' ? stringEnd(text, at) : scalarEnd(text, at)
-        if (end === 'cut') return { type: 'cut' }
-        if (end === undefined) return broken
-        expected = 'comma or end'
-        at = end
-        break
-      }
-      case 'key':
-      case 'key or end': {
-        const end = character === '"' ? stringEnd(text, at) : undefined
-        if (end === 'cut') return { type: 'cut' }
-        if (end === undefined) return broken
-        expected = 'colon'
-        at = end
-        break
-      }
-      case 'colon':
-        if (character !== ':') return broken
-        expected = 'value'
-        at += 1
-        break
-      case 'comma or end':
-        if (character !== ',') return broken
-        expected = open.at(-1) === '{' ? 'key' : 'value'
-        at += 1
-        break
-      default:
-        return expected satisfies never
+    } else if (expected.startsWith('value') && (character === '{' || character === '[')) {
+      open.push(character)
+      at += 1
+      expected = character === '{' ? 'key or end' : 'value or end'
+    } else {
+      const end = tokenEnd(text, at, expected)
+      if (end === 'cut') return { type: 'cut' }
+      if (end === undefined) return { type: 'broken', at, depth: open.length }
+      at = end
+      expected = followerOf(expected, open.at(-1) === '{')
     }
   }
+}
+
+/** The place after the expected token at `at`; undefined when it is another. */
+function tokenEnd(text: string, at: number, expected: Expected): number | 'cut' | undefined {
+  const character = text[at]
+  if (expected === 'colon') return character === ':' ? at + 1 : undefined
+  if (expected === 'comma or end') return character === ',' ? at + 1 : undefined
+  if (character === '"') return stringEnd(text, at)
+  return expected.startsWith('value') ? scalarEnd(text, at) : undefined
+}
+
+/** What is expected after a token. */
+function followerOf(expected: Expected, inObject: boolean): Expected {
+  if (expected === 'colon') return 'value'
+  if (expected === 'comma or end') return inObject ? 'key' : 'value'
+  return expected.startsWith('value') ? 'comma or end' : 'colon'
 }
 
 /** Where a broken block ends, by its braces and brackets outside strings; undefined when it never does. */

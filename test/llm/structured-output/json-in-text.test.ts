@@ -65,7 +65,7 @@ describe('the value that was asked for', () => {
   it.each([
     ['the whole text', '{"name":"A"}', { name: 'A' }],
     ['its fenced block', 'Here:\n```json\n{"name":"A"}\n```', { name: 'A' }],
-    ['what stands in prose', 'I say {"name":"A"}.', { name: 'A' }],
+    ['JSON in prose', 'I say {"name":"A"}.', { name: 'A' }],
     ['of several the one that fits', '{"draft":1} no: {"name":"A"}', { name: 'A' }],
     ['of equal ones one', '{"name":"A"} so {"name":"A"}', { name: 'A' }],
     ['the one element of a list', '[{"name":"A"}]', { name: 'A' }],
@@ -78,7 +78,7 @@ describe('the value that was asked for', () => {
   it.each([
     ['prose', 'I cannot.', 'not_json'],
     ['a cut reply', '{"name":"A', 'not_json'],
-    ['a scalar where an object is due', '42', 'not_json'],
+    ['a scalar instead of an object', '42', 'not_json'],
     ['an unfinished thought', '<think>{"name":"A"}', 'not_json'],
     ['a value that fails', '{"x":1}', 'failed'],
     ['several that fit and differ', '{"name":"A"} {"name":"B"}', 'failed'],

@@ -101,7 +101,7 @@ describe('the modes on the wire', () => {
     })
   })
 
-  it('shows the schema as a schema when told so', async () => {
+  it('shows the schema as a schema with that option', async () => {
     await ask(await openAi(says(alice)), { mode: 'text-based', schema: S, as: 'schema' })
     const [before, shown] = sent().user.split('Your JSON object should match this JSON schema:\n')
     expect(before).toBe(`${instruction}\n\n`)
@@ -139,7 +139,7 @@ describe('auto', () => {
     expect((await ask(await open(reply(alice)), { mode: 'auto', schema: S })).outputMode).toBe(mode)
   })
 
-  it("is the model's own mode where it has one, and text-based where the kind says nothing", async () => {
+  it("is the model's own mode when it has one, and text-based when its kind says nothing", async () => {
     const llm = await openAi(says(alice))
     const mode = async (more: object) =>
       (await ask({ ...llm, ...more }, { mode: 'auto', schema: S })).outputMode
@@ -149,7 +149,7 @@ describe('auto', () => {
     expect(await mode({ jsonFormat: false })).toBe('text-based')
   })
 
-  it('goes on with text where the server refuses, and where it can only give objects', async () => {
+  it('continues with text when the server refuses, and when it can only give objects', async () => {
     const refusal = { status: 400, body: { error: { message: 'response_format is not supported' } } }
     const llm = await openAi(refusal, says(alice), says(alice), says('["x"]'))
     expect((await ask(llm, { mode: 'auto', schema: S })).outputMode).toBe('text-based')
@@ -162,7 +162,7 @@ describe('auto', () => {
     expect(server.requests).toHaveLength(4)
   })
 
-  it('warns once a model, and not at all when told so', async () => {
+  it('warns once for each model, and not at all with that option', async () => {
     const onWarning = vi.fn()
     const llm = await openAi(says(alice))
     await answerJson({ llm, messages, signal, mode: 'auto', schema: S, onWarning, warnAuto: false })
@@ -187,7 +187,7 @@ describe('without a mode', () => {
     expect(sent().user).toBe('Who?')
   })
 
-  it('falls back where the server refuses, and remembers it', async () => {
+  it('falls back when the server refuses, and remembers it', async () => {
     const refusal = { status: 400, body: { error: { message: 'unknown field', param: 'response_format' } } }
     const llm = await openAi(refusal, says(alice), says(alice))
     const first = await ask(llm, { schema: S })
@@ -210,7 +210,7 @@ describe('without a mode', () => {
     expect((await ask(llm, { schema: S })).outputMode).toBe('native')
   })
 
-  it('asks by words for what a server cannot constrain', async () => {
+  it('asks in words for what a server cannot constrain', async () => {
     const answer = await ask(await openAi(says('[1,2]')), {
       schema: { type: 'array', items: { type: 'integer' } },
     })
@@ -227,7 +227,7 @@ describe('without a mode', () => {
 describe('a reply that cannot be used', () => {
   const feedback = (index = 1) => sent(index).more as { role: string; content: string }[]
 
-  it('is answered, when it is no JSON', async () => {
+  it('is answered, when it is not JSON', async () => {
     const answer = await ask(await openAi(says('I am Alice.'), says(alice)), {
       mode: 'text-based',
       schema: S,
@@ -252,7 +252,7 @@ describe('a reply that cannot be used', () => {
     )
   })
 
-  it('is answered without a schema that the prompt did not say', async () => {
+  it('is answered without the schema when the prompt did not have it', async () => {
     await ask(await openAi(says('{"name":"Alice"}'), says(alice)), { mode: 'openai', schema: S })
     expect(feedback()[1]!.content).toMatch(
       /^Your response did not match the expected JSON schema\.\n\ninstancePath, message\n\/, .*age'?$/,
@@ -272,7 +272,7 @@ describe('a reply that cannot be used', () => {
     expect(server.requests).toHaveLength(2)
   })
 
-  it('is not answered when told so, and as often as told', async () => {
+  it('is answered as often as the option says, or not at all', async () => {
     const llm = await openAi(says('no'))
     await expect(ask(llm, { schema: S, reask: 0 })).rejects.toThrow(StructuredOutputInvalid)
     expect(server.requests).toHaveLength(1)
@@ -281,7 +281,7 @@ describe('a reply that cannot be used', () => {
     expect(feedback(4)).toHaveLength(6)
   })
 
-  it('is all that is tried again', async () => {
+  it('is the only failure that is tried again', async () => {
     const llm = await openAi({ status: 503, body: {} }, says(alice))
     await expect(ask(llm, { schema: S })).rejects.toMatchObject({ category: 'provider_unavailable' })
     expect(server.requests).toHaveLength(1)
@@ -309,7 +309,7 @@ describe('bad input', () => {
       '/properties/a',
     ],
     [
-      'no object at its root, where the mode gives objects only',
+      'no object at its root, when the mode gives only objects',
       { mode: 'openai', schema: { type: 'array' } },
       '/type',
     ],
@@ -330,7 +330,7 @@ describe('bad input', () => {
     expect(server.requests).toHaveLength(0)
   })
 
-  it('stops a model that goes on in white space, and a reply without end', async () => {
+  it('stops a model that continues in white space, and a reply without end', async () => {
     const spaces = (n: number) => chunk({ content: ' '.repeat(n) })
     const endless = (first: string): Scripted => ({
       by: (response) => {
@@ -375,7 +375,7 @@ describe('a wrapped schema', () => {
     expect(found.schema).toMatchObject(S)
   })
 
-  it('is sent without its wrapper, with its strict unless told otherwise', async () => {
+  it('is sent without its wrapper, with its strict unless the option says otherwise', async () => {
     const llm = await openAi(says(alice))
     const schema = { name: 'x', schema: S, strict: true }
     await ask(llm, { mode: 'openai', schema })
@@ -390,7 +390,7 @@ describe('a wrapped schema', () => {
 describe('the example of a schema', () => {
   it.each([
     [
-      'an object, whatever is required',
+      'an object, with properties that are not required',
       { type: 'object', properties: { a: { type: 'string' }, b: { type: 'number' } }, required: [] },
       { a: '...', b: 123.45 },
     ],
@@ -416,7 +416,7 @@ describe('the example of a schema', () => {
     expect(exampleOf(schema)).toEqual(expected)
   })
 
-  it('ends for a schema that holds itself', () => {
+  it('ends for a schema that contains itself', () => {
     const tree = { type: 'object', properties: { next: { $ref: '#' } } }
     expect(JSON.stringify(exampleOf(tree))).toMatch(/"\.\.\."\}+$/)
     expect(exampleOf({ $ref: '#' })).toBe('...')

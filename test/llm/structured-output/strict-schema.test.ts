@@ -75,7 +75,7 @@ describe('a strict copy of a schema', () => {
     expect(isStrict(copy)).toBe(true)
   })
 
-  it('makes anyOf of a oneOf whose branches a constant tells apart', () => {
+  it('makes anyOf of a oneOf whose branches a constant distinguishes', () => {
     const copy = copied(union).schema as { anyOf: JsonSchema[] }
     expect(copy.anyOf.map((branch) => Object.keys(branch['properties'] as object))).toEqual([
       ['type', 'e', 'why'],
@@ -92,7 +92,7 @@ describe('a strict copy of a schema', () => {
     expect(union).toEqual(before)
   })
 
-  it('takes out the nulls that it asks for, and no others', () => {
+  it('removes the nulls that it asks for, and no others', () => {
     const value = {
       name: 'a',
       age: null,

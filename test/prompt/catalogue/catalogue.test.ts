@@ -125,7 +125,7 @@ describe('a prompt file', () => {
     ])
   })
 
-  it('refuses a schema that is none', async () => {
+  it('refuses an invalid schema', async () => {
     for (const schema of [
       { type: 'objekt' },
       { required: 'a' },
@@ -138,7 +138,7 @@ describe('a prompt file', () => {
     }
   })
 
-  it('refuses what is no prompt at all: no template, a list, broken YAML, broken JSON, nothing', async () => {
+  it('refuses a file that is not a prompt: no template, a list, broken YAML, broken JSON, nothing', async () => {
     const files = {
       'a.yaml': 'description: x',
       'b.yaml': '- x',
@@ -387,7 +387,7 @@ describe('check', () => {
   })
 })
 
-describe('checking a prompt that stands in place of a built-in one', () => {
+describe('checking a prompt that replaces a built-in one', () => {
   it('finds a term that its extractor does not give, in the words of the template', async () => {
     const path = await write(
       'extract-definitions.yaml',
@@ -412,7 +412,7 @@ describe('checking a prompt that stands in place of a built-in one', () => {
     ])
   })
 
-  it('finds nothing where it can serve', async () => {
+  it('finds nothing when it can replace it', async () => {
     const path = await write(
       'extract-definitions.yaml',
       'response-type: json\nprompt: "Define: {{ text }}"\n',

@@ -33,7 +33,7 @@ describe('the budget of a run', () => {
     expect(budget.spent).toBe(10)
   })
 
-  it('is free again for others as soon as a call is refused, though its run goes on', async () => {
+  it('is free again for others as soon as a call is refused, though its run continues', async () => {
     const overflow: ScriptedReply = { error: new GraphmillError('context_overflow', 'too long') }
     const llm = scriptedLlm([overflow, linesOf(1), linesOf(1, 1)])
     // Both halves fit, and not beside what the whole would have cost.
@@ -93,7 +93,7 @@ describe('a run that the cost limit stops', () => {
     expect(end.spent).toMatchObject([{ reason: 'first', calls: 1 }])
   })
 
-  it('is partial too where a json reply cannot be asked for again', async () => {
+  it('is partial too when a json reply cannot be asked for again', async () => {
     const prompt = testPrompt({ responseType: 'json' })
     const budget = createBudget({ maxCost: 60, price: byReply })
     const llm = scriptedLlm(['There is no JSON here, nor was there ever, and that is all. '.repeat(3), '{}'])

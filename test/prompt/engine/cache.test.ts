@@ -41,7 +41,7 @@ const broken = { text: linesOf(2, 3), error: new GraphmillError('llm_response_in
 
 const objectSchema = { type: 'object', required: ['n'], properties: { n: { type: 'integer' } } }
 
-/** An entry as it stands on the disk. */
+/** An entry as it is stored on the disk. */
 interface Written {
   readonly calls: Record<string, unknown>[]
   readonly cut: Record<string, unknown>
@@ -112,7 +112,7 @@ describe('a run that is over', () => {
     expect(again.requests).toHaveLength(0)
   })
 
-  it('is replayed where half of its text was refused, or its form', async () => {
+  it('is replayed when half of its text was refused, or its form', async () => {
     const terms = { text: 'one. two. three. four.' }
     const overflow = { text: '', error: new GraphmillError('context_overflow', 'too long') }
     const details = { status: 500, server: 'Unexpected empty grammar stack' }
@@ -133,7 +133,7 @@ describe('a run that is over', () => {
     }
   })
 
-  it('is replayed where it went over to lines after an empty half', async () => {
+  it('is replayed when it changed to lines after an empty half', async () => {
     const terms = { text: 'one. two. three. four.' }
     const overflow = { text: '', error: new GraphmillError('context_overflow', 'too long') }
     const details = { status: 400, server: 'response_format: the grammar is too large' }
@@ -149,7 +149,7 @@ describe('a run that is over', () => {
     expect(first.at(-1)!.end).toMatchObject({ accepted: 3, outputMode: 'text-based' })
   })
 
-  it('goes on where the limit of its cost had stopped it', async () => {
+  it('continues where its cost limit had stopped it', async () => {
     const error = new GraphmillError('cost_limit_reached', 'enough')
     const stopped = scriptedLlm([
       { text: linesOf(3), finish: 'length' },
@@ -207,7 +207,7 @@ describe('a run that is over', () => {
       'a failure unknown',
       (entry) => Object.assign(entry.calls[0]!, { failure: { code: 'x', message: 'y' } }),
     ],
-    ['parts cut nobody knows where', (entry) => Object.assign(entry.cut, { cuts: 5 })],
+    ['parts cut at an unknown place', (entry) => Object.assign(entry.cut, { cuts: 5 })],
   ])('is asked for anew where its entry is foreign: %s', async (_name, change) => {
     await askAll(scriptedLlm([linesOf(2)]), { cache })
     const [key] = Object.keys(await cacache.ls(dir))
@@ -219,7 +219,7 @@ describe('a run that is over', () => {
     expect(llm.requests).toHaveLength(1)
   })
 
-  it('is asked for anew by another workspace, text or prompt parameter', async () => {
+  it('is asked for again by another workspace, text or prompt parameter', async () => {
     await askAll(scriptedLlm([linesOf(1)]), { cache })
     const hot = testPrompt({ jsonSchema: itemSchema, sampling: { temperature: 1 } })
     for (const more of [{ cache: { replies, workspace: 'v' } }, { terms: { text: 'b' } }, { prompt: hot }]) {
@@ -229,7 +229,7 @@ describe('a run that is over', () => {
     }
   })
 
-  it("is asked for anew at another temperature of the model, unless the prompt's own goes before it", async () => {
+  it("is asked for again at another temperature of the model, unless the prompt's own overrides it", async () => {
     const at = (temperature: number) => ({ ...scriptedLlm([linesOf(1)]), sampling: { temperature } })
     const plain = scriptedLlm([linesOf(1)])
     const models = [plain, at(0), at(1), at(0)]
@@ -265,7 +265,7 @@ describe('a run that is over', () => {
     expect(runs.slice(2)).toEqual(runs.slice(0, 2))
   })
 
-  it('is found by the output mode of the model where the prompt names none', async () => {
+  it('is found by the output mode of the model when the prompt names none', async () => {
     const prompt = testPrompt({ responseType: 'json', jsonSchema: objectSchema })
     const llm = scriptedLlm(['{"n": 1}'])
     for (const outputMode of ['openai_oo', 'fallback', 'openai_oo'] as const)
@@ -283,7 +283,7 @@ describe('a run that is over', () => {
     expect(llm.requests).toHaveLength(0)
   })
 
-  it('goes on where it may go further now', async () => {
+  it('continues when it may make more calls now', async () => {
     const never = testPrompt({ jsonSchema: itemSchema, maxContinuations: 0 })
     expect(
       (await askAll(scriptedLlm([{ text: linesOf(3), finish: 'length' }]), { cache, prompt: never })).end
@@ -298,7 +298,7 @@ describe('a run that is over', () => {
 })
 
 describe('a run that was interrupted', () => {
-  it('is a new run that replays the calls that ended, and goes on from there', async () => {
+  it('is a new run that replays the calls that ended, and continues from there', async () => {
     const broken = scriptedLlm([
       { text: linesOf(30), finish: 'length' },
       { text: linesOf(5, 30), error: away },
@@ -369,7 +369,7 @@ describe('a server that does not take the form of reply', () => {
     }
   })
 
-  it('is not asked again for what an interrupted run of lines has got', async () => {
+  it('is not asked again for what an interrupted run of lines has received', async () => {
     const [, prompt] = kinds[1]
     const llm = Object.assign(
       scriptedLlm(
@@ -420,7 +420,7 @@ describe('a server that does not take the form of reply', () => {
   })
 })
 
-describe('a reply that is worth nothing', () => {
+describe('a reply that brings nothing', () => {
   it.each<[string, Script, Partial<AskOptions>]>([
     ['prose', ['There is nothing.'], {}],
     ['a refusal', ["I'm sorry, no."], {}],

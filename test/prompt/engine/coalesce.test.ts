@@ -6,7 +6,7 @@ async function* source(pieces: readonly string[]) {
 }
 const size = (piece: string) => piece.length
 
-describe('gather', () => {
+describe('coalesce', () => {
   test('gives the first piece at once, and what came meanwhile together', async () => {
     const batches = coalesce(source(['a', 'b', 'c']), size, 10)
     expect((await batches.next()).value).toEqual(['a'])

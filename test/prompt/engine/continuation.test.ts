@@ -7,7 +7,7 @@ import { type ScriptedReply, scriptedLlm } from '../../support/scripted-llm.ts'
 
 const items = (count: number) => Array.from({ length: count }, (_, n) => itemOf(n))
 
-/** Goes on behind the last item that it is shown, and stops after `length` characters of each reply. */
+/** Continues after the last item that it is shown, and stops after `length` characters of each reply. */
 function continuing(count: number, length: number) {
   return (request: CompletionRequest): ScriptedReply => {
     const shown = request.messages.findLast(({ role }) => role === 'assistant')?.content ?? ''
@@ -19,7 +19,7 @@ function continuing(count: number, length: number) {
 }
 
 describe('a reply that was cut off', () => {
-  it('is continued behind its last 50 complete items until it is whole', async () => {
+  it('is continued after its last 50 complete items until it is whole', async () => {
     const llm = scriptedLlm(continuing(150, linesOf(60).length + 9))
     const { items: found, end } = await askAll(llm)
     expect(found).toEqual(items(150))
@@ -122,7 +122,7 @@ describe('a reply that was cut off inside its first item', () => {
     }
   })
 
-  it('is given up with a code when that is not enough, or nothing tells the limit', async () => {
+  it('fails with a code when that is not enough, or the limit is not known', async () => {
     const llm = scriptedLlm([cutInside])
     await expect(askAll(llm)).rejects.toMatchObject({ code: 'item_too_long', retry: 'never' })
     expect(llm.requests).toHaveLength(2)
@@ -152,7 +152,7 @@ describe('a reply that was cut off inside its first item', () => {
   })
 })
 
-describe('a model that has lost its way', () => {
+describe('a model that repeats itself', () => {
   it('is stopped after twenty repeated items in succession, and not continued', async () => {
     const llm = scriptedLlm([{ text: linesOf(3) + linesOf(3).repeat(1000), finish: 'length' }])
     const { items: found, end } = await askAll(llm)
@@ -166,7 +166,7 @@ describe('a model that has lost its way', () => {
     })
   })
 
-  it('is not stopped by nineteen repeats with a new item behind them', async () => {
+  it('is not stopped by nineteen repeats with a new item after them', async () => {
     const text = linesOf(1) + linesOf(1).repeat(19) + linesOf(1, 1) + linesOf(1).repeat(19)
     const { items: found, end } = await askAll(scriptedLlm([text]))
     expect(found).toHaveLength(40)
@@ -302,13 +302,13 @@ describe('items that failed the schema', () => {
     expect(end).toMatchObject({ accepted: 1, rejected: 1, reasked: 0, rejectedBy: { schema: 1 } })
   })
 
-  it('are not asked for again when they were no JSON', async () => {
+  it('are not asked for again when they were not JSON', async () => {
     const llm = scriptedLlm([`${linesOf(1)}{"e": oh no}\n`])
     expect((await askAll(llm)).end).toMatchObject({ accepted: 1, rejected: 1 })
     expect(llm.requests).toHaveLength(1)
   })
 
-  it('are asked for up to 50 lines and 20,000 characters, whatever is left out for its length', async () => {
+  it('are asked for up to 50 lines and 20,000 characters; a longer line is left out', async () => {
     const line = (length: number, n: number) => `{"e": "mill ${n}", "w": "${'x'.repeat(length)}"}\n`
     const lines = [
       line(21_000, 0),

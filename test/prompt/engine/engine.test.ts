@@ -114,7 +114,7 @@ describe('a json prompt', () => {
     }
   })
 
-  it('is not asked for once more where a run may make one call only', async () => {
+  it('is not asked for once more when a run may make only one call', async () => {
     const llm = scriptedLlm(['no idea'])
     const asked = askAll(llm, { prompt: json, limits: { maxCalls: 1 } })
     await expect(asked).rejects.toMatchObject({ code: 'reply_not_json' })
@@ -149,7 +149,7 @@ describe('a jsonl prompt', () => {
     expect(sizes).toEqual([1, 29])
   })
 
-  it('counts what so far was accepted and rejected in every part, and all of it in the last', async () => {
+  it('counts what was accepted and rejected so far in every part, and everything in the last', async () => {
     const reply = `${linesOf(1)}{"e": 1}\n${linesOf(1, 1)}{"e": oh no}\n${linesOf(1, 2)}`
     const { parts, end } = await askAll(scriptedLlm([reply, '']))
     expect(parts[0]).toMatchObject({ accepted: 1, rejected: 0 })

@@ -1,5 +1,5 @@
 // A reply of 50 items, cut at every byte, in every mode: what was complete before the cut is there, nothing else is, and with a
-// server that goes on properly all of it. The model is in this process, and says the bytes that a server would.
+// server that continues properly all of it. The model is in this process, and sends the bytes that a server would.
 import { expect, it } from 'vitest'
 import { type AnswerMode, answerModes } from '../../../src/config/models.ts'
 import { toGraphmillError } from '../../../src/errors.ts'
@@ -58,7 +58,7 @@ async function given(asking: ReturnType<typeof askAll>): Promise<string> {
 
 const first = (complete: number) => JSON.stringify(items.slice(0, complete))
 
-it.each(answerModes)('has all of it, when the server goes on properly: %s', async (mode) => {
+it.each(answerModes)('has all of it when the server continues properly: %s', async (mode) => {
   const form = forms[mode]
   const prompt = testPrompt({ jsonSchema: itemSchema, outputMode: mode })
   const bytes = Buffer.from(write(form))
@@ -96,7 +96,7 @@ it.each(['text-based', 'native'] as const)('keeps what is complete, and nothing 
   expect(wrong).toEqual([])
 })
 
-it('loses a json array to the same cut, whatever its place, that costs a jsonl prompt one item at most', async () => {
+it('loses a json array to any cut; the same cut costs a jsonl prompt one item at most', async () => {
   const array = Buffer.from(JSON.stringify(items))
   const ends = endsOf({ before: '[', between: ',', after: ']' })
   const json = testPrompt({ responseType: 'json', jsonSchema: { type: 'array', items: itemSchema } })

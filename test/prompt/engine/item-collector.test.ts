@@ -8,7 +8,7 @@ const knowAll = (items: readonly unknown[]) => {
 }
 
 describe('an item is known again', () => {
-  test('whatever the order of its keys, however deep', () => {
+  test('with any order of its keys, at any depth', () => {
     const items = [
       { e: 'a', d: { x: [1, { y: 2, z: 3 }], w: null } },
       { d: { w: null, x: [1, { z: 3, y: 2 }] }, e: 'a' },

@@ -31,7 +31,7 @@ function heard() {
 }
 
 describe.skipIf(!installation)('a jsonl prompt on llama.cpp', () => {
-  it('is put to it as its own constraint, which every reply keeps to', async () => {
+  it("is sent as the server's own constraint, which every reply keeps to", async () => {
     const jsonSchema = {
       type: 'object',
       required: ['kind', 'size'],

@@ -42,7 +42,7 @@ describe('a constrained jsonl prompt', () => {
     expect(llm.requests[0]!.extras).toMatchObject({ format: { type: 'object', required: ['items'] } })
   })
 
-  it('takes out the nulls of absent keys before it checks an item', async () => {
+  it('removes the nulls of absent keys before it checks an item', async () => {
     const jsonSchema = {
       type: 'object',
       properties: { e: { type: 'string' }, n: { type: 'integer' } },
@@ -55,7 +55,7 @@ describe('a constrained jsonl prompt', () => {
     expect(end).toMatchObject({ rejected: 0, repaired: 0 })
   })
 
-  it('shows the model its items as the wire has them when it is to go on', async () => {
+  it('shows the model its items in the constrained form when it is to continue', async () => {
     const jsonSchema = {
       type: 'object',
       properties: { e: { type: 'string' }, n: { type: 'integer' } },
@@ -87,7 +87,7 @@ describe('a constrained jsonl prompt', () => {
 })
 
 describe('the form of a jsonl prompt', () => {
-  it('is lines where the server is not known to keep to a schema, or is not to', async () => {
+  it('is lines when the server is not known to keep to a schema, or is not asked to', async () => {
     for (const llm of [scriptedLlm(['']), scriptedLlm([''], { constrains: true })]) {
       const plain = testPrompt({ jsonSchema: itemSchema, outputMode: 'text-based' })
       await askAll(llm, { prompt: llm.requests === undefined ? prompt : plain })
@@ -114,7 +114,7 @@ describe('the form of a jsonl prompt', () => {
     }
   })
 
-  it("is else what the model says, and told with the reply's end", async () => {
+  it("is otherwise what the model says, and reported with the reply's end", async () => {
     const said = async (outputMode: AnswerMode | undefined, own?: AnswerMode) => {
       const scripted = scriptedLlm([outputMode === 'fallback' ? JSON.stringify(itemOf(0)) : wrapped(1)])
       const llm = { ...scripted, ...(outputMode && { outputMode }) }
@@ -128,7 +128,7 @@ describe('the form of a jsonl prompt', () => {
     expect(await said('native', 'ollama_oo')).toEqual(['ollama_oo', ['format']])
   })
 
-  it('falls back to lines for a schema that cannot be put to a server, with a note where it could constrain', async () => {
+  it('falls back to lines for a schema that cannot be sent to a server, with a note when the server could constrain', async () => {
     for (const [outputMode, constrains, jsonSchema, notes] of [
       ['openai', false, { type: 'object', minProperties: 1 }, 1],
       ['auto', true, { type: 'object', minProperties: 1 }, 1],
@@ -145,7 +145,7 @@ describe('the form of a jsonl prompt', () => {
     }
   })
 
-  it('falls back to lines where the server refuses the schema, and remembers that', async () => {
+  it('falls back to lines when the server refuses the schema, and remembers that', async () => {
     const details = { status: 400, param: 'response_format', server: 'response_format is not supported' }
     const error = new GraphmillError('llm_request_invalid', 'refused', { details })
     const llm = scriptedLlm(
@@ -160,7 +160,7 @@ describe('the form of a jsonl prompt', () => {
     expect(notes).toHaveLength(1)
   })
 
-  describe('where the server chokes on it later', () => {
+  describe('when the server fails on it later', () => {
     const details = { status: 500, server: 'Unexpected empty grammar stack after accepting piece' }
     const error = new GraphmillError('llm_unavailable', 'had an error', { details })
     /** In this form the first call is answered with `first`, and all that follow fail; lines are five items. */
@@ -191,7 +191,7 @@ describe('the form of a jsonl prompt', () => {
       expect(llm.requests).toHaveLength(2)
     })
 
-    it('keeps what has left of the call that it chokes in', async () => {
+    it('keeps what has left of the call that fails', async () => {
       const llm = choking('llm:choking amid', { ...cutOff, error })
       const { items: found, end } = await askAll(llm, { prompt })
       expect(found).toEqual(items(3))
@@ -214,7 +214,7 @@ describe('the form of a jsonl prompt', () => {
     })
   })
 
-  it('is told by what llama.cpp and vLLM say of their models', async () => {
+  it('is known from what llama.cpp and vLLM say about their models', async () => {
     for (const [owner, expected] of [
       ['llamacpp', true],
       ['vllm', true],

@@ -24,7 +24,7 @@ function read(pieces: readonly string[]): number {
   return length
 }
 
-it('ends a reply with 4,096 characters of white space in succession, in whatever pieces they come', () => {
+it('ends a reply with 4,096 characters of white space in succession, in any pieces', () => {
   const stretch = fc.tuple(fc.constantFrom('', 'x', 'xyz'), fc.nat(6000))
   fc.assert(
     fc.property(fc.array(stretch, { maxLength: 5 }), fc.array(fc.nat(20_000)), (stretches, cuts) => {
@@ -41,7 +41,7 @@ it('ends a reply with 4,096 characters of white space in succession, in whatever
   )
 })
 
-it('says that items repeat after twenty in succession, and begins anew with another one', () => {
+it('reports that items repeat after twenty in succession, and starts again with another one', () => {
   const guard = createRepetitionGuard()
   const told = Array.from({ length: 40 }, (_, n) => guard.repeats(n !== 15))
   expect(told.indexOf(true)).toBe(35)

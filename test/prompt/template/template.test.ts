@@ -35,7 +35,7 @@ describe('the constructs of TrustGraph’s templates', () => {
     )
   })
 
-  it('reads a number behind a dot as an index', () => {
+  it('reads a number after a dot as an index', () => {
     expect(
       render('{{ edges.0.1 }} {{ edges.1.2.unit }}{{ edges.0.2.unit }} {{ edges[1].0 }}', ontology),
     ).toBe('grinds kg Person')
@@ -44,7 +44,7 @@ describe('the constructs of TrustGraph’s templates', () => {
     )
   })
 
-  it('leaves a number behind a dot alone in text, in strings and in raw blocks', () => {
+  it('does not change a number after a dot in text, in strings and in raw blocks', () => {
     expect(render('x.0 {{ "x.0" }}{% raw %}{{ x.0 }}{% endraw %} {{ 1.5 }}')).toBe('x.0 x.0{{ x.0 }} 1.5')
   })
 
@@ -73,7 +73,7 @@ describe('the constructs of TrustGraph’s templates', () => {
     ).toBe('mill, Mühle[]')
   })
 
-  it('takes an if over and, or, not, and over what is not there', () => {
+  it('evaluates an if with and, or, not, and with undefined terms', () => {
     const source =
       '{% for id, c in classes.items() %}{{ id }}{% if c.comment and c.subclass_of %}: {{ c.comment }}{% endif %};{% endfor %}'
     expect(render(source, ontology)).toBe('Mill: It grinds.;Person;')
@@ -81,7 +81,7 @@ describe('the constructs of TrustGraph’s templates', () => {
     expect(render('{% if a.b.c or d.0.e or f.items() %}1{% else %}2{% endif %}')).toBe('2')
   })
 
-  it('holds empty lists, empty objects, 0 and empty text for false, as Python does', () => {
+  it('takes empty lists, empty objects, 0 and empty text as false, like Python', () => {
     const source = '{% if x %}yes{% else %}no{% endif %}'
     expect(
       [[], {}, 0, '', null, false, [0], { a: 0 }, 'false', -1].map((x) => render(source, { x })),
@@ -146,7 +146,7 @@ describe('a template that fails', () => {
     expect(error.message).toBe('prompt "demo", line 2: the term "missing" is not given')
   })
 
-  it('takes undefined for an error wherever it would be written or looped over', () => {
+  it('treats undefined as an error when it would be written or looped over', () => {
     const sources = [
       '{{ x }}',
       '{{ d.x }}',
@@ -281,7 +281,7 @@ describe('what a template cannot reach', () => {
     for (const source of sources) expect(failure(source, { x: [] }).code, source).toBe('prompt_invalid')
   })
 
-  it('ends a template that would run away', () => {
+  it('ends a template that would run without end', () => {
     const sources = [
       '{% for a in range(50000) %}{% for b in range(50000) %}x{% endfor %}{% endfor %}',
       '{% set x = "0123456789" %}{% for a in range(99) %}{% set x = x ~ x %}{% endfor %}',
@@ -335,7 +335,7 @@ describe('what a template cannot reach', () => {
       expect(failure(source, { big, long, tree }).message).toMatch(/over \d+ (steps|characters)$/)
     })
 
-    it('and not for looking at what is large', () => {
+    it('and not for reading a part of a large value', () => {
       const source = `{% for name, it in tree.items() %}{% if tree and loop.index <= loop.length and big|length > 1 %}{{
         it.name|default(big|first) }}{% endif %}{% endfor %}`
       expect(
