@@ -1,6 +1,7 @@
 // A model behind its rate limiter: a call waits for its turn, and its slot is free again when the model has ended, even if the
 // reader has not.
 import { GraphmillError } from '../../errors.ts'
+import { createEventBuffer } from '../event-buffer.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
 import type { Caller, CallOutcome, RateLimiter } from './rate-limiter.ts'
 
@@ -30,62 +31,32 @@ export async function* limitedStream(
   signal.addEventListener('abort', stop, { once: true })
   if (signal.aborted) stop()
 
-  const ahead: CompletionEvent[] = []
-  let characters = 0
-  let turn = Promise.withResolvers<void>()
-  /** Wakes the reader and the consumer after something was read or taken, and at the end. */
-  const changed = () => {
-    turn.resolve()
-    turn = Promise.withResolvers()
-  }
+  const buffer = createEventBuffer()
 
-  async function read(): Promise<void> {
+  async function readAhead(): Promise<void> {
     try {
       for await (const event of llm.stream(request, stopping.signal)) {
         slot.accepted()
         if (event.type === 'end') slot.release({ type: 'done', tokens: event.usage.totalTokens })
-        ahead.push(event)
-        characters += sizeOf(event)
-        changed()
-        while (characters > mostAhead && !stopping.signal.aborted) await turn.promise
+        buffer.push(event)
+        while (buffer.size() > mostAhead && !stopping.signal.aborted) await buffer.changed()
       }
+      slot.release({ type: 'failed' })
+      buffer.end()
     } catch (thrown) {
       slot.release(outcomeOf(thrown))
-      throw thrown
-    } finally {
-      slot.release({ type: 'failed' })
+      buffer.end(thrown)
     }
   }
 
-  let over = false
-  const reading = read().finally(() => {
-    over = true
-    changed()
-  })
-  // A failure is thrown below, once the consumer has got that far.
-  reading.catch(() => {})
+  void readAhead()
   try {
-    for (;;) {
-      for (const event of ahead.splice(0)) {
-        signal.throwIfAborted()
-        characters -= sizeOf(event)
-        changed()
-        yield event
-      }
-      if (ahead.length > 0) continue
-      if (over) break
-      await turn.promise
-    }
-    await reading
+    yield* buffer.read(signal)
   } finally {
     signal.removeEventListener('abort', stop)
-    if (!over) stopping.abort()
-    changed()
+    if (!buffer.hasEnded()) stopping.abort()
+    buffer.wake()
   }
-}
-
-function sizeOf(event: CompletionEvent): number {
-  return event.type === 'delta' ? event.text.length : 0
 }
 
 function outcomeOf(thrown: unknown): CallOutcome {

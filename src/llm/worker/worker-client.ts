@@ -3,6 +3,7 @@ import { secretText } from '../../config/secret.ts'
 import type { GraphmillError } from '../../errors.ts'
 import { siblingModule } from '../../workers/sibling-module.ts'
 import { type CallableWorker, startWorker } from '../../workers/worker-calls.ts'
+import { createEventBuffer } from '../event-buffer.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
 import { type Category, ProviderError, providerError } from '../provider-error.ts'
 import type { ModelSpec } from '../providers.ts'
@@ -51,50 +52,24 @@ export function createModelWorker(program = siblingModule('worker', import.meta.
     // A key that the server echoes is redacted in this thread, which knows only keys that it has read itself.
     if ('apiKey' in spec && spec.apiKey) secretText(spec.apiKey)
     const { origin: _, ...sent } = request
-    const events: CompletionEvent[] = []
-    let isOver = false
-    let failure: GraphmillError | undefined
-    let wake = () => {}
-    const stop = () => wake()
+    const buffer = createEventBuffer()
     const own = running()
     const call = own.open({ spec, request: sent } satisfies ModelTask, {
-      onEvent(event) {
-        events.push(event as CompletionEvent)
-        wake()
-      },
-      onValue() {
-        isOver = true
-        wake()
-      },
-      onError(error) {
-        isOver = true
-        failure = error === own.ended ? unavailable(error, circuit) : modelError(error)
-        wake()
-      },
+      onEvent: (event) => buffer.push(event as CompletionEvent),
+      onValue: () => buffer.end(),
+      onError: (error) => buffer.end(error === own.ended ? unavailable(error, circuit) : modelError(error)),
     })
-    signal.addEventListener('abort', stop, { once: true })
+    signal.addEventListener('abort', buffer.wake, { once: true })
     let taken = 0
     try {
-      for (;;) {
-        for (const event of events.splice(0)) {
-          signal.throwIfAborted()
-          if (event.type === 'delta') taken += event.text.length
-          yield event
-        }
-        signal.throwIfAborted()
-        if (events.length > 0) continue
-        if (isOver) break
-        if (taken >= takenStep) {
-          call.send(taken)
-          taken = 0
-        }
-        await new Promise<void>((resolve) => {
-          wake = resolve
-        })
-      }
-      if (failure) throw failure
+      yield* buffer.read(signal, (characters) => {
+        taken += characters
+        if (taken < takenStep) return
+        call.send(taken)
+        taken = 0
+      })
     } finally {
-      signal.removeEventListener('abort', stop)
+      signal.removeEventListener('abort', buffer.wake)
       call.close()
     }
   }
