@@ -81,13 +81,13 @@ const ownTable = {
   // model
   llm: text('PROVIDER', 'model provider', { choices: providerNames }),
   model: text('NAME', 'model; optional if the server has only one'),
-  'llm-timeout': count('SECONDS', 'longest time that the model server may send nothing', {
+  'llm-timeout': count('SECONDS', 'maximum time without data from the model server', {
     default: 120,
     most: longestWait,
   }),
   'llm-call-timeout': count(
     'SECONDS',
-    'longest time for one model call; a reply that has not ended by then counts as cut off',
+    'maximum time for one model call; a reply that has not ended by then counts as cut off',
     { default: 600, most: longestWait },
   ),
   temperature: number(
@@ -100,14 +100,14 @@ const ownTable = {
     'how to ask the model for JSON, unless the prompt says so; by default chosen for the server',
     { choices: answerModes },
   ),
-  concurrency: count('N', 'most model calls at once', { default: 64 }),
-  'requests-per-minute': count('N', 'most model calls per minute'),
-  'tokens-per-minute': count('N', 'most tokens per minute, prompts and replies together'),
+  concurrency: count('N', 'maximum concurrent model calls', { default: 64 }),
+  'requests-per-minute': count('N', 'maximum model calls per minute'),
+  'tokens-per-minute': count('N', 'maximum tokens per minute, prompts and replies together'),
   prompts: list('FILE|DIR', 'prompts that override the built-in ones; may be repeated', { default: [] }),
   ontologies: list('FILE|DIR', 'ontologies in Turtle, RDF/XML, JSON-LD or JSON; may be repeated', {
     default: [],
   }),
-  'ontology-budget': count('TOKENS', 'most tokens of a prompt that ontologies may use', { default: 2000 }),
+  'ontology-budget': count('TOKENS', 'maximum tokens of a prompt for ontologies', { default: 2000 }),
   embeddings: text(
     'URL',
     'embeddings endpoint (/v1/embeddings or /api/embed) for selecting ontology elements; without it, words are compared',
@@ -117,13 +117,13 @@ const ownTable = {
   'embeddings-key': secret('TEXT', 'key for the embeddings endpoint; prefer GRAPHMILL_EMBEDDINGS_KEY'),
   'cache-dir': text('DIR', "folder of the caches; by default the system's cache folder"),
   'no-cache': flag('ask the model again even if its reply is cached'),
-  'cache-size': count('MIB', 'largest size of the reply cache', { default: 1024 }),
+  'cache-size': count('MIB', 'maximum size of the reply cache', { default: 1024 }),
   'cache-days': count('N', 'days that replies stay in the cache', { default: 30 }),
-  'max-continuations': count('N', 'most continuations of a reply that stopped at the token limit', {
+  'max-continuations': count('N', 'maximum continuations of a reply that stopped at the token limit', {
     default: 3,
     least: 0,
   }),
-  'max-calls': count('N', 'most model calls for one prompt', { default: 8 }),
+  'max-calls': count('N', 'maximum model calls for one prompt', { default: 8 }),
   prices: list(
     'MODEL=IN/OUT',
     'prices of a model per million prompt tokens and per million reply tokens; may be repeated',
@@ -141,11 +141,11 @@ const ownTable = {
   }),
   'chunk-size': count('N', 'characters per chunk', { default: 2000 }),
   'chunk-overlap': count('N', 'characters that neighbouring chunks share', { default: 100, least: 0 }),
-  'document-timeout': count('SECONDS', 'longest time to read one PDF or HTML file, or the ontologies', {
+  'document-timeout': count('SECONDS', 'maximum time to read one PDF or HTML file, or the ontologies', {
     default: 60,
     most: longestWait,
   }),
-  'document-memory': count('MIB', 'most memory for reading one PDF or HTML file, or the ontologies', {
+  'document-memory': count('MIB', 'maximum memory for reading one PDF or HTML file, or the ontologies', {
     default: 1024,
     least: 128,
   }),
@@ -193,7 +193,7 @@ const ownTable = {
     choices: ['graceful', 'now'],
     default: 'graceful',
   }),
-  'log-level': text('LEVEL', 'least severe level that is logged', {
+  'log-level': text('LEVEL', 'minimum level of log messages', {
     choices: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
     defaults: { extract: 'silent', run: 'info' },
   }),

@@ -5,9 +5,7 @@ import { cacheOptions, openReplies } from '../reply-cache.ts'
 import { printTable } from '../table.ts'
 
 export function addCache(program: Command): void {
-  const group = program
-    .command('cache')
-    .description('the cache of model replies, which saves paying for the same call twice')
+  const group = program.command('cache').description('print the size of the reply cache, or empty it')
   const stats = group
     .command('stats')
     .description('print how many runs are cached, and how much space they use')

@@ -31,7 +31,7 @@ import { announceModel, createWiring, findProcessors, modelOptions } from '../wi
 export function addRun(program: Command): void {
   const command = program
     .command('run')
-    .description('run processors on a broker, until told to stop')
+    .description('run processors on a broker, until stopped')
     .argument('[processors...]', `any of ${allProcessors.map(({ name }) => name).join(', ')}`)
     .addOption(new Option('--all', 'every processor'))
     .action(async (names: string[], { all = false }: { all?: boolean }) => {
