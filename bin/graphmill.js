@@ -1,8 +1,8 @@
 #!/usr/bin/env node
-// Starts graphmill. Plain JavaScript that any Node from 18 on can parse: on a Node that is too old it runs itself again with
-// the `node` package of node_modules, if that is there, or says which Node it needs. As the first process of a container it
-// runs itself again, too: Linux lets PID 1 end itself by no signal, so that neither the watchdog nor the end of the grace period
-// could end it. What it runs ends with it, also when it is killed: then the channel between the two closes.
+// Starts graphmill. This is plain JavaScript that Node 18 and later can parse. On a Node that is too old, it runs itself again with
+// the `node` package of node_modules if that is installed, else it says which Node it needs. As the first process of a container, it
+// runs itself again too: Linux does not let PID 1 end itself by a signal, so neither the watchdog nor the end of the grace period
+// could end it. The child process ends with its parent, even if the parent is killed, because the channel between them closes.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -32,14 +32,14 @@ if (isNew && (isChild || process.pid !== 1)) {
       stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
       env,
     })
-    // Ctrl-C in a terminal reaches the child by itself as well; it takes two at once for one.
+    // Ctrl-C in a terminal also reaches the child directly; the child treats two signals at once as one.
     const pass = (signal) => child.kill(signal)
     const passed = ['SIGINT', 'SIGTERM', 'SIGHUP']
     for (const signal of passed) process.on(signal, pass)
     child.on('error', (error) => fail(`graphmill needs Node ${needed.join('.')} or newer: ${error.message}`))
     child.on('exit', (code, signal) => {
       if (!signal) process.exit(code)
-      // Ends as the child did; PID 1 says it as a shell does.
+      // End in the same way as the child; PID 1 uses the exit code that a shell would.
       process.exitCode = 128 + constants.signals[signal]
       for (const heard of passed) process.off(heard, pass)
       process.kill(process.pid, signal)
@@ -47,14 +47,14 @@ if (isNew && (isChild || process.pid !== 1)) {
   }
 }
 
-/** Only a parent that was killed leaves before its child: the child ends the same way. */
+/** A parent ends before its child only if it was killed. The child then ends too. */
 function endWithParent() {
   const end = () => process.kill(process.pid, 'SIGKILL')
-  // A child of another program may have the variable without the channel.
+  // A child of another program may have the variable but no channel.
   if (process.connected === undefined) return
   if (!process.connected) return end()
   process.once('disconnect', end)
-  // A listener alone would keep the process running.
+  // Without this, the listener would keep the process running.
   process.channel.unref()
 }
 

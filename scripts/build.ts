@@ -1,6 +1,6 @@
-// Compiles src and processors to dist, and copies beside them the files that are read at run time,
-// so that `new URL('../../schemas/', import.meta.url)` is right both in src and in dist/src.
-// What runs from dist meanwhile, or where the sources do not compile, goes on with the build before.
+// Compiles src and processors to dist, and copies the files that are read at run time to the same relative paths,
+// so that `new URL('../../schemas/', import.meta.url)` works both in src and in dist/src.
+// Processes that run from dist keep the previous build, and so does dist if the sources do not compile.
 import { execFileSync } from 'node:child_process'
 import { cpSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

@@ -9,7 +9,7 @@ interface Results {
 }
 
 const results = JSON.parse(readFileSync(process.argv[2]!, 'utf8')) as Results
-// A file that could not even be loaded holds no test that could fail.
+// A file that could not be loaded has no failed test, so it counts as one.
 const failed = Math.max(results.numFailedTests, results.numFailedTestSuites > 0 ? 1 : 0)
 const skipped = results.numPendingTests > 0 ? `, ${results.numPendingTests} skipped` : ''
 console.log(`${results.numPassedTests} passed, ${failed} failed${skipped}`)

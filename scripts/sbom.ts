@@ -1,5 +1,5 @@
-// The bill of materials that the build puts into dist: CycloneDX, what npm locks for those who install graphmill, and the same
-// for the same lock on every machine: no times, folders or registries in it.
+// The bill of materials that the build writes to dist, in CycloneDX: the locked packages that are installed with graphmill. It has no
+// times, folders or registries, so the same lock file gives the same result on every machine.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ interface Component {
   readonly externalReferences?: readonly { readonly type: string }[]
 }
 
-/** CycloneDX 1.5, as far as it is touched here. */
+/** The part of CycloneDX 1.5 that is used here. */
 export interface Sbom {
   readonly bomFormat: 'CycloneDX'
   readonly specVersion: string
@@ -22,7 +22,7 @@ export interface Sbom {
 }
 
 export function sbomOf(root: string): Sbom {
-  // `--omit dev` would leave out packages that are needed, where one for development asks for them too.
+  // `--omit dev` would leave out required packages that a development dependency also requires.
   const question = ['sbom', '--sbom-format', 'cyclonedx', '--package-lock-only']
   const answer = execFileSync('npm', question, {
     cwd: root,
@@ -37,7 +37,7 @@ export function sbomOf(root: string): Sbom {
   const { name } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { readonly name: string }
   return {
     ...sbom,
-    // npm takes the folder's name
+    // npm uses the name of the folder
     metadata: { ...metadata, component: { ...withoutRegistry(metadata.component), name } },
     components: components.map(withoutRegistry),
     dependencies: sbom.dependencies

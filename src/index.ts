@@ -141,7 +141,7 @@ export type {
   Triples,
   Usage as MessageUsage,
 } from './messages/generated.ts'
-// what a mill is made of besides
+// other parts of a flow
 export { createLogger } from './observe/log.ts'
 // ontologies
 export { type Ontologies, openOntologies } from './ontology/ontologies.ts'
