@@ -1,4 +1,4 @@
-// One execution of the whole flow over a document of 200 chunks on some broker: mills in this process and graphmill
+// One execution of the whole flow over a document of 200 chunks on some broker: runtimes in this process and graphmill
 // processes of their own, in topics of its own, with a model that answers every chunk by its hash.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -41,7 +41,7 @@ export const units = 3 * chunks
 export const extractors = ['extract-definitions', 'extract-relationships', 'extract-topics']
 const settings = { extractors, chunkSize, chunkOverlap: 100 }
 const scope = { workspace: 'default', flow: 'default' }
-/** How often states of the broker, which tells nobody, are looked at. */
+/** How often the state of the broker is polled. */
 const lookMs = 200
 
 export interface Site {
@@ -69,9 +69,9 @@ export interface FlowRuntimeOptions {
 export interface RunningRuntime {
   readonly runtime: FlowRuntime
   readonly metrics: FlowMetrics
-  /** What its handlers have had in hand, by processor. */
+  /** What its handlers have had in flight, by processor. */
   readonly work: ReadonlyMap<string, Work>
-  /** As SIGTERM does it: finishes what is in hand for at most `graceMs` (default 60 s), and leaves. */
+  /** As SIGTERM does it: finishes what is in flight for at most `graceMs` (default 60 s), and leaves. */
   stop(graceMs?: number): Promise<void>
 }
 

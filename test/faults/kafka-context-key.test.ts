@@ -28,7 +28,7 @@ describe.skipIf(!present)('a key of contexts, on Kafka', { timeout: 300_000 }, (
     await rm(folder, { recursive: true })
   }, 120_000)
 
-  test('is turned on replica by replica in mid-work without a loss, and then nobody speaks for an extractor', async () => {
+  test('is turned on replica by replica in mid-work without a loss, and then no client can reply in the name of an extractor', async () => {
     await using llm = await startLlmServer({ latencyMs: 100 })
     const expected = await undisturbed(llm.url)
     const site = {

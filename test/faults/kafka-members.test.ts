@@ -27,7 +27,7 @@ import { expectAll } from './expect-all.ts'
 
 const present = (await brokerSource('members that come and go, on Kafka', ['jars'])) !== undefined
 
-/** Resolves when `condition` holds; handlers tell nobody what they do. */
+/** Resolves when `condition` holds: handlers report nothing. */
 async function eventually(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setTimeout(resolve, 50))
 }
@@ -74,7 +74,7 @@ describe.skipIf(!present).concurrent('members that come and go, on Kafka', { tim
     await execution.close()
   })
 
-  test('a handler awaits for 90 s and another keeps the loop busy for 20 s: nobody is evicted', async () => {
+  test('a handler awaits for 90 s and another keeps the loop busy for 20 s: no member is evicted', async () => {
     const slowCalls = 3
     const reply = ({ prompt, number }: { prompt: string; number: number }): Reply => {
       const chunk = chunkOf(prompt)

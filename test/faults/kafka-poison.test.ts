@@ -82,7 +82,7 @@ describe.skipIf(!present)('poison, on Kafka', { timeout: 240_000 }, () => {
 
     await execution.load()
     await expectAll(execution, expected)
-    // The document's: nobody is asked for a reply that nobody could be given.
+    // Only the document's: no reply is requested that no client could get.
     expect(llm.counts.calls - callsBefore).toBe(units)
 
     const replies = (await execution.messages(inbox)) as Message<'PromptResponse'>[]
@@ -157,7 +157,7 @@ describe.skipIf(!present)('poison, on Kafka', { timeout: 240_000 }, () => {
     })
     expect((await stored(broker, deadTopic(topic('document')))).map(look)).toEqual([large, large])
 
-    // A topic that takes no such message any more: that letter is told, those behind it come back, and both replays end.
+    // A topic that takes no such message any more: that letter is reported, those behind it come back, and both replays end.
     await limit(server, topic('document'), 1024 * 1024)
     await broker.publish({
       topic: topic('document'),

@@ -37,7 +37,7 @@ describe.skipIf(!present)('requests whose reply topic is missing, on Kafka', { t
     { clients: 30, each: 100 },
     { clients: 3000, each: 1 },
   ])(
-    '$clients clients that have left, with $each requests each, cost no call and hold up nobody',
+    '$clients clients that have left, with $each requests each, cost no call and block no other',
     async (load) => {
       await leftClients(site(), load)
       expect.hasAssertions()

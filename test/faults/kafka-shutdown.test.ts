@@ -35,11 +35,11 @@ describe.skipIf(!present)('SIGTERM under load, on Kafka', { timeout: 120_000 }, 
   })
   afterAll(() => server?.stop())
 
-  test('what is in hand is finished: the next process goes on, and nothing was done twice', async () => {
+  test('what is in flight is finished: the next process goes on, and nothing was done twice', async () => {
     await using llm = await startLlmServer({ latencyMs: 1000 })
     const execution = await openExecution(site, { space: 'sigterm', llmUrl: llm.url })
     const took = await stopUnderLoad(execution, llm)
-    // What was in hand takes a second or two of the model; the grace period is 135 s.
+    // What was in flight takes a second or two of the model; the grace period is 135 s.
     expect(took).toBeLessThan(20_000)
     expect(llm.counts).toMatchObject({ concurrent: 0, cancelled: 0 })
     await execution.startProcess(['--all'])

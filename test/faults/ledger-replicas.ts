@@ -27,7 +27,7 @@ interface Entry {
   readonly causationId?: string
 }
 
-/** Of each chunk and unit a run of three parts; some were cut off and run again, some died and were replayed, some are told twice. */
+/** Of each chunk and unit a run of three parts; some were cut off and run again, some died and were replayed, some entries come twice. */
 function lifeOf(): Entry[][] {
   const life: Entry[] = [
     { payload: { kind: 'document', parts: 1, title: 'The valley' } },

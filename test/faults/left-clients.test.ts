@@ -7,7 +7,7 @@ test.each([
   { clients: 300, each: 1 },
   { clients: 30, each: 100 },
 ])(
-  '$clients clients that have left, with $each requests each, cost no call and hold up nobody',
+  '$clients clients that have left, with $each requests each, cost no call and block no other',
   async (load) => {
     const cluster = createMemoryCluster()
     await leftClients({ brokerUrl: 'memory://', connect: async () => cluster.connect() }, load)

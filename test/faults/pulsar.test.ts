@@ -53,7 +53,7 @@ describe.skipIf(!present)('faults, on Pulsar', { timeout: 120_000 }, () => {
     { clients: 300, each: 1 },
     { clients: 30, each: 100 },
   ])(
-    '$clients clients that have left, with $each requests each, cost no call and hold up nobody',
+    '$clients clients that have left, with $each requests each, cost no call and block no other',
     async (load) => {
       await leftClients(site, load)
       expect.hasAssertions()

@@ -1,4 +1,4 @@
-// A request can't speak for others where a key is configured: what is not signed, or signed for something else, makes no facts.
+// With a key, a request can't be made in another's name: replies to requests that are unsigned, or signed for something else, make no facts.
 import { afterEach, describe, expect, test } from 'vitest'
 import { extractDefinitions } from '../../processors/extract-definitions.ts'
 import { extractTopics } from '../../processors/extract-topics.ts'

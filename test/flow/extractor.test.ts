@@ -6,7 +6,7 @@ import { definitionFact, extractDefinitions } from '../../processors/extract-def
 import { extractRelationships, relationshipFact } from '../../processors/extract-relationships.ts'
 import { prompt } from '../../processors/prompt.ts'
 import { loadCatalogue } from '../../src/prompt/catalogue/catalogue.ts'
-import { extractChunk, tallyOf } from '../support/extract-chunk.ts'
+import { documentStatus, extractChunk } from '../support/extract-chunk.ts'
 import { startFlow } from '../support/flow.ts'
 import { scriptedLlm } from '../support/scripted-llm.ts'
 
@@ -81,8 +81,8 @@ describe('an extractor of a single kind', () => {
     expect(byExtractor.rejected).toMatchObject([
       { reason: 'empty', message: 'Its definition is missing or empty.' },
     ])
-    const told = tallyOf(byExtractor.progress, ['extract-definitions'])
-    expect(told).toMatchObject({ state: 'partial', incomplete: { no_facts: 1 } })
+    const status = documentStatus(byExtractor.progress, ['extract-definitions'])
+    expect(status).toMatchObject({ state: 'partial', incomplete: { no_facts: 1 } })
   })
 })
 

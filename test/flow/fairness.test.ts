@@ -1,4 +1,4 @@
-// Two whole flows in one process, with one model between them that takes only some calls at once.
+// Two whole flows in one process that share a model, which takes only some calls at once.
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
 import { processors } from '../../processors/index.ts'

@@ -40,7 +40,7 @@ afterEach(async () => {
 afterAll(() => server.close())
 
 describe('the triples are those of an undisturbed execution', () => {
-  test('when the model server is away for a while', async () => {
+  test('when the model server is unavailable for a while', async () => {
     const execution = await open()
     await execution.start()
     await server.away('refuse')
@@ -85,7 +85,7 @@ describe('the triples are those of an undisturbed execution', () => {
     await expectTheSame(execution)
   })
 
-  test('when members come and go, and lose what they have in hand', async () => {
+  test('when members come and go, and lose what they have in flight', async () => {
     const execution = await open()
     await execution.start()
     await execution.load(text)

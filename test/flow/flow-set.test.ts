@@ -141,7 +141,7 @@ describe('a fault of one flow', () => {
     since: 1000,
   })
 
-  test('that cannot be started is told, the others run, and it is tried again until it runs', async () => {
+  test('that cannot be started is reported, the others run, and it is tried again until it runs', async () => {
     const set = createSet({ retryMs: 20 })
     const { flow } = faulty('b', 'start', 'start')
     await set.apply([prepared('a'), flow])
@@ -151,7 +151,7 @@ describe('a fault of one flow', () => {
     expect(events).toEqual(['start a 1', 'refuse b', 'refuse b', 'start b 1'])
   })
 
-  test('that could not go on lets it finish what it has in hand, leaves the others alone, and starts it again', async () => {
+  test('that could not go on lets it finish what it has in flight, leaves the others alone, and starts it again', async () => {
     const set = createSet({ retryMs: 20 })
     const b = faulty('b', 'run')
     await set.apply([prepared('a'), b.flow])
@@ -162,7 +162,7 @@ describe('a fault of one flow', () => {
     expect(events).toEqual(['start a 1', 'start b 1', 'stop b 1 5', 'start b 1'])
   })
 
-  test('is not tried again before what it has in hand is finished', async () => {
+  test('is not tried again before what it has in flight is finished', async () => {
     const drained = Promise.withResolvers<void>()
     const b = faulty('b', 'run')
     const slow: PreparedFlow = {
@@ -225,7 +225,7 @@ describe('a fault of all flows', () => {
   const failed = (set: ReturnType<typeof createSet>) =>
     Promise.race([set.failed.catch((error) => error.message), Promise.resolve('not yet')])
 
-  test('is told only when none is left that runs or is being started', async () => {
+  test('is reported only when no flow runs or is being started', async () => {
     const set = createSet()
     const [a, b] = [faulty('a', 'run'), faulty('b', 'start')]
     await set.apply([a.flow, b.flow])
@@ -234,7 +234,7 @@ describe('a fault of all flows', () => {
     await expect(set.failed).rejects.toThrow(/a is gone|no b/)
   })
 
-  test('is told when the last that ran is wanted no more', async () => {
+  test('is reported when the last that ran is no longer configured', async () => {
     const set = createSet()
     const { flow } = faulty('b', 'start')
     await set.apply([prepared('a'), flow])
@@ -242,7 +242,7 @@ describe('a fault of all flows', () => {
     await expect(set.failed).rejects.toThrow('no b')
   })
 
-  test('is told at once, and a stop then waits neither for what is in hand nor for the pause', async () => {
+  test('is reported at once, and a stop then waits neither for what is in flight nor for the pause', async () => {
     const graces: number[] = []
     const ended = Promise.withResolvers<void>()
     const a = faulty('a', 'run')
@@ -265,7 +265,7 @@ describe('a fault of all flows', () => {
     expect([set.names, graces]).toEqual([[], [5, 0]])
   })
 
-  test('is none where no flow is wanted', async () => {
+  test('is none when no flow is configured', async () => {
     const set = createSet()
     await set.apply([prepared('a')])
     await set.apply([])
@@ -273,7 +273,7 @@ describe('a fault of all flows', () => {
   })
 })
 
-test('a flow that is gone is told when it has ended, and one that changed is not', async () => {
+test('`gone` is called when a flow that is no longer configured has ended, and not for one that changed', async () => {
   const set = createSet()
   const gone = (name: string) => ({ gone: async () => void events.push(`gone ${name}`) })
   await set.apply([prepared('a', '1', gone('a')), prepared('b', '1', gone('b'))])

@@ -1,4 +1,4 @@
-// The ledger on the memory broker: one status a document, whatever is repeated, restarted or moved.
+// The ledger on the memory broker: one status a document, over repeats, restarts and rebalances.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { ledger } from '../../processors/ledger.ts'
 import type { Broker, ReadMessage } from '../../src/broker/broker.ts'
@@ -110,7 +110,7 @@ const until = async (state: () => Promise<boolean>) => {
 }
 
 describe('the status of a document', () => {
-  test('says what the tally says, and carries what it needs to go on', async () => {
+  test('has the counts of the aggregate, and the state that is needed to go on', async () => {
     const flow = await start()
     const cut = reply('two', 1, {
       incomplete: 'truncated',
@@ -137,7 +137,7 @@ describe('the status of a document', () => {
     expect(aggregate.status('urn:d')).toMatchObject({ units: { done: 3, partial: 1 } })
   })
 
-  test('is partial where items came and none was accepted, by the prompt or by the extractor', async () => {
+  test('is partial when items came and none was accepted, by the prompt or by the extractor', async () => {
     const flow = await start()
     const [, two] = allOf(1)
     const refused = (seq: number) =>
@@ -393,7 +393,7 @@ describe('statuses', () => {
     expect(seen[1]).toMatchObject({ state: 'done', done: 2 * chunks, facts: { definitions: 4 * chunks } })
   })
 
-  test('go on where the clock went back', async () => {
+  test('go on when the clock was set back', async () => {
     let now = Date.parse('2026-11-21')
     const flow = await start(undefined, { clock: { now: () => now } })
     // Each of these books begins where the one before it ended, not where the clock says that it is newer.
@@ -406,7 +406,7 @@ describe('statuses', () => {
     expect((await statuses(flow)).at(-1)).toEqual(await statusOf(flow))
   })
 
-  test('come to the same when every entry is told three times over', async () => {
+  test('come to the same when every entry comes three times', async () => {
     const flow = await start()
     const life = [...begun(5), ...allOf(5)]
     await tell(flow, [...life, ...life, ...[...life].reverse()])
@@ -416,7 +416,7 @@ describe('statuses', () => {
 })
 
 describe('a replica', () => {
-  test('that is started anew goes on from the status, without the history', async () => {
+  test('that is started again goes on from the status, without the history', async () => {
     const cluster = createMemoryCluster({ dropSettled: true })
     const first = await start(cluster)
     const life = [...begun(20), ...allOf(20)]
@@ -519,7 +519,7 @@ test('an entry that can not be read is dead once, and not the first of many', as
   expect(await flow.all(`${progressTopic}.dead`)).toHaveLength(2)
 })
 
-test('a deleted or foreign entry of the status topic is passed over, and told once', async () => {
+test('a deleted or foreign entry of the status topic is skipped, and reported once', async () => {
   const metrics = createMetrics()
   const flow = await start(createMemoryCluster(), { metrics })
   const topic = flow.topic('status')

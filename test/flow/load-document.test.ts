@@ -1,4 +1,4 @@
-// Documents on their way into a flow: pages stay known down to the chunk, failures are said on progress.
+// Documents on their way into a flow: pages stay known down to the chunk, failures are reported on progress.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -64,8 +64,8 @@ test('chunks of a PDF know their page, and their provenance says it', async () =
     [sentence(1), 1],
     [sentence(3), 3],
   ])
-  const told = (await flow.first(flow.topic('triples'), 3)) as Message<'Triples'>[]
-  const pages = told
+  const messages = (await flow.first(flow.topic('triples'), 3)) as Message<'Triples'>[]
+  const pages = messages
     .flatMap(({ payload }) => payload.triples)
     .filter(({ p }) => p.iri === 'https://trustgraph.ai/ns/pageNumber')
   expect(Object.fromEntries(pages.map(({ s, o }) => [s.iri, o.value]))).toEqual(
@@ -118,8 +118,8 @@ test('a document whose loading was stopped has a title and has failed, until it 
 
 test('a document has its title while it is being loaded', async () => {
   const { documentId } = await load('title.txt', 'A title comes first.')
-  const told = (await flow.all(flow.topic('progress'))) as Message<'Progress'>[]
-  const entries = told.filter((entry) => entry.documentId === documentId && entry.payload.kind !== 'part')
+  const progress = (await flow.all(flow.topic('progress'))) as Message<'Progress'>[]
+  const entries = progress.filter((entry) => entry.documentId === documentId && entry.payload.kind !== 'part')
   expect(entries.map(({ payload }) => [payload.kind, payload.title])).toEqual([
     ['loading', 'title.txt'],
     ['document', 'title.txt'],

@@ -120,7 +120,7 @@ describe('a client of the prompt service', () => {
     expect(JSON.parse((reply as Message<'PromptResponse'>).payload.object!)).toEqual(definitions)
   })
 
-  test('is told that its context is too large, however large it is', async () => {
+  test('gets an error when its context is too large, however large it is', async () => {
     const { client, flow } = await start(model(async function* () {}))
     for (const size of [5000, 650_000]) {
       const ask = client.ask('extract-definitions', { text: 'x' }, { context: { mine: 'x'.repeat(size) } })
@@ -130,7 +130,7 @@ describe('a client of the prompt service', () => {
     expect(letters.map(({ headers }) => headers['dead-code'])).toEqual(Array(2).fill('context_too_large'))
   })
 
-  test('gives up after its timeout, and when it is told to', async () => {
+  test('gives up after its timeout, and when its signal aborts', async () => {
     const { client } = await start(
       model(async function* (_, signal) {
         await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
@@ -164,7 +164,7 @@ describe('a client of the prompt service', () => {
     })
   })
 
-  test('removes its reply topic when it closes, and harms nobody by going away in mid-reply', async () => {
+  test('removes its reply topic when it closes, and affects no other client when it disappears in mid-reply', async () => {
     const asked = Promise.withResolvers<void>()
     const gate = Promise.withResolvers<void>()
     const { flow, client } = await start(

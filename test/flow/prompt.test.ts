@@ -171,7 +171,7 @@ describe('a run that fails', () => {
       ['first'],
     ],
   ] as const)(
-    'tells on progress what it has spent: %s of a %s prompt',
+    'reports on progress what it has spent: %s of a %s prompt',
     async (code, kind, script, reasons) => {
       const llm = scriptedLlm(script)
       const flow = await start(llm, { prompts: (await prompts())[kind] })
@@ -195,7 +195,7 @@ describe('a run that fails', () => {
     },
   )
 
-  it('tells it of every attempt, so that all is counted once', async () => {
+  it('reports it for every attempt, so that all is counted once', async () => {
     const away = new GraphmillError('llm_unavailable', 'away')
     const llm = scriptedLlm([
       { text: lines(2), finish: 'length', usage: usage(100, 20) },
@@ -205,12 +205,12 @@ describe('a run that fails', () => {
     const flow = await start(llm, { replies: openCache({ dir }) })
     const id = await flow.send('prompt', request('a text'), { replyTo })
     const parts = await replyOf(flow, id)
-    const told = [...(await spentOn(flow)).map(({ payload }) => payload), parts.at(-1)!.payload]
+    const reported = [...(await spentOn(flow)).map(({ payload }) => payload), parts.at(-1)!.payload]
     expect(llm.requests).toHaveLength(3)
-    expect(told.map(({ usage: said }) => said!.spent)).toMatchObject([
+    expect(reported.map(({ usage: said }) => said!.spent)).toMatchObject([
       [
         { reason: 'first', calls: 1, promptTokens: 100, completionTokens: 20 },
-        // What a call that broke off has used, nobody says.
+        // What an interrupted call has used is unknown.
         { reason: 'continuation', calls: 1, promptTokens: null, completionTokens: null },
       ],
       [
@@ -220,7 +220,7 @@ describe('a run that fails', () => {
     ])
   })
 
-  it('tells nothing where nothing was spent', async () => {
+  it('reports nothing when nothing was spent', async () => {
     const error = new GraphmillError('llm_request_invalid', 'No.')
     const flow = await start(scriptedLlm([{ text: '', error }]))
     const id = await flow.send('prompt', request('a text'), { replyTo })
@@ -244,8 +244,9 @@ describe('a redelivered request with a warm cache', () => {
     const after = await replyOf(second, id)
     expect(asked.requests).toHaveLength(0)
     expect(after.map((message) => message.id)).toEqual(before.map((message) => message.id))
-    const told = (messages: readonly Reply[]) => messages.map(({ payload: { usage: _, ...rest } }) => rest)
-    expect(told(after)).toEqual(told(before))
+    const reported = (messages: readonly Reply[]) =>
+      messages.map(({ payload: { usage: _, ...rest } }) => rest)
+    expect(reported(after)).toEqual(reported(before))
     expect(after.at(-1)!.payload.usage?.spent).toMatchObject([{ reason: 'cached', calls: 1 }])
   })
 })

@@ -61,13 +61,13 @@ describe('a reader of version N and a writer of version N+1', () => {
     return { broker, reader, announce, sent: newer.encode(header, chunk, sealing) }
   }
 
-  test('understand each other where the reader announced just before the writer', async () => {
+  test('understand each other when the reader announced just before the writer', async () => {
     const { reader, announce, sent } = await begin()
     await announce()
     expect((await reader.decode(sent, signal)).payload).toMatchObject({ text: 'mills' })
   })
 
-  test('understand each other where the writer announced while the reader was looking', async () => {
+  test('understand each other when the writer announced while the reader was looking', async () => {
     const { broker, reader, announce, sent } = await begin()
     const { read } = broker
     const looked = Promise.withResolvers<void>()
@@ -105,7 +105,7 @@ describe('a reader of version N and a writer of version N+1', () => {
     expect((await reader.decode(sent, signal)).payload).toMatchObject({ text: 'mills' })
   })
 
-  test('understand each other where something else had taken the place of the schema', async () => {
+  test('understand each other when something else had replaced the schema', async () => {
     const { broker, reader, announce, sent } = await begin()
     for (const { fingerprint: key } of createCodec(nextSchemas).written)
       await broker.publish({ topic: 'gm.notify.schemas', key, value: new Uint8Array(), headers: {} })
@@ -127,7 +127,7 @@ describe('a reader of version N and a writer of version N+1', () => {
     expect(keys).toHaveLength(schemas.current.size)
   })
 
-  test('look once for a schema that nobody announced, and again after a while', async () => {
+  test('look once for a schema that was not announced, and again after a while', async () => {
     const { broker, reader, announce, sent } = await begin()
     const begun = performance.now()
     for (let time = 0; time < 20; time++)
@@ -147,7 +147,7 @@ describe('a reader of version N and a writer of version N+1', () => {
     expect((await other!).type).toBe('Chunk')
   })
 
-  test('are told apart from bytes of a schema that nobody has published', async () => {
+  test('are distinguished from bytes of a schema that was never published', async () => {
     const broker = createMemoryCluster().connect()
     const topic = createSchemasTopic(broker, createCodec(schemas), 'gm')
     await topic.announce(signal)
@@ -163,7 +163,7 @@ describe('with a schema registry', () => {
     return address
   }
 
-  test('messages are written in its format and read by whoever knows the registry', async () => {
+  test('messages are written in its format and read by every reader with the registry', async () => {
     const address = await startWithSecret()
     const registry = createSchemaRegistry(`http://me:secret@${address}`)
     const broker = createMemoryCluster().connect()
@@ -179,7 +179,7 @@ describe('with a schema registry', () => {
     ).rejects.toMatchObject({ code: 'schema_unknown' })
   })
 
-  test('a refusal is the operator\u2019s to mend, and a registry that is away is waited for', async () => {
+  test('a refusal is a fault for the operator, and an unavailable registry is waited for', async () => {
     const address = await startWithSecret()
     const register = (url: string) =>
       createSchemaRegistry(url).register(schemas.current.get('Chunk')!, signal)

@@ -1,4 +1,4 @@
-// Sinks: a batch is written as one, and goes to the store of the mill that took it.
+// Sinks: a batch is written as one, and goes to the store of the runtime that took it.
 import { expect, test } from 'vitest'
 import { storeTriples } from '../../processors/store-triples.ts'
 import { defineSink } from '../../src/flow/sink.ts'

@@ -138,7 +138,7 @@ describe('a request for text', () => {
   })
 
   test.each([true, false])(
-    'is split where one message could not hold the reply, streaming %s',
+    'is split when one message could not hold the reply, streaming %s',
     async (streaming) => {
       const long = '😀"\n'.repeat(100_000)
       const { flow } = await start({ rules: [{ reply: { pieces: [`x${long}`] } }] })
@@ -246,7 +246,7 @@ describe('a request that cannot be answered', () => {
     expect(await flow.first(dead, 1)).toMatchObject([{ payload: { prompt: 'A person' } }])
   })
 
-  test('is not sent to the model when nobody could get the answer', async () => {
+  test('is not sent to the model when no client could get the reply', async () => {
     const { server, flow } = await start({})
     await ask(flow, { prompt: 'Hello' }, { replyTo: null })
     const dead = deadTopic(flow.topic('text-completion'))

@@ -11,7 +11,7 @@ import { openOntologies } from '../../src/ontology/ontologies.ts'
 import { readTable } from '../../src/rows/definition.ts'
 import { rowSchema } from '../../src/rows/row-schema.ts'
 import { fixture } from '../ontology/support/files.ts'
-import { type Extracted, extractChunk, tallyOf } from '../support/extract-chunk.ts'
+import { documentStatus, type Extracted, extractChunk } from '../support/extract-chunk.ts'
 
 interface Kind {
   readonly extractor: AnyProcessor
@@ -274,7 +274,7 @@ describe('a relationship', () => {
   })
 })
 
-test('agent-kg and ontology, which tell kinds apart by type, are partial where no item is of a kind of theirs', async () => {
+test('agent-kg and ontology, which tell kinds apart by type, are partial when no item is of a kind of theirs', async () => {
   const cases = [
     [extractAgentKg, { type: 'Person', ...definition('mill') }],
     [extractOntology, { type: 'Mill', entity: 'Albion Mills', entity_type: 'Mill' }],
@@ -282,7 +282,7 @@ test('agent-kg and ontology, which tell kinds apart by type, are partial where n
   ] as const
   for (const [extractor, item] of cases) {
     const { progress } = await extractChunk(extractor, [JSON.stringify(item), ''], { settings })
-    expect(tallyOf(progress, [extractor.name])).toMatchObject({
+    expect(documentStatus(progress, [extractor.name])).toMatchObject({
       state: 'partial',
       incomplete: { no_facts: 1 },
     })

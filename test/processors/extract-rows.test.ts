@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { extractRows } from '../../processors/extract-rows.ts'
 import { readTable } from '../../src/rows/definition.ts'
 import { type RowSchema, rowSchema } from '../../src/rows/row-schema.ts'
-import { extractChunk, tallyOf } from '../support/extract-chunk.ts'
+import { documentStatus, extractChunk } from '../support/extract-chunk.ts'
 
 function schema(name: string, ...fields: object[]): RowSchema {
   return rowSchema(readTable(name, { fields }, { at: [], report: (_, message) => expect.fail(message) })!)
@@ -90,7 +90,7 @@ describe('rows', () => {
     })
     expect(prompts).toHaveLength(2)
     const units = ['extract-rows:mill', 'extract-rows:river']
-    expect(tallyOf(progress, units)).toMatchObject({
+    expect(documentStatus(progress, units)).toMatchObject({
       state: 'partial',
       units: { done: 1, partial: 1 },
       incomplete: { no_facts: 1 },
@@ -125,7 +125,7 @@ describe('rows', () => {
     expect(rows.flatMap(({ payload }) => payload.values.map(({ name }) => name))).toEqual(['True', '1e-07'])
   })
 
-  test('of nothing are nothing: no message, and the unit is done where the model said so', async () => {
+  test('of nothing are nothing: no message, and the unit is done when the model said so', async () => {
     const { rows, progress } = await extractChunk(extractRows, ['[]'], { settings: { rowSchemas: [mill] } })
     expect(rows).toEqual([])
     expect(progress.at(-1)).toMatchObject({ unit: 'extract-rows:mill', last: true, incomplete: null })

@@ -38,7 +38,7 @@ const document = {
 const processors = [chunkText, prompt, extractAgentKg, emitTriples, storeTriples]
 
 /** Sends the document, with an id of its own, through a flow; resolves when all is stored. */
-async function mill(
+async function runFlow(
   store: TripleStore,
   provenance: NonNullable<FlowSettings['provenance']> = 'subgraph',
 ): Promise<Triple[]> {
@@ -92,7 +92,7 @@ describe('a file', () => {
     ['turtle', 'Turtle'],
   ] as const)('of %s holds facts and provenance, as n3 and rdflib read it', async (format, name) => {
     const path = join(folder, format)
-    const triples = await mill(await openFileStore(path, { format }))
+    const triples = await runFlow(await openFileStore(path, { format }))
     const expected = keys(reify(triples).map((each) => (format === 'turtle' ? { ...each, g: null } : each)))
     const text = await readFile(path, 'utf8')
     expect(readKeys(text, name)).toEqual(expected)
@@ -108,7 +108,7 @@ describe('provenance', () => {
     )
 
   test('says what the document is, which pieces of it the chunks are, and what was found in each', async () => {
-    const triples = await mill(nowhere)
+    const triples = await runFlow(nowhere)
     const about = (end: string) => triples.filter(({ p }) => p.iri!.endsWith(end))
     expect(ofType(triples, '/Document')).toEqual(new Set(['urn:graphmill:document:notes%20on%20engines']))
     const chunks = ofType(triples, '/Chunk')
@@ -127,11 +127,11 @@ describe('provenance', () => {
   })
 
   test('is the same when all is done again', async () => {
-    expect(keys(await mill(nowhere))).toEqual(keys(await mill(nowhere)))
+    expect(keys(await runFlow(nowhere))).toEqual(keys(await runFlow(nowhere)))
   })
 
-  test('is left out where it is not wanted', async () => {
-    const triples = await mill(nowhere, 'none')
+  test('is left out when it is not configured', async () => {
+    const triples = await runFlow(nowhere, 'none')
     expect(new Set(triples.map(({ g }) => g))).toEqual(new Set([null]))
     expect(triples.some(({ o }) => o.type === 't')).toBe(false)
   })
@@ -152,8 +152,8 @@ describe.skipIf(source === undefined)('a SPARQL store', () => {
   ] as const)('over %s holds the same, once, however often it is stored', async (protocol, path) => {
     await fuseki.clear()
     const open = () => openSparqlStore({ url: fuseki.dataset + path, protocol })
-    const triples = await mill(open())
-    await mill(open())
+    const triples = await runFlow(open())
+    await runFlow(open())
     expect(readKeys(await fuseki.dump(), 'N-Quads')).toEqual(keys(reify(triples)))
   })
 })

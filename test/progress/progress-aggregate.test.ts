@@ -79,7 +79,7 @@ const replayed = (index: number, causationId = 'dead') =>
   entry({ kind: 'replayed' }, { chunkId: `urn:d/0/${index}`, causationId })
 const all = [0, 1].flatMap((index) => units.map((unit) => reply(unit, index, `r-${unit}-${index}`)))
 
-const tell = (entries: readonly Message<'Progress'>[]) => {
+const statusAfter = (entries: readonly Message<'Progress'>[]) => {
   const aggregate = createProgressAggregate()
   for (const each of entries) aggregate.add(each)
   return aggregate.status('urn:d')!
@@ -87,9 +87,9 @@ const tell = (entries: readonly Message<'Progress'>[]) => {
 
 describe('a document', () => {
   test('is queued, then running, then done when every unit of every chunk is', () => {
-    expect(tell(start().slice(0, 1)).state).toBe('queued')
-    expect(tell([...start(), all[0]!]).state).toBe('running')
-    expect(tell([...start(), ...all])).toMatchObject({
+    expect(statusAfter(start().slice(0, 1)).state).toBe('queued')
+    expect(statusAfter([...start(), all[0]!]).state).toBe('running')
+    expect(statusAfter([...start(), ...all])).toMatchObject({
       state: 'done',
       chunks: 2,
       units: { expected: 4, done: 4, partial: 0, dead: 0 },
@@ -110,7 +110,7 @@ describe('a document', () => {
       dead('flow.definitions', 'two', 1),
       reply('two', 0, 'later'),
     ]
-    const expected = tell(entries)
+    const expected = statusAfter(entries)
     expect(expected).toMatchObject({
       state: 'partial',
       units: { done: 3, partial: 1 },
@@ -121,16 +121,16 @@ describe('a document', () => {
         fc.shuffledSubarray(entries, { minLength: entries.length }),
         fc.array(fc.constantFrom(...entries), { maxLength: 10 }),
         (shuffled, repeats) => {
-          expect(tell([...shuffled, ...repeats])).toEqual(expected)
+          expect(statusAfter([...shuffled, ...repeats])).toEqual(expected)
         },
       ),
     )
   })
 
   test('without a chunk has failed, and so has one that could not be read', () => {
-    expect(tell(start(0))).toMatchObject({ state: 'failed', error: { type: 'empty_document' } })
+    expect(statusAfter(start(0))).toMatchObject({ state: 'failed', error: { type: 'empty_document' } })
     expect(
-      tell([entry({ kind: 'failed', error: { type: 'document_not_utf8', message: 'not UTF-8' } })]),
+      statusAfter([entry({ kind: 'failed', error: { type: 'document_not_utf8', message: 'not UTF-8' } })]),
     ).toMatchObject({ state: 'failed', error: { message: 'not UTF-8' } })
   })
 
@@ -138,8 +138,8 @@ describe('a document', () => {
     const deaths = [0, 1].flatMap((index) =>
       units.map((unit) => dead('flow.chunk', unit, index, `${unit}${index}`)),
     )
-    expect(tell([...start(), ...deaths])).toMatchObject({ state: 'failed', units: { dead: 4 } })
-    expect(tell([...start(), ...deaths.slice(1), all[0]!])).toMatchObject({
+    expect(statusAfter([...start(), ...deaths])).toMatchObject({ state: 'failed', units: { dead: 4 } })
+    expect(statusAfter([...start(), ...deaths.slice(1), all[0]!])).toMatchObject({
       state: 'partial',
       units: { done: 1, dead: 3 },
       incomplete: { unexpected: 3 },
@@ -150,8 +150,8 @@ describe('a document', () => {
 describe('a unit', () => {
   test('counts the first complete run only', () => {
     const second = reply('one', 0, 'again', { facts: { definitions: 9 } })
-    expect(tell([...start(), ...all, second]).totals.facts).toEqual({ definitions: 8 })
-    expect(tell([...start(), second, ...all]).totals.facts).toEqual({ definitions: 15 })
+    expect(statusAfter([...start(), ...all, second]).totals.facts).toEqual({ definitions: 8 })
+    expect(statusAfter([...start(), second, ...all]).totals.facts).toEqual({ definitions: 15 })
   })
 
   test('is not done by parts of two runs together', () => {
@@ -159,17 +159,17 @@ describe('a unit', () => {
       reply('one', 0, 'a', { seq: 0, last: false }),
       reply('one', 0, 'b', { seq: 1, last: true }),
     ]
-    expect(tell([...start(), ...halves]).units.done).toBe(0)
+    expect(statusAfter([...start(), ...halves]).units.done).toBe(0)
   })
 
   test('that was cut off is partial, and done by a later whole run, whose counts replace the others', () => {
     const cut = reply('one', 0, 'cut', { incomplete: 'truncated', facts: { definitions: 1 } })
-    expect(tell([...start(1), cut, reply('two', 0, 'x')])).toMatchObject({
+    expect(statusAfter([...start(1), cut, reply('two', 0, 'x')])).toMatchObject({
       state: 'partial',
       incomplete: { truncated: 1 },
       totals: { facts: { definitions: 3 } },
     })
-    expect(tell([...start(1), cut, reply('two', 0, 'x'), reply('one', 0, 'whole')])).toMatchObject({
+    expect(statusAfter([...start(1), cut, reply('two', 0, 'x'), reply('one', 0, 'whole')])).toMatchObject({
       state: 'done',
       totals: { facts: { definitions: 4 } },
     })
@@ -185,23 +185,27 @@ describe('a unit', () => {
       refused('a', { seq: 1, last: false, rejected: {} }),
     ]
     const seen = [...start(1), reply('two', 0, 'x'), ...parts]
-    expect(tell(seen.slice(0, -1))).toMatchObject({ state: 'running' })
+    expect(statusAfter(seen.slice(0, -1))).toMatchObject({ state: 'running' })
     for (const order of [seen, seen.toReversed(), [...seen, ...parts]])
-      expect(tell(order)).toMatchObject({
+      expect(statusAfter(order)).toMatchObject({
         state: 'partial',
         units: { done: 1, partial: 1 },
         incomplete: { no_facts: 1 },
         totals: { rejected: { empty: 1, schema: 2 } },
       })
-    expect(tell([...seen, reply('one', 0, 'b')])).toMatchObject({ state: 'done', totals: { rejected: {} } })
+    expect(statusAfter([...seen, reply('one', 0, 'b')])).toMatchObject({
+      state: 'done',
+      totals: { rejected: {} },
+    })
     const one = reply('one', 0, 'a', { seq: 1, last: false })
-    expect(tell([...start(1), reply('two', 0, 'x'), one, parts[0]!, parts[1]!]).state).toBe('done')
+    expect(statusAfter([...start(1), reply('two', 0, 'x'), one, parts[0]!, parts[1]!]).state).toBe('done')
   })
 
   test('whose items were all rejected keeps the first reason, and nothing at all is done', () => {
-    const told = (more: Partial<Progress>) => tell([...start(1), reply('two', 0, 'x'), refused('a', more)])
-    expect(told({ incomplete: 'truncated' }).incomplete).toEqual({ truncated: 1 })
-    expect(told({ rejected: {} })).toMatchObject({ state: 'done', incomplete: {} })
+    const statusWith = (more: Partial<Progress>) =>
+      statusAfter([...start(1), reply('two', 0, 'x'), refused('a', more)])
+    expect(statusWith({ incomplete: 'truncated' }).incomplete).toEqual({ truncated: 1 })
+    expect(statusWith({ rejected: {} })).toMatchObject({ state: 'done', incomplete: {} })
   })
 
   test('whose request died is dead, and done by a run after its replay', () => {
@@ -211,8 +215,8 @@ describe('a unit', () => {
       reply('one', 0, 'e', { error: { type: 'prompt_unknown', message: 'no' } }),
       reply('two', 0, 'x'),
     ]
-    expect(tell(before)).toMatchObject({ state: 'partial', units: { done: 1, dead: 1 } })
-    expect(tell([...before, replayed(0), reply('one', 0, 'y')])).toMatchObject({
+    expect(statusAfter(before)).toMatchObject({ state: 'partial', units: { done: 1, dead: 1 } })
+    expect(statusAfter([...before, replayed(0), reply('one', 0, 'y')])).toMatchObject({
       state: 'done',
       units: { done: 2, dead: 0 },
     })
@@ -225,12 +229,12 @@ describe('a unit', () => {
       [death, ...replies],
       [...replies, death],
     ]) {
-      expect(tell([...start(1), ...order])).toMatchObject({
+      expect(statusAfter([...start(1), ...order])).toMatchObject({
         state: 'partial',
         units: { done: 1, partial: 1 },
         totals: { facts: { definitions: 4 } },
       })
-      expect(tell([...start(1), ...order, replayed(0)])).toMatchObject({
+      expect(statusAfter([...start(1), ...order, replayed(0)])).toMatchObject({
         state: 'done',
         units: { done: 2, partial: 0 },
         totals: { facts: { definitions: 4 } },
@@ -249,23 +253,26 @@ describe('a unit', () => {
         { chunkId: 'urn:d/0/0' },
       )
     const whole = reply('one', 0, 'c', usage('continuation', 10))
-    const told = [...start(), spent('a'), spent('b'), spent('a'), whole, spent('b')]
-    expect(tell(told).totals).toMatchObject({
+    const entries = [...start(), spent('a'), spent('b'), spent('a'), whole, spent('b')]
+    expect(statusAfter(entries).totals).toMatchObject({
       promptTokens: 210,
       completionTokens: 3,
       unreported: 0,
       calls: { first: 2, continuation: 1 },
       models: { m: { promptTokens: 210 } },
     })
-    expect(tell([...start(), spent('a')])).toMatchObject({ state: 'running', totals: { promptTokens: 100 } })
+    expect(statusAfter([...start(), spent('a')])).toMatchObject({
+      state: 'running',
+      totals: { promptTokens: 100 },
+    })
   })
 
   test('is not known of dead triples: then every unit of the chunk may lack something', () => {
-    expect(tell([...start(), ...all, dead('flow.triples', 'emit-triples', 0)])).toMatchObject({
+    expect(statusAfter([...start(), ...all, dead('flow.triples', 'emit-triples', 0)])).toMatchObject({
       state: 'partial',
       units: { done: 2, partial: 2 },
     })
-    expect(tell([dead('flow.triples', null, 0), ...start(), ...all])).toMatchObject({
+    expect(statusAfter([dead('flow.triples', null, 0), ...start(), ...all])).toMatchObject({
       units: { done: 2, partial: 2 },
     })
   })
@@ -280,25 +287,25 @@ describe('a document that is loaded again', () => {
       entry({ kind: 'document', parts: 1, title: 'T' }),
       entry({ kind: 'part', part: 0, chunks: 1, units: ['one', 'new'] }),
     ]
-    expect(tell([...start(), ...all, ...again])).toMatchObject({
+    expect(statusAfter([...start(), ...all, ...again])).toMatchObject({
       state: 'running',
       chunks: 1,
       units: { expected: 2, done: 0 },
     })
     const replies = [reply('one', 0, 'x'), reply('new', 0, 'y')]
-    expect(tell([...start(), ...all, ...again, ...replies])).toMatchObject({
+    expect(statusAfter([...start(), ...all, ...again, ...replies])).toMatchObject({
       state: 'done',
       units: { expected: 2, done: 2 },
     })
   })
 
   test('is as before when it was cut as before', () => {
-    expect(tell([...start(), ...all, ...start()])).toMatchObject({ state: 'done', units: { done: 4 } })
+    expect(statusAfter([...start(), ...all, ...start()])).toMatchObject({ state: 'done', units: { done: 4 } })
   })
 
   test('counts only the parts that it has now', () => {
     const two = [entry({ kind: 'document', parts: 2 }), entry({ kind: 'part', part: 1, chunks: 1, units })]
-    expect(tell([...two, ...at(1, start()), ...all])).toMatchObject({ state: 'done', chunks: 2 })
+    expect(statusAfter([...two, ...at(1, start()), ...all])).toMatchObject({ state: 'done', chunks: 2 })
   })
 
   test('has failed no longer when it can be read now, nor when a part that had died is there', () => {
@@ -307,25 +314,28 @@ describe('a document that is loaded again', () => {
       { time: 5 },
     )
     const died = entry({ kind: 'dead', part: 0, topic: 'gm.flow.document.w.f' }, { time: 5 })
-    expect(tell([failed]).state).toBe('failed')
-    expect(tell([failed, ...start(), ...all]).state).toBe('done')
-    expect(tell([...start(), died, ...all]).state).toBe('failed')
-    expect(tell([...start(), died, ...at(9, start()), ...all]).state).toBe('done')
-    expect(tell([...at(9, start()), ...all, died]).state, 'told late').toBe('failed')
+    expect(statusAfter([failed]).state).toBe('failed')
+    expect(statusAfter([failed, ...start(), ...all]).state).toBe('done')
+    expect(statusAfter([...start(), died, ...all]).state).toBe('failed')
+    expect(statusAfter([...start(), died, ...at(9, start()), ...all]).state).toBe('done')
+    expect(statusAfter([...at(9, start()), ...all, died]).state, 'reported late').toBe('failed')
   })
 })
 
-describe('what nobody waits for', () => {
+describe('entries of units that are not expected', () => {
   test('neither counts nor spoils a document: units that were switched on later', () => {
     const extra = [reply('late', 0, 'x'), dead('flow.chunk', 'late', 1), dead('flow.definitions', 'late', 1)]
-    expect(tell([...start(), ...all, ...extra])).toEqual(tell([...start(), ...all]))
-    expect(tell([...extra, ...start(), ...all])).toMatchObject({ state: 'done', units: { done: 4, dead: 0 } })
+    expect(statusAfter([...start(), ...all, ...extra])).toEqual(statusAfter([...start(), ...all]))
+    expect(statusAfter([...extra, ...start(), ...all])).toMatchObject({
+      state: 'done',
+      units: { done: 4, dead: 0 },
+    })
   })
 })
 
 describe('a unit whose facts died', () => {
   const death = { ...dead('flow.definitions', 'one', 0), time: 10_000 }
-  const told = [...start(1), reply('one', 0, 'x'), reply('two', 0, 'y'), death]
+  const entries = [...start(1), reply('one', 0, 'x'), reply('two', 0, 'y'), death]
   const again = (run: string, time: number, more: Partial<Progress> = {}) => ({
     ...reply('one', 0, run, more),
     time,
@@ -333,7 +343,7 @@ describe('a unit whose facts died', () => {
 
   test('is done by a run that was whole well after that, the same or another, and counted once', () => {
     for (const run of ['x', 'z'])
-      expect(tell([...told, again(run, 20_000)])).toMatchObject({
+      expect(statusAfter([...entries, again(run, 20_000)])).toMatchObject({
         state: 'done',
         totals: { facts: { definitions: 4 } },
       })
@@ -346,16 +356,16 @@ describe('a unit whose facts died', () => {
       again('z', 20_000, { facts: {}, rejected: { empty: 1 } }),
       again('z', 20_000, { seq: 1 }),
     ])
-      expect(tell([...told, late])).toMatchObject({ state: 'partial', units: { partial: 1 } })
+      expect(statusAfter([...entries, late])).toMatchObject({ state: 'partial', units: { partial: 1 } })
   })
 
-  test('stays done after its replay, however often the old death is told', () => {
-    expect(tell([...told, replayed(0), death])).toMatchObject({ state: 'done' })
-    expect(tell([...start(1), replayed(0), death, reply('one', 0, 'x'), reply('two', 0, 'y')]).state).toBe(
-      'done',
-    )
+  test('stays done after its replay, however often the old death is reported', () => {
+    expect(statusAfter([...entries, replayed(0), death])).toMatchObject({ state: 'done' })
+    expect(
+      statusAfter([...start(1), replayed(0), death, reply('one', 0, 'x'), reply('two', 0, 'y')]).state,
+    ).toBe('done')
     const second = dead('flow.definitions', 'one', 0, 'the replay')
-    expect(tell([...told, replayed(0), second]).state).toBe('partial')
+    expect(statusAfter([...entries, replayed(0), second]).state).toBe('partial')
   })
 })
 
@@ -397,7 +407,7 @@ describe('the state of a document', () => {
   ]
 
   test('saved and restored after any entry goes on to the same end', () => {
-    const whole = tell(life)
+    const whole = statusAfter(life)
     for (let cut = 1; cut <= life.length; cut++) {
       const before = createProgressAggregate()
       for (const each of life.slice(0, cut)) before.add(each)
@@ -438,7 +448,7 @@ describe('the state of a document', () => {
 test('names that mean a prototype are counted like any other', () => {
   const odd = JSON.parse('{"__proto__": 2, "constructor": 1}') as Record<string, number>
   const said = reply('one', 0, 'x', { model: '__proto__', facts: odd, rejected: odd })
-  const { totals } = tell([...start(1), said])
+  const { totals } = statusAfter([...start(1), said])
   expect(Object.entries(totals.facts)).toEqual(Object.entries(odd))
   expect(Object.keys(totals.models)).toEqual(['__proto__'])
   expect(({} as Record<string, unknown>)['unreported']).toBeUndefined()
@@ -449,10 +459,10 @@ test('a document of which very much goes wrong is counted right, in a state that
   let aggregate = createProgressAggregate()
   let largest = 0
   const tellAll = (entries: Iterable<Message<'Progress'>>) => {
-    let told = 0
+    let added = 0
     for (const each of entries) {
       aggregate.add(each)
-      if (++told % 4000 !== 0) continue
+      if (++added % 4000 !== 0) continue
       const state = aggregate.save('urn:d')!
       largest = Math.max(largest, state.length)
       aggregate = createProgressAggregate()

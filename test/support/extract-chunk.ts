@@ -102,7 +102,7 @@ function sum(counts: readonly Readonly<Record<string, number>>[]): Record<string
 }
 
 /** What the ledger makes of a document of one chunk, of which these units are expected, from what was said on progress. */
-export function tallyOf(progress: readonly Progress[], units: readonly string[]): DocumentStatus {
+export function documentStatus(progress: readonly Progress[], units: readonly string[]): DocumentStatus {
   const aggregate = createProgressAggregate()
   const about = { documentId: 'urn:d', chunkId: 'urn:d/0/0', causationId: '', time: 0 }
   const begun = [

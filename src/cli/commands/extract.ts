@@ -151,7 +151,7 @@ async function openExtraction(config: Config, fault: AbortController, signal: Ab
 /** The roles of topics that no processor reads here. */
 const unread: ReadonlySet<string> = new Set(['rejected', 'rows', 'entity-contexts', 'progress', 'schemas'])
 
-/** Says where the text goes, and what of the configuration may surprise. */
+/** Says which model gets the text, and which settings may have unexpected effects. */
 function announce({ options }: Config, { llm, flows: [{ settings }] }: Assembly): void {
   say(announceModel(llm))
   const isStream = options.store === undefined && !options['dry-run']

@@ -69,7 +69,7 @@ const drainExtraMs = 15_000
 /** How long the end takes when nothing is finished any more, also after a second signal, in milliseconds. */
 const lastStopMs = 10_000
 
-/** How long the end takes at most when a fault is its reason, in milliseconds: nobody is there to send a signal. */
+/** How long the end takes at most when a fault is its reason, in milliseconds: no second signal will come. */
 const faultStopMs = 30_000
 
 /** Open while the broker is unavailable. Nothing enters it: every user of the broker finds out by itself when it is back. */

@@ -78,7 +78,7 @@ export function guardStore(store: TripleStore, circuits: Circuits, drains: Abort
   }
 }
 
-/** How long a store's circuit opens at its first failure, in milliseconds: it gets one batch at a time, so no further one tells more. */
+/** How long a store's circuit opens at its first failure, in milliseconds: it gets one batch at a time, so its first failure is enough. */
 const storePauseMs = 1000
 
 /** The same store; the batches of the processor are counted and timed, by a monotonic clock. */

@@ -25,7 +25,7 @@ test('a circuit is open no longer because the clock was set back', async () => {
   expect.hasAssertions()
 })
 
-test('one at a time probes what is away, and the others go on when it is back', async () => {
+test('one at a time probes what is unavailable, and the others go on when it is back', async () => {
   let now = 0
   const circuits = createCircuits({ now: () => now, random: () => 1 })
   const signal = AbortSignal.timeout(20_000)
@@ -44,7 +44,7 @@ test('one at a time probes what is away, and the others go on when it is back', 
   expect(circuits.open()).toEqual([])
 })
 
-test('who leaves does not wait for what is away', async () => {
+test('a caller that leaves does not wait for what is unavailable', async () => {
   const circuits = createCircuits({ now: () => 0, random: () => 1 })
   const signal = AbortSignal.timeout(20_000)
   const leaving = new AbortController()
@@ -56,7 +56,7 @@ test('who leaves does not wait for what is away', async () => {
   await expect(circuits.enter('topic:x', signal, leaving.signal)).rejects.toBe(away)
 })
 
-test('a flow that drains while its model is away hands back at once what waits for it', async () => {
+test('a flow that drains while its model is unavailable hands back at once what waits for it', async () => {
   const asked: string[] = []
   const llm: Llm = {
     ...noLlm,

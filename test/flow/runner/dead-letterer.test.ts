@@ -29,7 +29,7 @@ const speaking = defineProcessor({
 })
 
 describe('a message that is given up', () => {
-  test('is dead at once when it can never succeed, with the last words of its processor', async () => {
+  test('is dead at once when it can never succeed, with the outputs of its onDead', async () => {
     const metrics = createMetrics()
     const { send, first, topic } = await start([speaking], { metrics })
     await send('chunk', { text: 'x' })
@@ -122,7 +122,7 @@ describe('a letter that can not be written as it is', () => {
     await expect.poll(async () => (await broker.lag(group, chunks)).total).toBe(0)
   })
 
-  test('because somebody else must act is tried again, less and less often', async () => {
+  test('for a reason that only an operator can fix is tried again, less and less often', async () => {
     const tried: number[] = []
     const cluster = createMemoryCluster()
     const broker = cluster.connect()
@@ -158,7 +158,7 @@ describe('a letter that can not be written as it is', () => {
 })
 
 describe('its order', () => {
-  test('is last words, an entry on progress, the letter, and only then the ack', async () => {
+  test('is onDead, an entry on progress, the letter, and only then the ack', async () => {
     const cluster = createMemoryCluster()
     const broker = cluster.connect()
     const { publish } = broker
@@ -232,7 +232,7 @@ describe('the topic of dead letters', () => {
     const { broker, runtime, send, topic, letters } = await start([slow])
     await send('chunk', { text: 'first' })
     await letters('chunk', 1)
-    await send('chunk', { text: 'in hand' })
+    await send('chunk', { text: 'in flight' })
     await entered.promise
     await broker.deleteTopics([topic('chunk'), deadTopic(topic('chunk'))])
     await expect(runtime.done).rejects.toMatchObject({ code: 'topic_missing' })

@@ -70,7 +70,7 @@ describe('a message that fails', () => {
     expect(handled).toBe(0)
   })
 
-  test('for a reason that only a person can mend pauses and says so on progress', async () => {
+  test('for a reason that only an operator can fix pauses and reports it on progress', async () => {
     const { send, first, topic, broker } = await start([
       worker(() => {
         throw new GraphmillError('llm_authentication', 'wrong key')

@@ -183,7 +183,7 @@ describe('replies', () => {
       }
       const { send, first, letters, all, topic } = await start([echo], { broker, cluster })
       await connection.ensureTopics([topicSpec(replyTo), topicSpec(barred)])
-      // More than the processor has in hand at once.
+      // More than the processor has in flight at once.
       const count = 70
       for (let n = 0; n < count; n++) await send('prompt', { promptId: 'p', terms: {} }, { replyTo: barred })
       const id = await send('prompt', { promptId: 'p', terms: {} }, { replyTo })
@@ -307,7 +307,7 @@ describe('what is no message of its topic', () => {
 })
 
 describe('stopping', () => {
-  test('finishes what is in hand and takes nothing more', async () => {
+  test('finishes what is in flight and takes nothing more', async () => {
     let release = () => {}
     const entered = new Promise<void>((resolve) => (release = resolve))
     let finish = () => {}
@@ -321,14 +321,14 @@ describe('stopping', () => {
     }
     const started = await start([slow])
     const { send, runtime, all, topic, broker } = started
-    await send('chunk', { text: 'in hand' })
+    await send('chunk', { text: 'in flight' })
     await send('chunk', { text: 'left' })
     await entered
     const stopped = runtime.stop(20_000)
     finish()
     await stopped
     expect((await all(topic('topics'))).map(({ payload }) => payload)).toMatchObject([
-      { facts: [{ topic: 'in hand' }] },
+      { facts: [{ topic: 'in flight' }] },
     ])
     expect((await broker.lag('gm.worker.chunk.default.default', topic('chunk'))).total).toBe(1)
   })
@@ -378,7 +378,7 @@ describe('a topic of the flow that is gone', () => {
     expect(await again.first(topic('topics'), 1)).toMatchObject([{ causationId: id }])
   })
 
-  test('is told at once, and what is in hand of others is finished before the end', async () => {
+  test('is reported at once, and what others have in flight is finished before the end', async () => {
     const entered = Promise.withResolvers<void>()
     const gate = Promise.withResolvers<void>()
     const slow = worker(async () => {
@@ -401,7 +401,7 @@ describe('a topic of the flow that is gone', () => {
     expect((await broker.lag('gm.worker.chunk.default.default', topic('chunk'))).total).toBe(0)
   })
 
-  test('leaves what is in hand of it to be finished, and what fails of that to its dead-letter topic', async () => {
+  test('lets its messages in flight finish, and those that fail go to its dead-letter topic', async () => {
     const entered: string[] = []
     const gate = Promise.withResolvers<void>()
     const slow = worker(async (text) => {

@@ -21,7 +21,7 @@ test('one that is alone waits for those at work, and those behind it for it', as
   expect(said).toEqual(['one', 'two', 'alone', 'three', 'four'])
 })
 
-test('nobody waits where nobody is alone', () => {
+test('no handler waits when none runs alone', () => {
   const solitude = createSolitude()
   expect([solitude.enter(false), solitude.enter(false)]).toEqual([undefined, undefined])
 })

@@ -1,4 +1,4 @@
-// How the runner handles messages with which processes died, on the memory broker, which is told which they are.
+// How the runner handles messages with which processes died, on the memory broker, which marks them as suspects.
 import { afterEach, expect, test, vi } from 'vitest'
 import type { Broker, Delivery, Suspect } from '../../../src/broker/broker.ts'
 import { createMemoryCluster } from '../../../src/broker/memory/memory.ts'
@@ -72,7 +72,7 @@ test('after three deaths alone it is dead without being handled', async () => {
   await vi.waitFor(() => expect(records).toEqual([4, 0]))
 })
 
-test('last words that kill are left out at the next attempt', async () => {
+test('an onDead that kills is left out at the next attempt', async () => {
   const onDead = vi.fn(async function* () {})
   const suspect = { deaths: async () => 4, record: async () => {} }
   const processor = { ...worker(() => {}), onDead }
@@ -82,7 +82,7 @@ test('last words that kill are left out at the next attempt', async () => {
   expect(onDead).not.toHaveBeenCalled()
 })
 
-test('where it can not be stored that it is handled alone, it is tried again and never dead', async () => {
+test('when the number of deaths can not be stored, it is tried again and never dead', async () => {
   let refusals = 2
   const handled: string[] = []
   const suspect = {
