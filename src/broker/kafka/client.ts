@@ -1,7 +1,7 @@
 // The base of the Kafka broker: its options, how kafkajs clients are made, and the errors of kafkajs as codes.
 import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
-import { Kafka, logLevel, type RetryOptions, type SASLOptions } from 'kafkajs'
+import { type ISocketFactoryArgs, Kafka, logLevel, type RetryOptions, type SASLOptions } from 'kafkajs'
 import { type Secret, secretText } from '../../config/secret.ts'
 import { type ErrorCode, GraphmillError } from '../../errors.ts'
 import { connectionFault } from '../../http/connection-fault.ts'
@@ -110,15 +110,9 @@ export function createClient(
         if (onOutOfRange) throwWhenOutOfRange({ message, partition: fields['partition'] }, onOutOfRange)
         if (!abandoned) settings.log.debug({ ...fields, library: 'kafkajs' }, message)
       },
-    socketFactory: ({ host, port, ssl, onConnect }) => {
+    socketFactory(target) {
       if (abandoned) throw new Error('abandoned')
-      const name = isIP(host) ? {} : { servername: host }
-      const socket = ssl
-        ? connectTls({ host, port, ...name, ...ssl }, onConnect)
-        : connectTcp({ host, port, noDelay: true }, onConnect)
-      socket.setKeepAlive(true, 60_000)
-      // kafkajs adds listeners to the same socket at each attempt to connect.
-      socket.setMaxListeners(0)
+      const socket = openSocket(target)
       sockets.add(socket)
       socket.once('close', () => sockets.delete(socket))
       return socket
@@ -137,6 +131,17 @@ export function createClient(
       for (const socket of sockets) socket.destroy(new Error('abandoned'))
     },
   }
+}
+
+function openSocket({ host, port, ssl, onConnect }: ISocketFactoryArgs): Socket {
+  const name = isIP(host) ? {} : { servername: host }
+  const socket = ssl
+    ? connectTls({ host, port, ...name, ...ssl }, onConnect)
+    : connectTcp({ host, port, noDelay: true }, onConnect)
+  socket.setKeepAlive(true, 60_000)
+  // kafkajs adds listeners to the same socket at each attempt to connect.
+  socket.setMaxListeners(0)
+  return socket
 }
 
 /** kafkajs reads the password at every connection. */

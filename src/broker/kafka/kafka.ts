@@ -4,7 +4,7 @@ import { consumeLoop, type Member } from '../window/consume-loop.ts'
 import { type KafkaOptions, kafkaSettings } from './client.ts'
 import { createLookup } from './lookup.ts'
 import { KafkaMember } from './member.ts'
-import { createPublisher } from './publish.ts'
+import { KafkaPublisher } from './publish.ts'
 import { readKafka } from './read.ts'
 import { checkConnection, deleteTopics, ensureTopics, lag, listTopics } from './topics.ts'
 
@@ -22,8 +22,8 @@ export async function connectKafka(options: KafkaOptions, signal?: AbortSignal):
   /** The topics that this client created or checked. Topics of others come and go, and must not fail publishing to these. */
   const own = new Set<string>()
   const publishers = {
-    own: createPublisher(settings, { lookup, foreign: false }),
-    foreign: createPublisher(settings, { lookup, foreign: true }),
+    own: new KafkaPublisher(settings, { lookup, foreign: false }),
+    foreign: new KafkaPublisher(settings, { lookup, foreign: true }),
   }
   const closing = new AbortController()
   const members = new Set<Member>()

@@ -21,12 +21,6 @@ const lanesPerTopic = 2
 /** A topic that we may see counts as refused for writing after so many refusals in a row. */
 const mostRefusals = 3
 
-export interface KafkaPublisher {
-  publish(message: OutgoingBytes): Promise<void>
-  /** Waits until published messages are sent, for at most five seconds, and disconnects. */
-  close(): Promise<void>
-}
-
 interface WaitingMessage {
   readonly message: Message
   readonly bytes: number
@@ -59,122 +53,120 @@ export interface PublisherOptions {
   readonly foreign: boolean
 }
 
-export function createPublisher(
-  settings: KafkaSettings,
-  { lookup, foreign }: PublisherOptions,
-): KafkaPublisher {
-  const lanes = new Map<string, Lane>()
-  const closing = new AbortController()
-  let current: ProducerConnection | undefined
+export class KafkaPublisher {
+  readonly #settings: KafkaSettings
+  readonly #options: PublisherOptions
+  readonly #lanes = new Map<string, Lane>()
+  readonly #closing = new AbortController()
+  #current: ProducerConnection | undefined
 
-  function publish(message: OutgoingBytes): Promise<void> {
-    const { topic, key, value, headers, anySize } = message
-    if (closing.signal.aborted) return Promise.reject(closed(topic))
-    if (value.byteLength > maxMessageBytes && !(anySize ?? isDeadTopic(topic))) {
+  constructor(settings: KafkaSettings, options: PublisherOptions) {
+    this.#settings = settings
+    this.#options = options
+  }
+
+  publish({ topic, key, value, headers, anySize = isDeadTopic(topic) }: OutgoingBytes): Promise<void> {
+    if (this.#closing.signal.aborted) return Promise.reject(closed(topic))
+    if (value.byteLength > maxMessageBytes && !anySize) {
       const text = `${topic}: a message of ${value.byteLength} bytes is over the limit of ${maxMessageBytes}`
       return Promise.reject(new GraphmillError('message_too_large', text))
     }
     return new Promise((resolve, reject) => {
       const bytes = value.byteLength + key.length + headerBytes(headers) + recordOverhead
       const buffer = Buffer.from(value.buffer, value.byteOffset, value.byteLength)
-      const lane = laneOf(topic, key)
+      const lane = this.#laneOf(topic, key)
       const since = performance.now()
       lane.queue.push({ message: { key, value: buffer, headers }, bytes, since, resolve, reject })
-      lane.sending ??= drain(lane)
+      lane.sending ??= this.#drain(lane)
     })
   }
 
-  function laneOf(topic: string, key: string): Lane {
+  /** Waits until published messages are sent, for at most five seconds, and disconnects. */
+  async close(): Promise<void> {
+    const sent = Promise.all([...this.#lanes.values()].map((lane) => lane.sending))
+    await Promise.race([sent, delay(5000, undefined, { ref: false })])
+    this.#closing.abort()
+    for (const { queue, topic } of this.#lanes.values())
+      for (const { reject } of queue.splice(0)) reject(closed(topic))
+    const last = this.#current
+    if (last === undefined) return
+    this.#current = undefined
+    await Promise.race([last.producer.disconnect(), delay(1000, undefined, { ref: false })])
+    last.client.abandon()
+  }
+
+  #laneOf(topic: string, key: string): Lane {
     const name = `${laneIndex(key)} ${topic}`
-    const lane = lanes.get(name) ?? { name, topic, queue: [], sending: undefined }
-    lanes.set(name, lane)
+    const lane = this.#lanes.get(name) ?? { name, topic, queue: [], sending: undefined }
+    this.#lanes.set(name, lane)
     return lane
   }
 
-  async function drain(lane: Lane): Promise<void> {
+  async #drain(lane: Lane): Promise<void> {
     // Messages that are published in the same turn of the event loop join the first request.
     await Promise.resolve()
-    while (lane.queue.length > 0) await store(lane.topic, takeBatch(lane))
+    while (lane.queue.length > 0) await this.#store(lane.topic, takeBatch(lane))
     lane.sending = undefined
-    lanes.delete(lane.name)
+    this.#lanes.delete(lane.name)
   }
 
   /** Settles every message of the batch; never rejects. */
-  async function store(topic: string, batch: readonly WaitingMessage[]): Promise<void> {
+  async #store(topic: string, batch: readonly WaitingMessage[]): Promise<void> {
     try {
-      await send(topic, batch)
+      await this.#send(topic, batch)
       for (const { resolve } of batch) resolve()
     } catch (thrown) {
       const error = kafkaError(thrown, topic)
       if (batch.length > 1 && (error.code === 'message_too_large' || error.code === 'message_invalid')) {
         const half = batch.length >> 1
-        await store(topic, batch.slice(0, half))
-        await store(topic, batch.slice(half))
+        await this.#store(topic, batch.slice(0, half))
+        await this.#store(topic, batch.slice(half))
       } else for (const { reject } of batch) reject(error)
     }
   }
 
   /** Tries until the messages are stored, waiting cannot fix the error, or the time is over. */
-  async function send(topic: string, batch: readonly WaitingMessage[]): Promise<void> {
+  async #send(topic: string, batch: readonly WaitingMessage[]): Promise<void> {
+    const { lookup, foreign } = this.#options
     if (foreign && !(await mayExist(lookup.exists(topic))))
       throw new GraphmillError('topic_missing', `${topic}: there is no such topic`)
-    const end = batch[0]!.since + settings.publishTimeoutMs
+    const end = batch[0]!.since + this.#settings.publishTimeoutMs
     const messages = batch.map(({ message }) => message)
     let refusals = 0
     for (let attempt = 1; ; attempt++) {
-      const connection = acquire()
+      const connection = this.#acquire()
       try {
         await connection.ready
         await connection.producer.send({ topic, messages, acks: -1, timeout: 10_000 })
         return
       } catch (thrown) {
         const error = kafkaError(thrown, topic)
-        settings.log.debug({ topic, attempt, err: error }, 'kafka publish failed')
+        this.#settings.log.debug({ topic, attempt, err: error }, 'kafka publish failed')
         const isDoubtful = error.code === 'topic_missing' || error.code === 'topic_refused'
         if (!isDoubtful && error.code !== 'broker_unavailable') throw error
         // Another topic that is missing or refused may have failed the question about all: use a new connection.
-        retire(connection)
+        this.#retire(connection)
         if (isDoubtful && !(await mayExist(lookup.look(topic)))) throw error
         if (error.code === 'topic_refused' && ++refusals === mostRefusals) throw error
         if (performance.now() > end) throw isDoubtful ? unanswered(topic, error) : error
-        await pause(backoffMs(attempt, { firstMs: 50, mostMs: 1000 }), closing.signal)
-        if (closing.signal.aborted) throw error
+        await pause(backoffMs(attempt, { firstMs: 50, mostMs: 1000 }), this.#closing.signal)
+        if (this.#closing.signal.aborted) throw error
       } finally {
-        release(connection)
+        connection.users--
+        if (connection.retired && connection.users === 0) connection.client.abandon()
       }
     }
   }
 
-  function acquire(): ProducerConnection {
-    current ??= connect(settings)
-    current.users++
-    return current
+  #acquire(): ProducerConnection {
+    this.#current ??= connect(this.#settings)
+    this.#current.users++
+    return this.#current
   }
 
-  function retire(connection: ProducerConnection): void {
+  #retire(connection: ProducerConnection): void {
     connection.retired = true
-    if (current === connection) current = undefined
-  }
-
-  function release(connection: ProducerConnection): void {
-    connection.users--
-    if (connection.retired && connection.users === 0) connection.client.abandon()
-  }
-
-  return {
-    publish,
-    async close() {
-      const sent = Promise.all([...lanes.values()].map((lane) => lane.sending))
-      await Promise.race([sent, delay(5000, undefined, { ref: false })])
-      closing.abort()
-      for (const lane of lanes.values())
-        for (const { reject } of lane.queue.splice(0)) reject(closed(lane.topic))
-      const last = current
-      if (last === undefined) return
-      current = undefined
-      await Promise.race([last.producer.disconnect(), delay(1000, undefined, { ref: false })])
-      last.client.abandon()
-    },
+    if (this.#current === connection) this.#current = undefined
   }
 }
 

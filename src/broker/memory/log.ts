@@ -11,72 +11,69 @@ export interface StoredMessage {
   readonly weightBefore: number
 }
 
-/** What a message takes beside its value, in bytes: key, headers, bookkeeping. An estimate. */
+/** An estimate of what a message takes beside its value, in bytes: key, headers, bookkeeping. */
 const overhead = 512
 
-export interface PartitionLog {
-  append(message: Pick<StoredMessage, 'key' | 'value' | 'headers' | 'timestamp'>): void
-  /** The first message at this offset or behind it. */
-  from(offset: number): StoredMessage | undefined
-  /** Bytes from this offset to the end. */
-  weightFrom(offset: number): number
-  /** Forgets everything below an offset. */
-  drop(below: number): void
+export class PartitionLog {
+  /** Of a compacted log: the offset of the newest message of each key. */
+  readonly #newest: Map<string, number> | undefined
+  /** The message with offset `base + index`; undefined where it was dropped or compacted away. */
+  #entries: (StoredMessage | undefined)[] = []
+  #base = 0
+  #begin = 0
+  #weight = 0
+
+  /** `compacted`: a message replaces the one before it with its key, whose offset stays empty. */
+  constructor(compacted: boolean) {
+    this.#newest = compacted ? new Map() : undefined
+  }
+
   /** The offset of the oldest message that may still be there. */
-  readonly begin: number
+  get begin(): number {
+    return this.#begin
+  }
+
   /** The offset of the next message. */
-  readonly end: number
-}
+  get end(): number {
+    return this.#base + this.#entries.length
+  }
 
-/** `compacted`: a message takes the place of the one before it with its key, whose offset stays empty. */
-export function createPartitionLog(compacted: boolean): PartitionLog {
-  const newest = compacted ? new Map<string, number>() : undefined
-  // The message with offset `base + index`; undefined where it was dropped or compacted away.
-  let entries: (StoredMessage | undefined)[] = []
-  let base = 0
-  let begin = 0
-  let weight = 0
+  append({ key, value, headers, timestamp }: Omit<StoredMessage, 'offset' | 'weightBefore'>): void {
+    const offset = this.end
+    this.#entries.push({ offset, key, value, headers, timestamp, weightBefore: this.#weight })
+    this.#weight += value.byteLength + overhead
+    const replaced = this.#newest?.get(key)
+    if (replaced !== undefined && replaced >= this.#base) this.#entries[replaced - this.#base] = undefined
+    this.#newest?.set(key, offset)
+    while (this.#entries[this.#begin - this.#base] === undefined) this.#begin++ // ends at the new message at the latest
+    this.#cut()
+  }
 
-  const end = () => base + entries.length
-  const from = (offset: number) => {
-    for (let index = Math.max(offset, begin) - base; index < entries.length; index++) {
-      if (entries[index] !== undefined) return entries[index]
+  /** The first message at this offset or behind it. */
+  from(offset: number): StoredMessage | undefined {
+    for (let index = Math.max(offset, this.#begin) - this.#base; index < this.#entries.length; index++) {
+      if (this.#entries[index] !== undefined) return this.#entries[index]
     }
     return undefined
   }
 
-  // When half of the array is empty: so each message moves about once.
-  const cut = () => {
-    if (begin - base <= 64 || begin - base <= entries.length / 2) return
-    entries = entries.slice(begin - base)
-    base = begin
+  /** Bytes from this offset to the end. */
+  weightFrom(offset: number): number {
+    return this.#weight - (this.from(offset)?.weightBefore ?? this.#weight)
   }
 
-  return {
-    from,
-    append({ key, value, headers, timestamp }) {
-      const offset = end()
-      entries.push({ offset, key, value, headers, timestamp, weightBefore: weight })
-      weight += value.byteLength + overhead
-      const replaced = newest?.get(key)
-      if (replaced !== undefined && replaced >= base) entries[replaced - base] = undefined
-      newest?.set(key, offset)
-      while (entries[begin - base] === undefined) begin++ // at the latest the new message is there
-      cut()
-    },
-    weightFrom(offset) {
-      return weight - (from(offset)?.weightBefore ?? weight)
-    },
-    drop(below) {
-      const stop = Math.min(below, end())
-      for (; begin < stop; begin++) entries[begin - base] = undefined
-      cut()
-    },
-    get begin() {
-      return begin
-    },
-    get end() {
-      return end()
-    },
+  /** Forgets everything below an offset. */
+  drop(below: number): void {
+    const stop = Math.min(below, this.end)
+    for (; this.#begin < stop; this.#begin++) this.#entries[this.#begin - this.#base] = undefined
+    this.#cut()
+  }
+
+  /** Cuts the array when half of it is empty: so each message moves about once. */
+  #cut(): void {
+    const empty = this.#begin - this.#base
+    if (empty <= 64 || empty <= this.#entries.length / 2) return
+    this.#entries = this.#entries.slice(empty)
+    this.#base = this.#begin
   }
 }

@@ -1,7 +1,7 @@
 // A topic of the memory broker: its partitions, the groups and readers on it, and the publishers that wait for room.
 import type { GraphmillError } from '../../errors.ts'
 import type { OutgoingBytes, TopicSpec } from '../broker.ts'
-import { createPartitionLog, type PartitionLog } from './log.ts'
+import { PartitionLog } from './log.ts'
 
 /** A group or a reader on a topic. */
 export interface TopicFollower {
@@ -52,9 +52,7 @@ export class MemoryTopic<Group extends TopicGroup = TopicGroup> {
     this.spec = spec
     this.#limits = limits
     this.#dropping = limits.dropSettled && spec.compacted !== true
-    this.partitions = Array.from({ length: spec.partitions }, () =>
-      createPartitionLog(spec.compacted === true),
-    )
+    this.partitions = Array.from({ length: spec.partitions }, () => new PartitionLog(spec.compacted === true))
   }
 
   /** Stores a message: at once, or when there is room and those that wait already are stored. */

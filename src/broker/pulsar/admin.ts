@@ -16,6 +16,11 @@ const silenceMs = 10_000
 /** A member that joins or leaves waits no longer for properties, which are only a precaution. */
 const propertiesTimeoutMs = 3000
 
+export interface SubscriptionName {
+  readonly topic: string
+  readonly group: string
+}
+
 /** The last message of a partition. */
 export interface PartitionEnd {
   readonly ledger: number
@@ -145,7 +150,7 @@ export async function lagOf(endpoint: Endpoint, group: string, topic: string): P
 /** Whether the server still counts a consumer, by its own name, among the members of its group. */
 export async function isMember(
   endpoint: Endpoint,
-  member: { readonly topic: string; readonly group: string; readonly name: string },
+  member: SubscriptionName & { readonly name: string },
 ): Promise<boolean> {
   const stats = await statsOf(endpoint, member.topic)
   return stats.some(({ groups }) =>
@@ -156,7 +161,7 @@ export async function isMember(
 /** The names of a group's connected members, and its marks by partition, without partitions of which all is settled. */
 export async function groupOf(
   endpoint: Endpoint,
-  { topic, group }: { readonly topic: string; readonly group: string },
+  { topic, group }: SubscriptionName,
 ): Promise<{ readonly members: ReadonlySet<string>; readonly marks: ReadonlyMap<number, string> }> {
   const stats = await statsOf(endpoint, topic)
   const members = stats.flatMap(({ groups }) => groups[group]?.consumers ?? [])
@@ -171,22 +176,36 @@ export async function groupOf(
 /** The properties of a group's subscription; they outlive members and servers. */
 export function readProperties(
   endpoint: Endpoint,
-  { topic, group }: { readonly topic: string; readonly group: string },
+  subscription: SubscriptionName,
 ): Promise<Readonly<Record<string, string>>> {
-  return get(endpoint, `${topicPath(endpoint, topic)}/subscription/${encodeURIComponent(group)}/properties`, {
-    timeoutMs: propertiesTimeoutMs,
-  })
+  return get(endpoint, propertiesPath(endpoint, subscription), { timeoutMs: propertiesTimeoutMs })
 }
 
-/** Replaces all properties, in every partition of the topic. */
-export async function writeProperties(
+/** Changes one property, in every partition of the topic. When members write at the same time, a change may be lost. */
+export async function changeProperty(
   endpoint: Endpoint,
-  { topic, group }: { readonly topic: string; readonly group: string },
-  properties: Readonly<Record<string, string>>,
+  subscription: SubscriptionName,
+  name: string,
+  change: (value: string | undefined) => string,
 ): Promise<void> {
-  const path = `${topicPath(endpoint, topic)}/subscription/${encodeURIComponent(group)}/properties`
-  const written = { method: 'PUT', path, body: properties, timeoutMs: propertiesTimeoutMs } as const
-  accept(await ask(endpoint, written), path)
+  const properties = await readProperties(endpoint, subscription)
+  const body = { ...properties, [name]: change(properties[name]) }
+  if (body[name] === properties[name]) return
+  const path = propertiesPath(endpoint, subscription)
+  accept(await ask(endpoint, { method: 'PUT', path, body, timeoutMs: propertiesTimeoutMs }), path)
+}
+
+/** The JSON object in a property; an empty one when there is none, or it cannot be read. */
+export function parseProperty<T extends object>(text: string | undefined): T {
+  try {
+    return JSON.parse(text ?? '{}') as T
+  } catch {
+    return {} as T
+  }
+}
+
+function propertiesPath(endpoint: Endpoint, { topic, group }: SubscriptionName): string {
+  return `${topicPath(endpoint, topic)}/subscription/${encodeURIComponent(group)}/properties`
 }
 
 /** The messages of one partition that expired before a group had settled them. */

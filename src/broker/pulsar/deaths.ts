@@ -5,14 +5,14 @@
 import { toGraphmillError } from '../../errors.ts'
 import type { ReadMessage, Subscription, Suspect } from '../broker.ts'
 import { maxSuspects, suspectAfter } from '../window/deaths.ts'
-import { groupOf, readProperties, writeProperties } from './admin.ts'
+import { changeProperty, groupOf, parseProperty, readProperties, type SubscriptionName } from './admin.ts'
 import type { Endpoint } from './endpoint.ts'
 
 /** The deaths that a member found when it joined. */
 export interface MemberDeaths {
   /** Call it once for each message that comes. */
   suspectOf(message: ReadMessage): Suspect | undefined
-  /** DeathNotes that the member left in order, without a death. Never rejects. */
+  /** Notes that the member left in order, without a death. Never rejects. */
   leave(): Promise<void>
 }
 
@@ -29,27 +29,20 @@ interface DeathNotes {
 
 const property = 'graphmill-deaths'
 
-/** DeathNotes that `name` is a member, before it takes a message. When the server refuses that, deaths are not counted. */
+/** Notes that `name` is a member, before it takes a message. When the server refuses that, deaths are not counted. */
 export async function noteMember(
   endpoint: Endpoint,
   { topic, group, maxInFlight }: Subscription,
   name: string,
 ): Promise<MemberDeaths> {
   const subscription = { topic, group }
-
-  async function change(to: (notes: DeathNotes) => DeathNotes): Promise<void> {
-    const properties = await readProperties(endpoint, subscription)
-    const changed = JSON.stringify(to(notesIn(properties)))
-    if (changed !== properties[property])
-      await writeProperties(endpoint, subscription, { ...properties, [property]: changed })
-  }
-
+  const notes = notesOf(endpoint, subscription)
   /** Messages that are still to be handled alone, by partition. */
   const suspects = new Map<number, number>()
   try {
     const connected = await groupOf(endpoint, subscription)
-    await change((notes) => {
-      const noted = withDeaths(notes, connected)
+    await notes.change((before) => {
+      const noted = withDeaths(before, connected)
       for (const [partition, [, deaths]] of Object.entries(noted.marks))
         if (deaths >= suspectAfter) suspects.set(Number(partition), Math.min(maxInFlight, maxSuspects))
       return { ...noted, members: [...noted.members.filter((one) => one !== name), name] }
@@ -59,34 +52,46 @@ export async function noteMember(
     endpoint.log.debug({ ...subscription, err }, 'deaths of members cannot be counted')
     return noDeaths
   }
-
   return {
     suspectOf({ partition, position }) {
       const left = suspects.get(partition) ?? 0
       if (left === 0) return undefined
       suspects.set(partition, left - 1)
-      const key = `${partition} ${position}`
-      return {
-        deaths: async () => notesIn(await readProperties(endpoint, subscription)).alone[key] ?? 0,
-        record: (deaths) =>
-          change((notes) => {
-            const { [key]: _, ...others } = notes.alone
-            return { ...notes, alone: deaths === 0 ? others : { ...others, [key]: deaths } }
-          }),
-      }
+      return suspectIn(notes, `${partition} ${position}`)
     },
     async leave() {
-      const without = (notes: DeathNotes) => ({
-        ...notes,
-        members: notes.members.filter((one) => one !== name),
-      })
-      await change(without).catch((thrown) =>
-        endpoint.log.debug(
-          { ...subscription, err: toGraphmillError(thrown) },
-          'a member could not be removed from the notes of deaths',
-        ),
-      )
+      try {
+        await notes.change((now) => ({ ...now, members: now.members.filter((one) => one !== name) }))
+      } catch (thrown) {
+        const err = toGraphmillError(thrown)
+        endpoint.log.debug({ ...subscription, err }, 'a member could not be removed from the notes of deaths')
+      }
     },
+  }
+}
+
+interface StoredNotes {
+  read(): Promise<DeathNotes>
+  change(to: (notes: DeathNotes) => DeathNotes): Promise<void>
+}
+
+function notesOf(endpoint: Endpoint, subscription: SubscriptionName): StoredNotes {
+  return {
+    read: async () => notesIn((await readProperties(endpoint, subscription))[property]),
+    change: (to) =>
+      changeProperty(endpoint, subscription, property, (value) => JSON.stringify(to(notesIn(value)))),
+  }
+}
+
+/** `key` names the message in the notes. */
+function suspectIn(notes: StoredNotes, key: string): Suspect {
+  return {
+    deaths: async () => (await notes.read()).alone[key] ?? 0,
+    record: (deaths) =>
+      notes.change((now) => {
+        const { [key]: _, ...others } = now.alone
+        return { ...now, alone: deaths === 0 ? others : { ...others, [key]: deaths } }
+      }),
   }
 }
 
@@ -107,11 +112,7 @@ function withDeaths(
   }
 }
 
-function notesIn(properties: Readonly<Record<string, string>>): DeathNotes {
+function notesIn(text: string | undefined): DeathNotes {
   const none: DeathNotes = { members: [], marks: {}, alone: {} }
-  try {
-    return { ...none, ...(JSON.parse(properties[property] ?? '{}') as Partial<DeathNotes>) }
-  } catch {
-    return none
-  }
+  return { ...none, ...parseProperty<Partial<DeathNotes>>(text) }
 }

@@ -1,15 +1,13 @@
 // Messages that Pulsar expired (a time to live, `expire-messages`) before a group had read them. Pulsar settles them by itself, and
 // counts them by group as long as it has the topic loaded. A property of the subscription says what was reported.
 import type { LostRange } from '../broker.ts'
-import { expiriesOf, readProperties, writeProperties } from './admin.ts'
+import { changeProperty, expiriesOf, parseProperty, readProperties, type SubscriptionName } from './admin.ts'
 import type { Endpoint } from './endpoint.ts'
 
 /** Holds, by partition, the time of the last expiry that was reported, and the count that Pulsar had then. */
 const property = 'graphmill-expired'
 
-interface ReportingMember {
-  readonly topic: string
-  readonly group: string
+interface ReportingMember extends SubscriptionName {
   /** The server knows the member by it. */
   readonly name: string
   readonly onLost: (lost: LostRange) => Promise<void>
@@ -28,7 +26,8 @@ export async function reportExpired(endpoint: Endpoint, member: ReportingMember)
   for (const [partition, { total, time }] of partitions.entries()) {
     if (total === 0 || reported.get(partition)?.[0] === time) continue
     // When the server does not allow us to read the properties, twice is better than never.
-    const noted = notedIn(await readProperties(endpoint, { topic, group }).catch(() => ({})))[partition]
+    const properties = await readProperties(endpoint, { topic, group }).catch(() => undefined)
+    const noted = parseProperty<Partial<Record<number, ReportedExpiry>>>(properties?.[property])[partition]
     const [reportedTime, reportedTotal] = reported.get(partition) ?? noted ?? [0, 0]
     if (time === reportedTime) continue
     // The count begins at 0 again when another server loads the topic: then all of it is new.
@@ -42,17 +41,8 @@ export async function reportExpired(endpoint: Endpoint, member: ReportingMember)
       before: time,
     })
     reported.set(partition, [time, total])
-    // Others may have written other properties meanwhile.
-    const properties = await readProperties(endpoint, { topic, group })
-    const all = { ...notedIn(properties), [partition]: [time, total] }
-    await writeProperties(endpoint, { topic, group }, { ...properties, [property]: JSON.stringify(all) })
-  }
-}
-
-function notedIn(properties: Readonly<Record<string, string>>): Partial<Record<string, ReportedExpiry>> {
-  try {
-    return JSON.parse(properties[property] ?? '{}') as Partial<Record<string, ReportedExpiry>>
-  } catch {
-    return {}
+    await changeProperty(endpoint, { topic, group }, property, (value) =>
+      JSON.stringify({ ...parseProperty(value), [partition]: [time, total] }),
+    )
   }
 }

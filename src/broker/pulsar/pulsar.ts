@@ -2,12 +2,12 @@
 // Topics are `persistent://tenant/namespace/<name>`. Automatic creation of topics should be turned off in the server.
 import { GraphmillError } from '../../errors.ts'
 import { type Broker, maxMessageBytes, type OutgoingBytes } from '../broker.ts'
-import { createTopicLookup } from '../topic-lookup.ts'
+import { createTopicLookup, type TopicLookup } from '../topic-lookup.ts'
 import { isDeadTopic } from '../topics.ts'
 import { consumeLoop, type Member } from '../window/consume-loop.ts'
 import { checkConnection, createTopic, deleteTopic, isThere, lagOf, listTopics } from './admin.ts'
 import { PulsarMember } from './consumer.ts'
-import { endpointOf, type PulsarOptions } from './endpoint.ts'
+import { type Endpoint, endpointOf, type PulsarOptions } from './endpoint.ts'
 import { PulsarProducer } from './producer.ts'
 import { readPulsar } from './reader.ts'
 
@@ -34,20 +34,6 @@ export async function connectPulsarWebSocket(options: PulsarOptions, signal?: Ab
   const members = new Set<Member>()
   const closing = new AbortController()
 
-  function producerOf(topic: string): PulsarProducer {
-    const existing = producers.get(topic)
-    if (existing !== undefined) return existing
-    const producer = new PulsarProducer(endpoint, topic, {
-      lookup,
-      onUseless() {
-        producers.delete(topic)
-        void producer.close()
-      },
-    })
-    producers.set(topic, producer)
-    return producer
-  }
-
   return {
     async ensureTopics(topics) {
       await forEach(topics, (spec) => createTopic(endpoint, spec))
@@ -64,7 +50,7 @@ export async function connectPulsarWebSocket(options: PulsarOptions, signal?: Ab
     async publish(message) {
       if (closing.signal.aborted) throw new GraphmillError('broker_unavailable', 'the broker was closed')
       refuseLarge(message)
-      await producerOf(message.topic).publish(message)
+      await producerOf(message.topic, { endpoint, lookup, producers }).publish(message)
     },
 
     consume: (subscription, signal) =>
@@ -82,6 +68,25 @@ export async function connectPulsarWebSocket(options: PulsarOptions, signal?: Ab
       await Promise.all([...left, ...[...producers.values()].map((producer) => producer.close())])
     },
   }
+}
+
+interface Publishing {
+  readonly endpoint: Endpoint
+  readonly lookup: TopicLookup
+  /** By topic. */
+  readonly producers: Map<string, PulsarProducer>
+}
+
+function producerOf(topic: string, { endpoint, lookup, producers }: Publishing): PulsarProducer {
+  const existing = producers.get(topic)
+  if (existing !== undefined) return existing
+  const onUseless = (): void => {
+    producers.delete(topic)
+    void producer.close()
+  }
+  const producer = new PulsarProducer(endpoint, topic, { lookup, onUseless })
+  producers.set(topic, producer)
+  return producer
 }
 
 /** Checked before a message joins others in flight. */

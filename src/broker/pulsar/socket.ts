@@ -1,5 +1,6 @@
 // One WebSocket to Pulsar: opened with the credentials, pinged while it is open, with refusals as error codes.
 // Frames of one turn of the event loop are sent together. Nothing here reopens a socket.
+import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import WebSocket from 'ws'
 import { jitteredBackoffMs } from '../../backoff.ts'
@@ -62,12 +63,10 @@ export async function openSocket(endpoint: Endpoint, request: SocketRequest): Pr
   }
   socket
     .on('open', resolve)
-    .on('unexpected-response', (_, response) => {
-      void readOpening(response, 64 * 1024).then((body) => {
-        reject(refusal(response.statusCode ?? 0, request.path, body))
-        terminate()
-      })
-    })
+    .on(
+      'unexpected-response',
+      (_, response) => void refusal(response, request.path).then(reject).then(terminate),
+    )
     .on('error', (error) => reject(connectionError(endpoint, error)))
     .on('message', (data) => {
       try {
@@ -129,9 +128,9 @@ function keepAlive(socket: WebSocket, intervalMs: number): () => void {
   return () => clearInterval(timer)
 }
 
-function refusal(status: number, path: string, body: string): GraphmillError {
-  return new GraphmillError(
-    codeOf(status),
-    `Pulsar answered ${status} to the WebSocket ${path.replace(/\?.*/, '')}: ${reasonIn(body)}`,
-  )
+async function refusal(response: IncomingMessage, path: string): Promise<GraphmillError> {
+  const reason = reasonIn(await readOpening(response, 64 * 1024))
+  const { statusCode = 0 } = response
+  const text = `Pulsar answered ${statusCode} to the WebSocket ${path.replace(/\?.*/, '')}: ${reason}`
+  return new GraphmillError(codeOf(statusCode), text)
 }
