@@ -11,28 +11,28 @@ import { createHarness } from './suite/harness.ts'
 
 const error = new GraphmillError('broker_unavailable', 'nobody is there')
 
-/** Notes what is logged and what is told. */
+/** Records what is logged and what is reported. */
 function createNotes() {
   const logged: [level: string, fields: object, phrase: string][] = []
-  const told: (string | undefined)[] = []
+  const reported: (string | undefined)[] = []
   const note = (level: string) => (fields: object, phrase: string) => {
     if (level !== 'debug') logged.push([level, fields, phrase])
   }
   return {
     logged,
-    told,
+    reported,
     log: { debug: note('debug'), info: note('info'), warn: note('warn') },
-    onAvailability: (reason: GraphmillError | undefined) => void told.push(reason?.code),
+    onAvailability: (reason: GraphmillError | undefined) => void reported.push(reason?.code),
   }
 }
 
 describe('a broker object', () => {
   test('reports once that its broker is unavailable, with the error, and once that it is available again', () => {
-    const { log, logged, told, onAvailability } = createNotes()
+    const { log, logged, reported, onAvailability } = createNotes()
     const availability = createAvailability(log, onAvailability)
     for (let count = 0; count < 3; count++) expect(availability.unavailable(error)).toBe(true)
     for (let count = 0; count < 3; count++) availability.available()
-    expect(told).toEqual(['broker_unavailable', undefined])
+    expect(reported).toEqual(['broker_unavailable', undefined])
     expect(logged).toEqual([
       ['warn', { err: error }, 'the broker is unavailable'],
       ['info', {}, 'the broker is available again'],
@@ -41,20 +41,20 @@ describe('a broker object', () => {
 
   test('says nothing of one consumer that is cut off while another has just heard from the broker', () => {
     let now = 0
-    const { log, told, onAvailability } = createNotes()
+    const { log, reported, onAvailability } = createNotes()
     const availability = createAvailability(log, onAvailability, () => now)
     availability.available()
     now = 1999
     availability.unavailable(error)
-    expect(told).toEqual([])
+    expect(reported).toEqual([])
     now = 2000
     availability.unavailable(error)
-    expect(told).toEqual(['broker_unavailable'])
+    expect(reported).toEqual(['broker_unavailable'])
   })
 
   test('says nothing while a connection is open, and for a moment after it was lost', async () => {
     let now = 0
-    const { log, told, onAvailability } = createNotes()
+    const { log, reported, onAvailability } = createNotes()
     const availability = createAvailability(log, onAvailability, () => now)
     const closed = Promise.withResolvers<void>()
     availability.connected(closed.promise)
@@ -63,14 +63,14 @@ describe('a broker object', () => {
     closed.resolve()
     await closed.promise
     expect(availability.unavailable(error)).toBe(true)
-    expect(told).toEqual([])
+    expect(reported).toEqual([])
     now += 2000
     availability.unavailable(error)
-    expect(told).toEqual(['broker_unavailable'])
+    expect(reported).toEqual(['broker_unavailable'])
   })
 })
 
-const present = (await brokerSource('a Kafka that goes away', ['jars'])) !== undefined
+const present = (await brokerSource('a Kafka that becomes unavailable', ['jars'])) !== undefined
 
 describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
   const harness = createHarness()
@@ -80,11 +80,11 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     await server?.stop()
   })
 
-  test.each(['idle', 'with all that they may hold in hand'])(
-    'two consumers, %s, tell once that it is away, and once that it is back',
+  test.each(['idle', 'with as many messages in flight as they may have'])(
+    'two consumers, %s, report once that it is unavailable, and once that it is available again',
     async (how) => {
       server = await startKafka()
-      const { log, logged, told, onAvailability } = createNotes()
+      const { log, logged, reported, onAvailability } = createNotes()
       const connect = () => connectKafka({ brokers: server.bootstrap, log, onAvailability })
       harness.start({ connect, stop: async () => {}, patienceMs: 30_000 })
       const client = await harness.client()
@@ -96,21 +96,21 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
         client.publish({ topic, key: 'k', value: new TextEncoder().encode('text'), headers: {} })
       if (how !== 'idle') await Promise.all([publish(), publish()])
       const inFlight = how === 'idle' ? 0 : 1
-      await harness.eventually('they have it in hand', () =>
+      await harness.eventually('they have it in flight', () =>
         members.every(({ deliveries }) => deliveries.length === inFlight),
       )
-      // Longer than the silence after which a consumer asks: a broker that is there is not called away.
+      // Longer than the silence after which a consumer asks: a broker that is available is not reported.
       await wait(6000)
-      expect(told).toEqual([])
+      expect(reported).toEqual([])
 
       await server.shutDown(0)
-      await harness.eventually('it is told that it is away', () => told.length > 0)
+      await harness.eventually('it is reported as unavailable', () => reported.length > 0)
       await wait(3000)
-      expect(told).toEqual(['broker_unavailable'])
+      expect(reported).toEqual(['broker_unavailable'])
       await server.restart(0)
-      await harness.eventually('it is told that it is back', () => told.length > 1)
+      await harness.eventually('it is reported as available again', () => reported.length > 1)
       await wait(3000)
-      expect(told).toEqual(['broker_unavailable', undefined])
+      expect(reported).toEqual(['broker_unavailable', undefined])
       // A consumer may have to begin again several times while its coordinator loads, and say so.
       expect(logged.filter(([, , phrase]) => phrase.startsWith('the broker'))).toEqual([
         [
@@ -132,9 +132,9 @@ describe.skipIf(!present)('on Pulsar', { timeout: 180_000 }, () => {
     await server?.stop()
   })
 
-  test('two consumers tell once that it is away, and once that it is back', async () => {
+  test('two consumers report once that it is unavailable, and once that it is available again', async () => {
     server = await startPulsar()
-    const { log, logged, told, onAvailability } = createNotes()
+    const { log, logged, reported, onAvailability } = createNotes()
     const connect = () => connectPulsarWebSocket({ url: server.url, log, onAvailability })
     harness.start({ connect, stop: async () => {}, patienceMs: 60_000 })
     const client = await harness.client()
@@ -145,10 +145,10 @@ describe.skipIf(!present)('on Pulsar', { timeout: 180_000 }, () => {
     await client.publish({ topic, key: 'k', value: new TextEncoder().encode('text'), headers: {} })
     await harness.eventually('both are there', () => members.every(({ texts }) => texts.length === 1))
     await server.kill()
-    await harness.eventually('it is told that it is away', () => told.length > 0)
+    await harness.eventually('it is reported as unavailable', () => reported.length > 0)
     await server.restart()
-    await harness.eventually('it is told that it is back', () => told.length > 1)
-    expect(told).toEqual(['broker_unavailable', undefined])
+    await harness.eventually('it is reported as available again', () => reported.length > 1)
+    expect(reported).toEqual(['broker_unavailable', undefined])
     expect(logged.map(([, , phrase]) => phrase).filter((phrase) => phrase.startsWith('the broker'))).toEqual([
       'the broker is unavailable',
       'the broker is available again',

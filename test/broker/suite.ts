@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe } from 'vitest'
 import { endings } from './suite/endings.ts'
 import { groups } from './suite/groups.ts'
 import { type BrokerUnderTest, createHarness } from './suite/harness.ts'
-import { inFlight } from './suite/in-hand.ts'
+import { inFlight } from './suite/in-flight.ts'
 import { publishing } from './suite/publishing.ts'
 import { reading } from './suite/reading.ts'
 import { topics } from './suite/topics.ts'
@@ -24,7 +24,7 @@ export function brokerSuite(name: string, open: () => Promise<BrokerUnderTest>):
 
     describe('publishing', () => publishing(harness))
     describe('groups', () => groups(harness))
-    describe('what is in hand', () => inFlight(harness))
+    describe('messages in flight', () => inFlight(harness))
     describe('endings', () => endings(harness))
     describe('reading without a group', () => reading(harness))
     describe('topics and lag', () => topics(harness))

@@ -6,7 +6,7 @@ import type { GraphmillError } from '../../errors.ts'
 import { pause } from '../../wait.ts'
 import type { Delivery, Subscription } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
-import type { Member } from '../window/consume-loop.ts'
+import type { Member, MemberOptions } from '../window/consume-loop.ts'
 import { InFlightWindow } from '../window/in-flight-window.ts'
 import { createClient, impatient, type KafkaSettings, kafkaError } from './client.ts'
 import { leaveFor } from './leave-group.ts'
@@ -19,18 +19,10 @@ const betweenLastCommitsMs = 200
 /** What leaving may take on behalf of a session that could not leave. */
 const leaveTimeoutMs = 3000
 
-export interface KafkaMemberOptions {
-  readonly lookup: TopicLookup
-  /** Aborts when the broker object is closed. */
-  readonly closing: AbortSignal
-  /** Called whenever something has changed. */
-  readonly wake: () => void
-}
-
 export class KafkaMember implements Member {
   readonly #settings: KafkaSettings
   readonly #subscription: Subscription
-  readonly #options: KafkaMemberOptions
+  readonly #options: MemberOptions
   readonly #window: InFlightWindow
   /** Aborts when no session is wanted any more. */
   readonly #leaving = new AbortController()
@@ -39,7 +31,7 @@ export class KafkaMember implements Member {
   #left: Promise<void> | undefined
   failure: GraphmillError | undefined
 
-  constructor(settings: KafkaSettings, subscription: Subscription, options: KafkaMemberOptions) {
+  constructor(settings: KafkaSettings, subscription: Subscription, options: MemberOptions) {
     this.#settings = settings
     this.#subscription = subscription
     this.#options = options

@@ -13,17 +13,17 @@
 //   delete (kafka.ts). Test: kafka.test.ts, "goes on publishing and consuming when another topic that it used is deleted".
 // - Looking for a broker does not end with `disconnect`. Cause: the retries of cluster/brokerPool.js have no signal. Answer:
 //   client.ts gives an empty list of brokers, which ends them, and destroys the sockets.
-//   Test: rebalance.test.ts, "one that is stopped before it has joined for the first time is waited for by nobody".
-// - A consumer that crashed joins again as a new member, and the group waits for the old one. Cause: consumer/index.js starts
-//   with a new ConsumerGroup, and its `stop` does nothing after a crash. Answer: leave-group.ts leaves for the old member.
+//   Test: rebalance.test.ts, "the group does not wait for a member that is stopped before it has joined for the first time".
+// - A consumer that crashed does not leave its group, which then waits for it. Cause: consumer/runner.js sets `running` to false
+//   at a crash, and its `stop` then returns without leaving. Answer: leave-group.ts leaves on its behalf.
 //   Test: leave-group.test.ts, "a session joins soon after the one before has crashed".
 // - Partitions that a member keeps are fetched again from the committed offset, and a partition that was paused when it went
 //   is still paused when it comes back. Cause: consumer/consumerGroup.js makes a new OffsetManager at each join, and
 //   subscriptionState.js keeps `paused`. Answer: placement.ts seeks and sets the pauses again at each join.
 //   Test: kafka.test.ts, "a partition that was full when it was lost is read on when it comes back".
 // - With all partitions paused, fetches ask nobody, so that a missing topic or a wrong password goes unnoticed. Cause:
-//   consumer/consumerGroup.js `fetch` returns at once. Answer: session.ts asks by itself after a silence.
-//   Test: kafka.test.ts, "tells a member that its topic was deleted".
+//   consumer/consumerGroup.js `fetch` sends no request then. Answer: session.ts asks by itself after a silence.
+//   Test: kafka.test.ts, "ends a member whose topic was deleted with topic_missing".
 // - A fetched message keeps the whole response of megabytes. Cause: protocol/decoder.js hands out slices. Answer: message.ts
 //   copies the value. Test: none; memory only.
 // - Its murmur2 on 64-bit integers costs more than the rest of a message's way. Cause: producer/partitioners/default/murmur2.js.
@@ -187,9 +187,9 @@ const joinHooks = new WeakMap<Cluster, JoinHooks>()
  * when it cannot join, it goes on as before, perhaps in a new generation with the partitions of the old one.
  * Cause: consumer/runner.js and consumerGroup.js call `joinAndSync` at once, without waiting for the event REBALANCING, and the
  * retrier of runner.js takes its error for one of a fetch.
- * Test: quirks.test.ts, "a consumer waits for its hook before it joins, and asks the other whether to try again"; rebalance.test.ts, "what handlers finish once others
- * have asked to join is committed, and comes to nobody again" and "one that is to join again when … is given
- * messages all the same".
+ * Test: quirks.test.ts, "a consumer waits for its hook before it joins, and asks the other whether to try again";
+ * rebalance.test.ts, "what handlers finish after others have asked to join is committed, and is not delivered again" and
+ * "a member that is to join again when … gets messages again".
  */
 const patchJoin: KafkajsPatch = (require) => {
   const { prototype }: { prototype: ConsumerGroup } = require('kafkajs/src/consumer/consumerGroup')

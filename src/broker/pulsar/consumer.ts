@@ -8,7 +8,7 @@ import { type GraphmillError, toGraphmillError } from '../../errors.ts'
 import { pause } from '../../wait.ts'
 import { type Delivery, defaultMaxHeldBytes, type Subscription } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
-import type { Member } from '../window/consume-loop.ts'
+import type { Member, MemberOptions } from '../window/consume-loop.ts'
 import { InFlightWindow } from '../window/in-flight-window.ts'
 import type { IncomingMessage } from '../window/partition-buffer.ts'
 import { createQueue } from '../window/queue.ts'
@@ -29,18 +29,10 @@ const maxReceiverQueue = 1_000
 /** The one buffer of the window. */
 const buffer = 0
 
-export interface PulsarMemberOptions {
-  readonly lookup: TopicLookup
-  /** Aborts when the broker object is closed. */
-  readonly closing: AbortSignal
-  /** Called whenever something has changed. */
-  readonly wake: () => void
-}
-
 export class PulsarMember implements Member {
   readonly #endpoint: Endpoint
   readonly #subscription: Subscription
-  readonly #options: PulsarMemberOptions
+  readonly #options: MemberOptions
   /** By this name the server counts us among the members of the group. */
   readonly #name = randomUUID()
   /** Aborts when no socket is wanted any more. */
@@ -61,7 +53,7 @@ export class PulsarMember implements Member {
   #left: Promise<void> | undefined
   failure: GraphmillError | undefined
 
-  constructor(endpoint: Endpoint, subscription: Subscription, options: PulsarMemberOptions) {
+  constructor(endpoint: Endpoint, subscription: Subscription, options: MemberOptions) {
     this.#endpoint = endpoint
     this.#subscription = subscription
     this.#options = options

@@ -1,5 +1,5 @@
 // How many messages the server may send to one consumer socket, within the bounds of the subscription. Their sizes are not
-// known before they come: each is taken for the largest of ours.
+// known before they come: each counts as one of the largest that graphmill writes.
 import { maxMessageBytes } from '../broker.ts'
 
 export class Permits {
@@ -30,7 +30,7 @@ export class Permits {
     this.#bytes -= bytes
   }
 
-  /** Asks for as many messages as the bounds allow, once that is at least as many as may still come: few frames. */
+  /** Asks for as many messages as the bounds allow, when these are at least as many as may still come: so frames are few. */
   grant(): void {
     const byCount = this.#maxMessages - this.#messages - this.#open
     const room = this.#maxBytes - this.#bytes

@@ -1,7 +1,8 @@
-// The loop of every consumer: hand out what its member has, until it is told to stop and nothing is in flight, or until
+// The loop of every consumer: yields the messages of its member, until its signal has aborted and nothing is in flight, or until
 // the member has failed.
 import type { GraphmillError } from '../../errors.ts'
 import type { Delivery } from '../broker.ts'
+import type { TopicLookup } from '../topic-lookup.ts'
 import { createWake } from './wake.ts'
 
 /** One member of a group, for as long as an iteration lasts. */
@@ -19,6 +20,14 @@ export interface Member {
    * Never rejects.
    */
   leave(): Promise<void>
+}
+
+export interface MemberOptions {
+  readonly lookup: TopicLookup
+  /** Aborts when the broker object is closed. */
+  readonly closing: AbortSignal
+  /** Called whenever something has changed. */
+  readonly wake: () => void
 }
 
 export interface ConsumeOptions {

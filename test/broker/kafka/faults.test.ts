@@ -1,5 +1,5 @@
-// The Kafka broker while brokers die, stay away and come back, and while handlers are slow and busy: nothing is lost, and
-// no member loses what it has in hand.
+// The Kafka broker while brokers die, stay down and come back, and while handlers are slow and busy: nothing is lost, and
+// no member loses its messages in flight.
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Broker, Delivery } from '../../../src/broker/broker.ts'
@@ -61,7 +61,7 @@ describe.skipIf(!present)('Kafka with faults', () => {
     await harness.eventually('nothing is left', async () => (await one.lag(group, topic)).total === 0)
   })
 
-  test('a handler awaits for 90 s, the broker is away for 30 s and the event loop is busy for 20 s: all is kept', {
+  test('a handler awaits for 90 s, the broker is down for 30 s and the event loop is busy for 20 s: all is kept', {
     timeout: 180_000,
   }, async () => {
     await begin(1, 45_000)
@@ -78,7 +78,7 @@ describe.skipIf(!present)('Kafka with faults', () => {
     await harness.eventually('all came', () => member.texts.length === 30)
 
     await server.kill(0)
-    // Published while nobody is there, as the runner does: again, as long as the broker is away.
+    // Published while no broker answers, as the runner does: again, as long as the broker is unavailable.
     const late = Array.from({ length: 30 }, (_, index) => `late${index}`)
     const publishing = Promise.all(late.map((text) => publishAgain(client, { topic, text }, over.signal)))
     await at(35)
@@ -114,7 +114,7 @@ function startLoad(client: Broker, topic: string, signal: AbortSignal) {
     }
   })
   const done = Promise.all(lanes)
-  done.catch(() => {}) // seen by whoever stops it
+  done.catch(() => {}) // handled where it is stopped
   return {
     stored,
     stop: () => {
@@ -124,7 +124,7 @@ function startLoad(client: Broker, topic: string, signal: AbortSignal) {
   }
 }
 
-/** Again for as long as the broker is away, or until the test is over: a client that is closed refuses at once, and for ever. */
+/** Again as long as the broker is unavailable, or until the test is over: a client that is closed refuses at once, forever. */
 async function publishAgain(
   client: Broker,
   { topic, text }: { readonly topic: string; readonly text: string },

@@ -38,7 +38,7 @@ describe.skipIf(!present)('Kafka', { timeout: 60_000 }, () => {
   beforeAll(() => harness.start({ connect: () => connect(), stop: async () => {} }))
   afterEach(() => harness.closeClients())
 
-  test('a member that joins and leaves in mid-run costs neither messages nor what the other keeps in hand', async () => {
+  test('a member that joins and leaves in mid-run costs neither messages nor those that the other has in flight', async () => {
     const [first, second] = [await harness.client(), await harness.client()]
     const topic = await harness.topic(first, { partitions: 6 })
     const group = harness.fresh('group')
@@ -50,12 +50,12 @@ describe.skipIf(!present)('Kafka', { timeout: 60_000 }, () => {
     }
     const slow: Delivery[] = []
     const staying = harness.join(first, { topic, group, maxInFlight: 20 }, async (delivery) => {
-      // One message of every partition stays in hand all the time.
+      // One message of every partition stays in flight all the time.
       if (slow.some((one) => one.partition === delivery.partition)) return work(delivery)
       slow.push(delivery)
     })
     const texts = await publishTexts(first, topic, 600)
-    await harness.eventually('every partition has one in hand', () => slow.length === 6)
+    await harness.eventually('every partition has one in flight', () => slow.length === 6)
     const guest = harness.join(second, { topic, group, maxInFlight: 20 }, work)
     await harness.eventually('the guest works', () => guest.texts.length > 30)
     const kept = slow.filter((one) => !one.signal.aborted)
@@ -159,7 +159,7 @@ describe.skipIf(!present)('Kafka', { timeout: 60_000 }, () => {
     await expectCode('topic_missing', client.publish(message(gone, 'g')))
   })
 
-  test('tells a member that its topic was deleted', async () => {
+  test('ends a member whose topic was deleted with topic_missing', async () => {
     const client = await harness.client()
     const topic = await harness.topic(client)
     await publishTexts(client, topic, 5)
@@ -174,10 +174,10 @@ describe.skipIf(!present)('Kafka', { timeout: 60_000 }, () => {
     consuming.catch(() => {}) // expected below
     await harness.eventually('all came', () => seen === 5)
     await client.deleteTopics([topic])
-    await harness.within('it was told', expectCode('topic_missing', consuming))
+    await harness.within('it ended', expectCode('topic_missing', consuming))
   })
 
-  test('lets a handler finish what it has of a topic that was deleted: nobody else is given it', async () => {
+  test('lets a handler finish its messages of a deleted topic: they are not reassigned', async () => {
     const client = await harness.client()
     const topic = await harness.topic(client)
     await publishTexts(client, topic, 3)
@@ -190,7 +190,7 @@ describe.skipIf(!present)('Kafka', { timeout: 60_000 }, () => {
     consuming.catch(() => {}) // expected below
     await harness.eventually('all came', () => inFlight.length === 3)
     await client.deleteTopics([topic])
-    await harness.within('it was told', expectCode('topic_missing', consuming))
+    await harness.within('it ended', expectCode('topic_missing', consuming))
     expect(inFlight.map(({ signal }) => signal.aborted)).toEqual([false, false, false])
     await Promise.all([inFlight[0]!.ack(), inFlight[1]!.retryLater(0)])
   })
@@ -217,7 +217,7 @@ describe.skipIf(!present)('Kafka', { timeout: 60_000 }, () => {
     await harness.eventually('both came', () => member.texts.length === 2)
   })
 
-  test('takes a message of 2 MB where the topic allows it, and its dead letter', async () => {
+  test('takes a message of 2 MB when the topic allows it, and its dead letter', async () => {
     const client = await harness.client()
     const name = harness.fresh('large')
     await client.ensureTopics([{ name, partitions: 1, maxBytes: 3_000_000 }])

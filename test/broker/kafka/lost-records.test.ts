@@ -98,7 +98,7 @@ describe.skipIf(!source)('Records that Kafka deleted', { timeout: 60_000 }, () =
     expect(numbersOf(member)).toEqual([40])
   })
 
-  test('the position of the group stays before the gap until it is reported, whoever dies meanwhile', async () => {
+  test('the position of the group stays before the gap until it is reported, also when members die meanwhile', async () => {
     const client = await harness.client()
     const topic = await harness.topic(client, { partitions: 1 })
     const group = harness.fresh('group')
@@ -139,7 +139,7 @@ describe.skipIf(!source)('Records that Kafka deleted', { timeout: 60_000 }, () =
       { topic, maxInFlight: 1, maxBytes: 300_000, onLost: noting(lost) },
       async (delivery) => void held.push(delivery),
     )
-    await harness.eventually('one is in hand', () => held.length === 1)
+    await harness.eventually('one is in flight', () => held.length === 1)
     await deleteBefore(topic, 60)
     let done = 0
     await harness.eventually('the gap is reported', async () => {
@@ -170,7 +170,7 @@ describe.skipIf(!source)('Records that Kafka deleted', { timeout: 60_000 }, () =
     expect(lost).toMatchObject([{ partition, first: undefined, next: '25', count: undefined }])
   })
 
-  test('are reported by one member of many; whoever joins later has nothing to report', async () => {
+  test('are reported by one member of many; a member that joins later has nothing to report', async () => {
     const client = await harness.client()
     const topic = await harness.topic(client, { partitions: 1 })
     const group = harness.fresh('group')

@@ -236,7 +236,7 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
           return send('prompt', 'PromptRequest', { promptId: 'extract-definitions', terms }, { replyTo })
         }),
       )
-    // More than the processor has in hand at once.
+    // More than the processor has in flight at once.
     await Promise.all([ask(stranger, 300), ask(seen, 20), ask(friend, 20)])
     await first(friend, 20)
     await first(dead, before.length + 320)

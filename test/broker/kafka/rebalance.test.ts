@@ -64,7 +64,7 @@ describe.skipIf(!present)('on Kafka, with sessions of 45 s', { timeout: 90_000 }
     return { client, hears }
   }
 
-  test('what handlers finish once others have asked to join is committed, and comes to nobody again', async () => {
+  test('what handlers finish after others have asked to join is committed, and is not delivered again', async () => {
     const [{ client, hears }, second] = [await listening(), await harness.client()]
     const topic = await harness.topic(client, { partitions: 6 })
     const texts = await publishTexts(client, topic, 60)
@@ -84,7 +84,7 @@ describe.skipIf(!present)('on Kafka, with sessions of 45 s', { timeout: 90_000 }
     expect(sorted([...staying.texts, ...guest.texts])).toEqual(sorted([...texts, ...more]))
   })
 
-  test('one that is stopped before it has joined for the first time is waited for by nobody', async () => {
+  test('the group does not wait for a member that is stopped before it has joined for the first time', async () => {
     const [first, second, third] = [await harness.client(), await harness.client(), await harness.client()]
     const topic = await harness.topic(first, { partitions: 6 })
     await publishTexts(first, topic, 60)
@@ -98,7 +98,7 @@ describe.skipIf(!present)('on Kafka, with sessions of 45 s', { timeout: 90_000 }
     await harness.eventually('the next one is given messages', () => next.texts.length > 0)
   })
 
-  test('one that is stopped while the group waits for another is waited for by nobody', async () => {
+  test('the group does not wait for a member that is stopped while the group waits for another', async () => {
     const [{ client: first, hears }, second] = [await listening(), await harness.client()]
     const topic = await harness.topic(first, { partitions: 6 })
     await publishTexts(first, topic, 60)
@@ -115,7 +115,7 @@ describe.skipIf(!present)('on Kafka, with sessions of 45 s', { timeout: 90_000 }
   test.each([
     ['the coordinator is still loading the group', coordinatorError('GROUP_LOAD_IN_PROGRESS')],
     ['the connection is lost', new Error('Broker not connected')],
-  ])('one that is to join again when %s is given messages all the same', async (_, error) => {
+  ])('a member that is to join again when %s gets messages again', async (_, error) => {
     const client = await harness.client()
     const topic = await harness.topic(client, { partitions: 6 })
     const member = harness.join(client, { topic })

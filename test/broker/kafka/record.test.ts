@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decodeRecord, encodeRecord, type KafkaRecord } from '../../../src/broker/kafka/record.ts'
 
-// As they come: nothing here has loaded our client, which mends them.
+// As they come: nothing here has loaded our client, which patches them.
 const require = createRequire(import.meta.url)
 const theirs = {
   encode: require('kafkajs/src/protocol/recordBatch/record/v0') as (record: KafkaRecord) => {

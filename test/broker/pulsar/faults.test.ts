@@ -88,7 +88,7 @@ function joinGroup(
       void act(delivery)
     }
   })()
-  ended.catch(() => {}) // seen by whoever awaits `ended`
+  ended.catch(() => {}) // handled where one awaits `ended`
   return { seen, stop, ended }
 }
 
@@ -103,7 +103,7 @@ async function connectToGone(options: Partial<PulsarOptions>): Promise<Broker> {
   return broker
 }
 
-test('a message for a server that stays away rejects after its time', async () => {
+test('a message for a server that stays unavailable rejects after its time', async () => {
   const broker = await connectToGone({ publishTimeoutMs: 200 })
   const results = await Promise.allSettled([
     broker.publish(message('a', '1')),
@@ -117,7 +117,7 @@ test('a message for a server that stays away rejects after its time', async () =
   await expect(broker.lag('group', 'a')).rejects.toMatchObject(away)
 })
 
-test('a member whose server is away waits for it, and can leave', async () => {
+test('a member whose server is unavailable waits for it, and can leave', async () => {
   const warnings: string[] = []
   const warn = (_: object, phrase: string) => void warnings.push(phrase)
   const log = { debug: warn, warn }
@@ -226,7 +226,7 @@ describe.runIf((await brokerSource('Pulsar faults', ['jars'])) !== undefined)('w
     await expect(member.ended).rejects.toMatchObject({ code: 'topic_missing' })
   })
 
-  test('a member and a reader of a topic that was deleted are told within seconds', async () => {
+  test('a member and a reader of a topic that was deleted end within seconds', async () => {
     const broker = await connect(server.url)
     const topic = await freshTopic(broker)
     const member = joinGroup(broker, topic, (delivery) => delivery.ack())

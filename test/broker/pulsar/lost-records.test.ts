@@ -75,11 +75,11 @@ describe.skipIf(!source)('Messages that Pulsar expired', { timeout: 120_000 }, (
       async (delivery) => void held.push(delivery),
     )
     await publishTexts(client, topic, 6)
-    await harness.eventually('one is in hand', () => held.length === 1)
+    await harness.eventually('one is in flight', () => held.length === 1)
     await expire(topic, group)
     await harness.eventually('they are reported twice', () => lost.length === 2)
     expect(lost[1]).toEqual(lost[0])
-    // Also the one in hand: Pulsar has settled it.
+    // Also the one in flight: Pulsar has settled it.
     expect(lost[0]!.count).toBeGreaterThanOrEqual(5)
     const before = lost[0]!.count!
     await publishTexts(client, topic, 3)

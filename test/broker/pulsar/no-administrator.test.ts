@@ -1,4 +1,4 @@
-// An account that is no administrator of its tenant, before a server that answers as Pulsar 4.0 does where authorization is on: it may not
+// An account that is no administrator of its tenant, before a server that answers as Pulsar 4.0 does when authorization is on: it may not
 // even ask for a topic that exists to be made, nor see its retention.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { connectPulsarWebSocket } from '../../../src/broker/pulsar/pulsar.ts'
 
-test('uses the topics that there are, and is refused where one would have to be made', async () => {
+test('uses the topics that exist, and is refused when one would have to be created', async () => {
   const changes: string[] = []
   const server = createServer((request, response) => {
     const { method = '', url = '' } = request

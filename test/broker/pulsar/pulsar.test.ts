@@ -13,7 +13,9 @@ if ((await brokerSource('Pulsar', ['jars'])) !== undefined) {
       stop: () => server.stop(),
       publishForeign: (topic, value) =>
         publishForeign(`${server.url}/ws/v2/producer/persistent/public/default/${topic}`, value),
-      lacks: { reassignment: 'Pulsar takes messages in hand from a member only when its connection is lost' },
+      lacks: {
+        reassignment: 'Pulsar takes in-flight messages from a member only when its connection is lost',
+      },
     }
   })
 }

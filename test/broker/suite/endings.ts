@@ -6,13 +6,13 @@ import { distinct, type Harness, hold, placeOf, publishTexts, sorted, textOf } f
 const never = 600_000
 
 export function endings(harness: Harness): void {
-  test('ends gracefully: nothing new comes, it waits for what is in hand, and the next member starts behind it', async () => {
+  test('ends gracefully: nothing new comes, it waits for its messages in flight, and the next member starts behind them', async () => {
     const [first, second] = [await harness.client(), await harness.client()]
     const topic = await harness.topic(first, { partitions: 1 })
     const group = harness.fresh('group')
     const texts = await publishTexts(first, topic, 10)
     const leaving = harness.join(first, { topic, group, maxInFlight: 3 }, hold)
-    await harness.eventually('three are in hand', () => leaving.texts.length === 3)
+    await harness.eventually('three are in flight', () => leaving.texts.length === 3)
     leaving.stop.abort()
     const [one, two, three] = leaving.deliveries as [Delivery, Delivery, Delivery]
     await one.ack()
@@ -28,7 +28,7 @@ export function endings(harness: Harness): void {
     expect(sorted(next.texts)).toEqual(sorted(texts.filter((text) => !leaving.texts.includes(text))))
   })
 
-  test('keeps what is in hand while it ends, though others of the group go on', async () => {
+  test('keeps its messages in flight while it ends, though others of the group go on', async () => {
     const [first, second] = [await harness.client(), await harness.client()]
     const topic = await harness.topic(first, { partitions: 4 })
     const group = harness.fresh('group')
@@ -43,7 +43,7 @@ export function endings(harness: Harness): void {
     const inFlight: Delivery[] = []
     leaving.act = (one) => void inFlight.push(one)
     // A broker may give all of one round to the same member.
-    await harness.eventually('it has some in hand', async () => {
+    await harness.eventually('it has some in flight', async () => {
       await publishTexts(first, topic, 20, `r${round++}-`)
       return inFlight.length > 0
     })
@@ -65,13 +65,13 @@ export function endings(harness: Harness): void {
     expect(staying.deliveries.filter((one) => kept.has(placeOf(one)))).toEqual([])
   })
 
-  test('lets go of a message that is asked for again after the end was announced', async () => {
+  test('drops a message that is to be retried after the end was announced', async () => {
     const [first, second] = [await harness.client(), await harness.client()]
     const topic = await harness.topic(first, { partitions: 1 })
     const group = harness.fresh('group')
     await publishTexts(first, topic, 2)
     const leaving = harness.join(first, { topic, group }, hold)
-    await harness.eventually('both are in hand', () => distinct(leaving.texts).length === 2)
+    await harness.eventually('both are in flight', () => distinct(leaving.texts).length === 2)
     leaving.stop.abort()
     await leaving.deliveries[0]!.ack()
     await leaving.deliveries[1]!.retryLater(never)
@@ -81,7 +81,7 @@ export function endings(harness: Harness): void {
     expect(next.texts).not.toContain(textOf(leaving.deliveries[0]!))
   })
 
-  test('lets go of what waits to be delivered again when the end is announced', async () => {
+  test('drops messages that wait for a retry when the end is announced', async () => {
     const [first, second] = [await harness.client(), await harness.client()]
     const topic = await harness.topic(first)
     const group = harness.fresh('group')
@@ -94,7 +94,7 @@ export function endings(harness: Harness): void {
     expect(distinct(next.texts)).toEqual(sorted(texts))
   })
 
-  test('ends at once when nothing is in hand, or when the signal had aborted before', async () => {
+  test('ends at once when nothing is in flight, or when the signal had aborted before', async () => {
     const client = await harness.client()
     const topic = await harness.topic(client)
     await publishTexts(client, topic, 3)
@@ -115,7 +115,7 @@ export function endings(harness: Harness): void {
     expect(await harness.within('it is over', consumption.next())).toMatchObject({ done: true })
   })
 
-  test('close ends what is consumed and what is read, at once, whatever is in hand', async () => {
+  test('close ends consumers and readers at once, also with messages in flight', async () => {
     const client = await harness.client()
     const topic = await harness.topic(client)
     await publishTexts(client, topic, 5)

@@ -62,20 +62,20 @@ export function groups(harness: Harness): void {
     },
   )
 
-  test('what a member had in hand when its connection closed goes to another member', async () => {
+  test('messages in flight when the connection of a member closed go to another member', async () => {
     const [first, second] = [await harness.client(), await harness.client()]
     const topic = await harness.topic(first)
     const group = harness.fresh('group')
     const texts = await publishTexts(first, topic, 10)
     const crashing = harness.join(first, { topic, group }, hold)
-    await harness.eventually('all are in hand', () => distinct(crashing.texts).length === 10)
+    await harness.eventually('all are in flight', () => distinct(crashing.texts).length === 10)
     await first.close()
     const member = harness.join(second, { topic, group })
     await harness.eventually('the other has them', () => distinct(member.texts).length === 10)
     expect(distinct(member.texts)).toEqual(sorted(texts))
   })
 
-  test('what a member had in hand when it broke off its iteration is delivered again', async () => {
+  test('messages in flight when a member broke off its iteration are delivered again', async () => {
     const client = await harness.client()
     const topic = await harness.topic(client)
     const group = harness.fresh('group')
@@ -161,7 +161,7 @@ export function groups(harness: Harness): void {
     const group = harness.fresh('group')
     await publishTexts(first, topic, 40)
     const before = harness.join(first, { topic, group }, hold)
-    await harness.eventually('all are in hand', () => distinct(before.texts).length === 40)
+    await harness.eventually('all are in flight', () => distinct(before.texts).length === 40)
     const after = harness.join(second, { topic, group }, hold)
     await harness.eventually('some were lost', () => before.deliveries.some((one) => one.signal.aborted))
     const lost = () => distinct(before.deliveries.filter((one) => one.signal.aborted).map(textOf))

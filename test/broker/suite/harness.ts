@@ -13,7 +13,7 @@ import type {
 
 /** What an implementation may lack. */
 export type Capability =
-  /** Messages in hand move to a member that joins while the first one goes on. */
+  /** Messages in flight move to a member that joins while the first one goes on. */
   | 'reassignment'
   /** `ordering: 'key'`. */
   | 'key-order'
@@ -33,7 +33,7 @@ export interface BrokerUnderTest {
   readonly patienceMs?: number
   /** How long the slow handler works, in milliseconds: longer than the session timeout. Default 1,500. */
   readonly slowHandlerMs?: number
-  /** What this implementation cannot do, each with its reason, which is printed where a test is skipped. */
+  /** What this implementation cannot do, each with its reason, which is printed when a test is skipped. */
   readonly lacks?: Readonly<Partial<Record<Capability, string>>>
 }
 
@@ -161,7 +161,7 @@ export function createHarness() {
 export type Act = (delivery: Delivery, member: Member) => void | Promise<void>
 
 export const ackAll: Act = (delivery) => delivery.ack()
-/** Keeps everything in hand. */
+/** Settles nothing. */
 export const hold: Act = () => {}
 
 export interface Member {
@@ -215,7 +215,7 @@ function createMember(client: Broker, subscription: Subscription, act: Act): Mem
     }
   }
   const ended = take()
-  ended.catch(() => {}) // seen by whoever awaits `ended`, at the latest when the clients close
+  ended.catch(() => {}) // handled where one awaits `ended`, at the latest when the clients close
   return Object.assign(member, { ended })
 }
 

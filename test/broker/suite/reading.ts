@@ -23,7 +23,7 @@ export function reading(harness: Harness): void {
     expect(distinct((await harness.readAll(client, topic)).map(textOf))).toEqual(sorted(texts))
   })
 
-  test('follows a topic from its end until it is told to stop', async () => {
+  test('follows a topic from its end until it is aborted', async () => {
     const client = await harness.client()
     const topic = await harness.topic(client)
     const old = await publishTexts(client, topic, 10, 'old')
@@ -147,6 +147,6 @@ function startReading(client: Broker, range: TopicRange) {
       texts.push(textOf(one))
     }
   })()
-  ended.catch(() => {}) // seen by whoever awaits `ended`
+  ended.catch(() => {}) // handled where one awaits `ended`
   return { messages, texts, stop, ended }
 }

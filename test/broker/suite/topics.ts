@@ -42,12 +42,12 @@ export function topics(harness: Harness): void {
     expect(await client.listTopics(`${prefix}.nothing`)).toEqual([])
   })
 
-  test('tells how far a group is behind, down to nothing', async () => {
+  test('says how far a group is behind, down to nothing', async () => {
     const client = await harness.client()
     const topic = await harness.topic(client, { partitions: 3 })
     await publishTexts(client, topic, 30)
     const member = harness.join(client, { topic }, hold)
-    await harness.eventually('all are in hand', () => distinct(member.texts).length === 30)
+    await harness.eventually('all are in flight', () => distinct(member.texts).length === 30)
     const before = await client.lag(member.group, topic)
     const stored = (await harness.readAll(client, topic)).length // a repeated publish counts twice
     expect(before.total).toBe(stored)
@@ -61,7 +61,7 @@ export function topics(harness: Harness): void {
     expect(await client.lag(harness.fresh('group'), topic)).toMatchObject({ total: stored, members: 0 })
   })
 
-  test('tells how many members a group has', async () => {
+  test('says how many members a group has', async () => {
     const client = await harness.client()
     const topic = await harness.topic(client)
     const group = harness.fresh('group')
@@ -77,13 +77,13 @@ export function topics(harness: Harness): void {
     await harness.eventually('there is none', async () => (await members()) === 0)
   })
 
-  test('tells that an empty topic has no lag', async () => {
+  test('says that an empty topic has no lag', async () => {
     const client = await harness.client()
     const topic = await harness.topic(client)
     expect((await client.lag(harness.fresh('group'), topic)).total).toBe(0)
   })
 
-  test('tells whether there is a topic', async () => {
+  test('says whether a topic exists', async () => {
     const client = await harness.client()
     const topic = harness.fresh('there')
     expect(await client.hasTopic(topic)).toBe(false)

@@ -1,4 +1,4 @@
-// The window of a consumer, without a broker: its bounds, its marks, and what becomes of what is let go.
+// The window of a consumer, without a broker: its bounds, its marks, and what becomes of dropped messages.
 import fc from 'fast-check'
 import { describe, expect, test, vi } from 'vitest'
 import type { Delivery, Subscription } from '../../../src/broker/broker.ts'
@@ -25,7 +25,7 @@ function takeAll(window: InFlightWindow): Delivery[] {
   return all
 }
 
-/** How far each partition may be committed, where that is not done yet. */
+/** How far each partition may be committed, without the partitions for which that is done. */
 const marksOf = (window: InFlightWindow) =>
   new Map([...window.commits()].map(([partition, { offset }]) => [partition, offset]))
 
@@ -81,7 +81,7 @@ describe('the window of a consumer', () => {
     expect(window.offer(0, [incoming(0, 1)], 2)).toBe(0)
   })
 
-  test('lets go of partitions that are no longer ours: their deliveries abort and can do nothing', async () => {
+  test('drops partitions that are no longer ours: their deliveries abort and can do nothing', async () => {
     const window = windowOf()
     window.own([0, 1])
     window.offer(0, run(0, 0, 2), 2)
@@ -97,7 +97,7 @@ describe('the window of a consumer', () => {
     expect(marksOf(window)).toEqual(new Map([[1, 2]]))
   })
 
-  test('a partition that comes back begins anew, and what was in hand of it before stays lost', async () => {
+  test('a partition that comes back begins again, and its messages that were in flight stay lost', async () => {
     const window = windowOf()
     window.own([0])
     window.offer(0, run(0, 0, 2), 2)
@@ -110,7 +110,7 @@ describe('the window of a consumer', () => {
     expect(positions(takeAll(window))).toEqual([0, 1])
   })
 
-  test('begins anew when the offsets of a partition go back: its log was cut or made again', async () => {
+  test('begins again when the offsets of a partition go back: its log was cut or created again', async () => {
     const window = windowOf()
     window.own([0])
     window.offer(0, run(0, 50, 3), 53)
@@ -159,7 +159,7 @@ describe('the window of a consumer', () => {
     expect(wait(32_000)).toBe(16_000)
   })
 
-  test('hands out all that may be in flight where the messages of a member settle together', () => {
+  test('hands out all that may be in flight when the messages of a member settle together', () => {
     const window = windowOf({ maxInFlight: 5000, ordering: 'member' })
     window.own([0])
     let offset = 0
@@ -192,7 +192,7 @@ describe('the window of a consumer', () => {
     vi.useRealTimers()
   })
 
-  test('draining lets go of all that no handler has, and waits for the rest', async () => {
+  test('draining drops all that no handler has, and waits for the rest', async () => {
     vi.useFakeTimers()
     const window = windowOf({ maxInFlight: 3 })
     window.own([0])

@@ -1,4 +1,4 @@
-// Contract: what a member has in hand: its bounds, redelivery, and order by key.
+// Contract: the messages that a member has in flight: bounds, redelivery, and order by key.
 import { expect, test } from 'vitest'
 import { type Delivery, maxMessageBytes } from '../../../src/broker/broker.ts'
 import { distinct, firsts, type Harness, message, publishTexts, sorted, textOf } from './harness.ts'
@@ -102,7 +102,7 @@ export function inFlight(harness: Harness): void {
       moments.push({ count: held.length, bytes: bytes() })
     })
     for (let settled = 0; settled < sizes.length; settled++) {
-      await harness.eventually('one is in hand', () => held.length > 0)
+      await harness.eventually('one is in flight', () => held.length > 0)
       await held.shift()!.ack()
     }
     const delivered = member.deliveries.map((one) => one.value.byteLength)
@@ -174,7 +174,7 @@ export function inFlight(harness: Harness): void {
     })
     await publishTexts(client, topic, 60, 'm', (index) => `key-${index % 12}`)
     const held = () => [...inFlight.values()].map((list) => list.filter(({ one }) => !one.signal.aborted))
-    await harness.eventually('all are in hand at once', () => held().flat().length === 60)
+    await harness.eventually('all are in flight at once', () => held().flat().length === 60)
     expect(clashes).toEqual([])
     for (const list of held()) expect(list).toHaveLength(5)
     for (const { one } of held().flat()) await one.ack()
@@ -182,7 +182,7 @@ export function inFlight(harness: Harness): void {
     expect(new Set([...inFlight.values()].flat().map(({ member }) => member)).size).toBe(2)
   })
 
-  test('one message that stays in hand for long holds up the others only for a while', async () => {
+  test('a message that stays in flight for long holds up the others only for a while', async () => {
     const client = await harness.client()
     const topic = await harness.topic(client, { partitions: 1 })
     const texts = await publishTexts(client, topic, 1500)
