@@ -11,6 +11,15 @@ export function parseJson(text: string): unknown {
   return JSON.parse(text)
 }
 
+/** The parsed value; undefined when the text is not JSON, or is nested too deeply. */
+export function tryParseJson(text: string): unknown {
+  try {
+    return parseJson(text)
+  } catch {
+    return undefined
+  }
+}
+
 const [quote, backslash, openBracket, openBrace, closeBracket, closeBrace] = Array.from(
   '"\\[{]}',
   (character) => character.charCodeAt(0),

@@ -2,6 +2,7 @@
 // Messages quote the server.
 import { type ErrorCode, GraphmillError, type GraphmillErrorOptions } from '../errors.ts'
 import { isObject } from '../is-object.ts'
+import { jsonValue } from '../json-value.ts'
 import { redactCut } from '../redact.ts'
 
 const categories = {
@@ -104,7 +105,7 @@ export interface Refusal extends NamedServer {
 }
 
 /** What a server says in the body of a refusal. */
-export interface ServerWords {
+interface ServerWords {
   readonly message: string
   readonly code: string
   readonly type: string
@@ -114,7 +115,7 @@ export interface ServerWords {
 /** The error for a refusal. `details` holds the category, the status, and the server's param and message. */
 export function refusalError(refusal: Refusal): GraphmillError {
   const { status, headers } = refusal
-  const words = wordsOf(refusal.text)
+  const words = wordsOf(jsonValue(refusal.text), refusal.text)
   const code = codeOf(status, words)
   return serverError(code, refusal, `${verbs[code]} (${status})${quoted(words.message)}`, {
     retryAfterMs: retryAfter(headers, Date.now()),
@@ -124,7 +125,7 @@ export function refusalError(refusal: Refusal): GraphmillError {
 
 /** The error for an error object inside an answer that began well, such as an event stream. */
 export function embeddedError(body: unknown, server: NamedServer): GraphmillError {
-  const words = wordsOf(JSON.stringify({ error: body }))
+  const words = wordsOf({ error: body })
   const message = `broke off its reply${quoted(words.message)}`
   return serverError(embeddedCode(words), server, message, { details: { server: words.message } })
 }
@@ -192,8 +193,8 @@ function isOverflow({ message, code, type }: ServerWords): boolean {
 }
 
 /** The words of an error body: OpenAI's error object, a plain string, FastAPI's `detail`, a bare message, or any text. */
-export function wordsOf(text: string): ServerWords {
-  const body = objectOf(text)
+function wordsOf(value: unknown, text = ''): ServerWords {
+  const body = isObject(value) ? value : undefined
   const nested = body?.['error'] ?? body?.['detail'] ?? body
   const error = isObject(nested) ? nested : {}
   const said = error['message'] ?? (typeof nested === 'string' ? nested : undefined)
@@ -218,15 +219,6 @@ export function retryAfter(headers: Headers, now: number): number | undefined {
 
 function quoted(message: string): string {
   return message === '' ? '.' : `: ${message}`
-}
-
-function objectOf(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined
-  }
 }
 
 function asText(value: unknown): string {

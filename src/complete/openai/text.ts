@@ -1,5 +1,5 @@
 // The bytes of a reply as text. Invalid UTF-8 is an error that quotes what could be read, and the length of a body is bounded.
-import { parseJson } from '../../http/json.ts'
+import { tryParseJson } from '../../http/json.ts'
 import { isObject } from '../../is-object.ts'
 import { lineLimit, notACompletion } from '../../llm/openai/openai.ts'
 import type { Fields, OpenAiReply } from '../../llm/openai/reply.ts'
@@ -50,17 +50,8 @@ export async function jsonBody(reply: OpenAiReply): Promise<Fields> {
     if (text.length > lineLimit)
       throw notACompletion(peer, text.trimStart() || 'only white space, without end')
   }
-  const body = objectOf(text + decoder.decode())
-  if (!body) throw notACompletion(peer, text)
+  const body = tryParseJson(text + decoder.decode())
+  if (!isObject(body)) throw notACompletion(peer, text)
   if (body['error'] && !body['choices']) throw embeddedError(body['error'], peer)
   return body
-}
-
-function objectOf(text: string): Fields | undefined {
-  try {
-    const value = parseJson(text)
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined
-  }
 }

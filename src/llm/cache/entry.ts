@@ -3,6 +3,7 @@
 import { hash } from 'node:crypto'
 import { type ErrorCode, errorTable } from '../../errors.ts'
 import { isObject } from '../../is-object.ts'
+import { jsonValue } from '../../json-value.ts'
 import type { CompletionRequest, FinishReason, Llm, Usage } from '../llm.ts'
 import { flatJson } from './canonical.ts'
 
@@ -54,12 +55,8 @@ export function runKey(workspace: string, llm: Llm, request: CompletionRequest):
 
 /** The entry in a text; undefined for anything else. */
 export function parseEntry(text: string): RunEntry | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isEntry(value) ? value : undefined
-  } catch {
-    return undefined
-  }
+  const value = jsonValue(text)
+  return isEntry(value) ? value : undefined
 }
 
 // The folder may hold entries of another version, or foreign files: each field is checked before it is used.

@@ -1,6 +1,6 @@
 // The models of an OpenAI-compatible server: GET /models, where the server has it.
 import { GraphmillError } from '../../errors.ts'
-import { parseJson } from '../../http/json.ts'
+import { tryParseJson } from '../../http/json.ts'
 import { isObject } from '../../is-object.ts'
 import { unlessAborted } from '../../wait.ts'
 import { onlyOne, unknownModel } from '../model-list.ts'
@@ -113,21 +113,12 @@ async function get(
   const call = beginCall(peer, signal)
   try {
     const response = await client.get(path, { signal: call.upstream.signal }).asResponse()
-    const text = await readWatched(response, peer)
+    const value = tryParseJson(await readWatched(response, peer))
     call.over = true
-    return objectOf(text)
+    return isObject(value) ? value : undefined
   } catch (thrown) {
     throw explain(call.explain(thrown), peer)
   } finally {
     call.end()
-  }
-}
-
-function objectOf(text: string): Record<string, unknown> | undefined {
-  try {
-    const value = parseJson(text)
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined
   }
 }

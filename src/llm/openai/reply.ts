@@ -1,7 +1,7 @@
 // Reads the reply of an OpenAI-compatible server: deltas as they come, then the end.
 // An event stream is complete after a finish_reason or [DONE]. Without either it broke off.
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
-import { parseJson } from '../../http/json.ts'
+import { tryParseJson } from '../../http/json.ts'
 import { isObject } from '../../is-object.ts'
 import type { CompletionEvent, FinishReason, Usage } from '../llm.ts'
 import { embeddedError, type NamedServer, type ProviderError, unexpectedAnswer } from '../provider-error.ts'
@@ -105,7 +105,7 @@ function eventReader(reply: OpenAiReply, watch: Watch, end: End) {
 
 /** The chunk of an event. Throws the error that it holds. */
 function chunkOf({ event, data }: EventSourceMessage, reply: OpenAiReply, watch: Watch): Fields {
-  const chunk = parsed(data)
+  const chunk = tryParseJson(data)
   if (chunk === undefined) throw notACompletion(reply.peer, watch.head)
   const error = isObject(chunk) ? (chunk['error'] ?? (event === 'error' ? chunk : undefined)) : undefined
   if (error) throw embeddedError(error, reply.peer)
@@ -118,7 +118,7 @@ function chunkOf({ event, data }: EventSourceMessage, reply: OpenAiReply, watch:
 export async function* readWhole(reply: OpenAiReply): AsyncGenerator<CompletionEvent[]> {
   const { response, peer } = reply
   const text = await readWatched(response, peer)
-  const body = parsed(text)
+  const body = tryParseJson(text)
   if (!isObject(body)) throw notACompletion(peer, text)
   if (body['error']) throw embeddedError(body['error'], peer)
   if (!choiceOf(body)) throw notACompletion(peer, text)
@@ -234,13 +234,4 @@ function isSameKind(event: CompletionEvent, next: CompletionEvent): next is Delt
 /** The error for an answer of another form. */
 export function notACompletion(server: NamedServer, answer: string): ProviderError {
   return unexpectedAnswer(server, 'is no completion', answer)
-}
-
-/** JSON; undefined for anything else. */
-function parsed(text: string): unknown {
-  try {
-    return parseJson(text)
-  } catch {
-    return undefined
-  }
 }
