@@ -1,6 +1,6 @@
-// A bare kafkajs + fetch loop that sends the messages of a recorded execution again and makes the same calls: what the
-// broker and the model cost without graphmill. Nothing is decoded, checked or stored; what is sent was made before. It runs
-// in a thread that loads nothing of graphmill, and so has kafkajs as it comes.
+// A bare kafkajs + fetch loop that repeats the messages and calls of a recorded execution: the cost of the broker and the model without
+// graphmill. Nothing is decoded, checked or stored; the messages were made before. It runs in a thread that loads nothing of graphmill,
+// so kafkajs is unpatched.
 import { once } from 'node:events'
 import { parentPort, Worker } from 'node:worker_threads'
 import kafkajs, { type Message } from 'kafkajs'
@@ -8,11 +8,11 @@ import type { Outgoing, Script } from './bare-script.ts'
 
 /** Messages of a topic in one request. */
 const perRequest = 300
-/** Calls of the model at once. */
+/** Calls of the model at a time. */
 const concurrency = 64
 
 export interface BareLoop {
-  /** Resolves to the CPU seconds that it took when every message of the script was sent and read. Its topics exist. */
+  /** Resolves to the CPU seconds that it took to send and read every message of the script. The topics must exist. */
   perform(script: Script): Promise<number>
   stop(): Promise<void>
 }
@@ -85,7 +85,7 @@ async function perform({
     const consumer = kafka.consumer({
       groupId: `bare.${processor}.${topic}`,
       maxWaitTimeInMs: 300,
-      // What comes of a batch must fit the requests that send it on.
+      // The messages that follow from a batch must fit the requests that send them.
       maxBytesPerPartition: 128 * 1024,
     })
     consumer.on(consumer.events.CRASH, ({ payload }) => done.reject(payload.error))
@@ -112,7 +112,7 @@ async function perform({
   await Promise.all([producer.disconnect(), ...joined.map((consumer) => consumer.disconnect())])
 }
 
-/** In pieces that a broker takes: most messages are smaller than 2 KiB, and all of a piece may go to one partition. */
+/** In pieces that a broker accepts: most messages are smaller than 2 KiB, and a whole piece may go to one partition. */
 function* requests(byTopic: ReadonlyMap<string, Message[]>) {
   const most = Math.max(0, ...[...byTopic.values()].map(({ length }) => length))
   for (let first = 0; first < most; first += perRequest) {

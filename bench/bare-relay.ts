@@ -1,4 +1,4 @@
-// A bare relay of kafkajs with our codec. It runs in a thread that loads nothing of our broker, and so has kafkajs as it comes.
+// A bare relay of kafkajs with our codec. It runs in a thread that loads nothing of our broker, so kafkajs is unpatched.
 import { once } from 'node:events'
 import { parentPort, Worker } from 'node:worker_threads'
 import kafkajs from 'kafkajs'
@@ -35,7 +35,7 @@ export function startBareRelay(brokers: readonly string[]): BareRelay {
 
 parentPort?.on('message', async (task: Task) => parentPort!.postMessage(await perform(task)))
 
-/** What comes of one partition in one batch must fit one request. */
+/** The output of one partition's batch must fit one request. */
 const fetching = { maxWaitTimeInMs: 300, maxBytesPerPartition: 512 * 1024 }
 
 /** Each batch is decoded, encoded, sent as one request and committed. */

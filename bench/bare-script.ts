@@ -1,4 +1,4 @@
-// From a recorded execution to what a bare loop needs to repeat it: which messages follow from which, and the calls between.
+// What a bare loop needs to repeat a recorded execution: which messages follow from which, and the calls between them.
 import type { ReadMessage } from '../src/broker/broker.ts'
 import type { Message } from '../src/messages/envelope.ts'
 import { loadCatalogue } from '../src/prompt/catalogue/catalogue.ts'
@@ -19,7 +19,7 @@ export interface RecordedFlow {
   readonly llmUrl: string
   readonly lines: readonly Line[]
   readonly recorded: readonly Recorded[]
-  /** From the topic of the recorded execution to that of this one. */
+  /** Maps the topics of the recorded execution to those of this one. */
   readonly topicOf: (recorded: string) => string
 }
 
@@ -30,18 +30,18 @@ export interface Outgoing {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** All of it can be sent to a thread. */
+/** Plain data, so that it can be sent to a thread. */
 export interface Script {
   readonly brokers: readonly string[]
   readonly llmUrl: string
   readonly lines: readonly Line[]
-  /** What no message of the recording led to. */
+  /** The messages that no other message of the recording led to. */
   readonly first: readonly Outgoing[]
-  /** What a message leads to, by the processor that takes it and its id. */
+  /** The messages that a message leads to, by its processor and its id. */
   readonly children: ReadonlyMap<string, readonly Outgoing[]>
   /** Bodies of calls, by the id of their request. */
   readonly calls: ReadonlyMap<string, string>
-  /** Messages to be read. */
+  /** The number of messages to be read. */
   readonly expected: number
 }
 

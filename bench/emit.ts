@@ -1,5 +1,5 @@
-// emit-triples alone on the memory broker: facts in, triples and entity contexts out, 25 facts a message, each message published,
-// decoded, handled, its outputs stored, and settled by the runner as in a flow. No two facts are alike; making them is not timed.
+// emit-triples alone on the memory broker: facts in, triples and entity contexts out, 25 facts per message. Each message is published,
+// decoded, handled, its outputs stored, and settled by the runner as in a flow. No two facts are equal; making them is not timed.
 import { setImmediate as turn } from 'node:timers/promises'
 import { emitTriples } from '../processors/emit-triples.ts'
 import type { Broker, OutgoingBytes } from '../src/broker/broker.ts'
@@ -139,7 +139,7 @@ async function speed(kind: Kind, provenance: Provenance, bound: string): Promise
   return { name: `emit-triples: ${kind} ${how}`, value: Math.round(median(rates)), unit: 'facts/s', bound }
 }
 
-/** Heap on top of what it was after the first tenth, while a million facts pass through. */
+/** Heap growth after the first tenth, while a million facts pass through. */
 async function memory(facts: number): Promise<Row> {
   const stage = await openStage('subgraph')
   const used = () => {

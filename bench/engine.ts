@@ -1,6 +1,6 @@
-// The prompt engine from the model's deltas to parts, in deltas of four characters, as a model writes them: as the client of an
-// OpenAI-compatible server hands them on (what one read of the network brought, together), and each by itself, as from a server
-// that is slower than we are. The same text is read by JSON.parse in the same run, and how the time grows is measured beside it.
+// The prompt engine from the model's deltas to parts, in deltas of four characters, as a model writes them: grouped as the client of an
+// OpenAI-compatible server passes them on (all deltas of one network read together), and one by one, as from a server that is slower than
+// the engine. JSON.parse reads the same text in the same run. The growth of the time is measured, too.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -36,7 +36,7 @@ const itemOf = (n: number) => ({
   definition: `A mill, number ${n}, whose wheel is turned by a stream, "the race", and grinds corn.`,
 })
 
-/** Deltas of four characters, each a string of its own, as one that came over the network is. */
+/** Deltas of four characters, each a separate string, as from the network. */
 function deltasOf(text: string): CompletionEvent[] {
   const bytes = Buffer.from(text, 'latin1')
   const events: CompletionEvent[] = []
@@ -50,7 +50,7 @@ function deltasOf(text: string): CompletionEvent[] {
 /** Deltas that a read of 64 KiB brings, at 190 bytes each in an event stream. */
 const perRead = 345
 
-/** Hands on what comes in one read of `size` events together. */
+/** Passes on the deltas of one read of `size` events together. */
 function modelOf(events: readonly CompletionEvent[], size: number): Llm {
   const reads: CompletionEvent[][] = []
   for (let at = 0; at < events.length; at += size) reads.push(events.slice(at, at + size))
@@ -69,7 +69,7 @@ function modelOf(events: readonly CompletionEvent[], size: number): Llm {
 interface Case {
   readonly count: number
   readonly array: string
-  /** Deltas in reads of 64 KiB, and each in one of its own. */
+  /** Deltas in reads of 64 KiB, and each in a read of its own. */
   readonly together: Llm
   readonly alone: Llm
 }
@@ -105,7 +105,7 @@ function parsed({ count, array }: Case): number {
   return performance.now() - begun
 }
 
-/** Only takes the deltas from the model, and then JSON.parse: the least that any reader of this stream can do. */
+/** Only takes the deltas from the model and calls JSON.parse: the minimum for any reader of this stream. */
 async function takenAndParsed({ count, array }: Case, llm: Llm): Promise<number> {
   const begun = performance.now()
   let characters = 0
@@ -116,7 +116,7 @@ async function takenAndParsed({ count, array }: Case, llm: Llm): Promise<number>
   return performance.now() - begun
 }
 
-/** What a replay of a remembered run takes longer than a model that answers at once, in milliseconds. */
+/** How much longer a replay of a remembered run takes than a model that answers at once, in milliseconds. */
 async function replayed(): Promise<Row> {
   const dir = await mkdtemp(join(tmpdir(), 'graphmill-bench-'))
   const replies = openCache({ dir })
@@ -154,7 +154,7 @@ export async function engineBench(): Promise<Row[]> {
     alone: () => throughEngine(small, small.alone),
     largeAlone: () => throughEngine(large, large.alone),
   }
-  // The quickest round of each: what the others took longer was the machine's other work.
+  // The fastest round of each: slower rounds were disturbed by other work of the machine.
   const least: Record<string, number> = {}
   for (let round = -5; round < rounds; round++)
     for (const [name, measure] of Object.entries(measures)) {

@@ -1,4 +1,4 @@
-// Envelopes against raw avsc on the same values: ours also makes the id, the headers and the checksum, and checks it.
+// Envelopes compared with raw avsc on the same values. Ours also makes the id, the headers and the checksum, and checks it.
 import { createCodec } from '../src/messages/codec.ts'
 import type { Header, TypedPayload } from '../src/messages/envelope.ts'
 import { loadSchemas } from '../src/messages/registry.ts'
@@ -24,7 +24,7 @@ const header: Omit<Header, 'id'> = {
 const run = { id: '01920000-0000-7000-8000-000000000000', startedAt: 1_700_000_000_000 }
 const label = { type: 'i', iri: 'http://www.w3.org/2000/01/rdf-schema#label' }
 
-/** The messages that a chunk leads to, in about the proportion of a real flow. */
+/** The messages that follow from a chunk, about in the proportion of a real flow. */
 const samples: readonly TypedPayload[] = [
   {
     type: 'Chunk',

@@ -1,5 +1,5 @@
-// The whole flow on the memory broker: throughput with a model that answers at once, and how soon the first triple is out
-// while the model is still writing.
+// The whole flow on the memory broker: throughput with a model that answers at once, and the time to the first triple while the model is
+// still writing.
 import { performance } from 'node:perf_hooks'
 import type { CompletionEvent, Llm } from '../src/llm/llm.ts'
 import { openExtraction, paragraphs } from '../test/support/extraction.ts'

@@ -1,5 +1,5 @@
-// The items engine against the least that could do the job: split at newlines, JSON.parse and the same compiled validator.
-// Both read the same items in one run; the engine is fed in pieces of 64 characters, as a model writes them.
+// The items engine compared with the minimum that could do the job: split at newlines, JSON.parse and the same compiled validator. Both
+// read the same items in one run; the engine gets pieces of 64 characters, as a model writes them.
 import type { ItemEvent } from '../src/items/item.ts'
 import { createItemsParser } from '../src/items/parser.ts'
 import { compileSchema, type ItemSchema } from '../src/items/validate.ts'
@@ -7,9 +7,9 @@ import { median, type Row } from './row.ts'
 
 const rounds = 5
 const pieceLength = 64
-/** A token, more or less. */
+/** Characters of a token, approximately. */
 const deltaLength = 4
-/** Each reads the same text so often, one time after the other, as one long reply. */
+/** How often each reads the same text, one time after the other, as one long reply. */
 const times = 20
 
 const schema = {
@@ -50,7 +50,7 @@ function phrase(seed: number, count: number): string {
   ).join(' ')
 }
 
-/** Items as a model writes them for a page of prose: definitions of some 25 words, and relationships. */
+/** Items as a model writes them for a page of prose: definitions of about 25 words, and relationships. */
 function makeItems(count: number): object[] {
   return Array.from({ length: count }, (_, index) =>
     index % 2 === 0
@@ -69,7 +69,7 @@ function makeItems(count: number): object[] {
   )
 }
 
-/** A form in which a model writes items, and the plainest way to read it that knows the form. */
+/** A form in which a model writes items, and the plainest reader that knows the form. */
 interface Form {
   readonly write: (items: readonly object[]) => string
   readonly parse: (text: string, take: (value: unknown) => void) => void
@@ -102,7 +102,7 @@ const forms: Readonly<Record<string, Form>> = {
 
 function cut(text: string, length = pieceLength): string[] {
   const pieces: string[] = []
-  // Each piece is a string of its own, as one that came over the network is, not a view into the whole.
+  // Each piece is a separate string, as from the network, not a view into the whole.
   const bytes = Buffer.from(text, 'latin1')
   for (let at = 0; at < bytes.length; at += length) pieces.push(bytes.toString('latin1', at, at + length))
   return pieces
@@ -128,9 +128,9 @@ function readPieces(pieces: readonly string[], compiled: ItemSchema): number {
   return count
 }
 
-/** The milliseconds of CPU that `work` takes in this thread: less moved by what else the machine does than a clock. */
+/** The milliseconds of CPU that `work` takes in this thread: other work of the machine affects it less than a clock. */
 function cpu(work: () => void): number {
-  // Node 22 knows only the time of all threads.
+  // Node 22 has only the time of all threads.
   const usage = process.threadCpuUsage ?? process.cpuUsage
   const before = usage()
   work()
@@ -164,7 +164,7 @@ function ratios(compiled: ItemSchema): Row[] {
   })
 }
 
-/** What it takes to push 800 items delta by delta: the quickest round, as what others took longer was the machine's other work. */
+/** The time to push 800 items delta by delta, in the fastest round: slower rounds were disturbed by other work of the machine. */
 function deltas(compiled: ItemSchema): Row[] {
   const items = makeItems(800)
   const array = JSON.stringify(items)
@@ -196,7 +196,7 @@ function deltas(compiled: ItemSchema): Row[] {
   })
 }
 
-/** Reads about `length` characters made on the fly, so that nothing but the engine holds memory; milliseconds of CPU. */
+/** Reads about `length` characters that are made on the fly, so that only the engine holds memory. Returns milliseconds of CPU. */
 function readGenerated(length: number, compiled: ItemSchema, look?: () => void): number {
   const pieces = cut(forms['clean']?.write(makeItems(200)) ?? '')
   return cpu(() => {
@@ -248,7 +248,7 @@ function memory(compiled: ItemSchema): Row {
   }
 }
 
-/** The numbers of the items engine: ratios to the plain way, growth with the input, memory. */
+/** The numbers of the items engine: ratios to the plain reader, growth with the input, memory. */
 export async function itemsBench(): Promise<Row[]> {
   const compiled = compileSchema(schema)
   return [...ratios(compiled), ...deltas(compiled), ...doubling(compiled), memory(compiled)]

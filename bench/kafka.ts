@@ -1,5 +1,5 @@
-// Benches on one real Kafka: calls of a slow model side by side, the flow with a model that answers at once against a bare
-// loop of kafkajs and fetch, the relay, and the memory of `load`.
+// Benches on one real Kafka: concurrent calls of a slow model, the flow with a model that answers at once compared with a bare loop of
+// kafkajs and fetch, the relay, and the memory of `load`.
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -81,7 +81,7 @@ async function load({ brokerUrl }: Site): Promise<Row[]> {
   }
 }
 
-/** 64 calls at once of 500 ms each are 128 a second at best. */
+/** 64 concurrent calls of 500 ms each are 128 calls a second at best. */
 async function slowModel({ site, llm }: Machines): Promise<Row[]> {
   const [warmUp, calls, ideal] = [1200, 1000, 128]
   await llm.set({ latencyMs: 500 })
@@ -104,7 +104,7 @@ async function slowModel({ site, llm }: Machines): Promise<Row[]> {
   ]
 }
 
-/** When, in seconds, so many calls were completed: between two looks it is interpolated. */
+/** The time in seconds at which so many calls were completed, interpolated between two samples. */
 async function timeOf(llm: LlmProcess, completed: number): Promise<number> {
   let before = { at: 0, count: 0 }
   for (;;) {
@@ -119,7 +119,7 @@ async function timeOf(llm: LlmProcess, completed: number): Promise<number> {
   }
 }
 
-/** Rounds of the flow and of the bare loop in turn, after one of each in which V8 gets to know their code. */
+/** Rounds of the flow and of the bare loop in turn, after one warm-up round of each. */
 async function instantModel({ site, llm, bootstrap: brokers }: Machines): Promise<Row[]> {
   const [rounds, least] = [3, 1000]
   const execution = await openExecution(site, { space: 'instant', llmUrl: llm.url })
@@ -127,7 +127,7 @@ async function instantModel({ site, llm, bootstrap: brokers }: Machines): Promis
   const bare = startBareLoop()
   const seen = { ours: [] as Pass[], bare: [] as Pass[] }
   for (let round = 0; round <= rounds; round++) {
-    // Each a document of its own: the same text would be the same document.
+    // Each is a document of its own: the same text would be the same document.
     const chunks = least + round
     const before = cpuOf(pid)
     await execution.load(chunks)
@@ -181,7 +181,7 @@ interface Pass {
   readonly cpu: number
 }
 
-/** Every message about the document that was loaded last, of every topic. */
+/** Every message about the last loaded document, of every topic. */
 async function record(execution: Execution): Promise<Recorded[]> {
   const recorded: Recorded[] = []
   for (const { name } of await execution.broker.listTopics(`${execution.space}.`)) {
@@ -209,14 +209,14 @@ function spanOf(entries: readonly ReadMessage[]): number {
   return (Math.max(...times('triples')) - Math.min(...times('chunk'))) / 1000
 }
 
-/** CPU time in seconds, as Linux counts it; elsewhere NaN. */
+/** CPU time in seconds as Linux counts it; NaN on other systems. */
 function cpuOf(pid: number): number {
   const ticksPerSecond = 100
   const fields = procFile(pid, 'stat').split(') ')[1]?.split(' ') ?? []
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond
 }
 
-/** The peak of resident memory in MiB, as Linux counts it; elsewhere NaN. */
+/** The peak of resident memory in MiB as Linux counts it; NaN on other systems. */
 const peakOf = (pid: number) => Number(/VmHWM:\s+(\d+)/.exec(procFile(pid, 'status'))?.[1]) / 1024
 
 function procFile(pid: number, name: string): string {

@@ -1,5 +1,5 @@
-// The ledger alone on the memory broker: entries of `progress` in, at most one status a document and second out. All entries of
-// the first row are of one document, so all wait for the same statuses. Making them is not timed.
+// The ledger alone on the memory broker: entries of `progress` in, at most one status per document and second out. All entries of the first
+// row belong to one document, so all wait for the same statuses. Making them is not timed.
 import { setTimeout as delay } from 'node:timers/promises'
 import { ledger } from '../processors/ledger.ts'
 import type { OutgoingBytes } from '../src/broker/broker.ts'

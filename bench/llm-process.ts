@@ -1,4 +1,4 @@
-// The scripted model server in a process of its own, so that what a bench measures does not share its event loop.
+// The scripted model server in a separate process, so that it does not share its event loop with the measured code.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { resolve } from 'node:path'
@@ -7,7 +7,7 @@ import type { Knobs } from '../test/support/llm-script.ts'
 import type { Counts } from '../test/support/llm-server.ts'
 
 export interface LlmProcess {
-  /** What goes into OPENAI_BASE_URL. */
+  /** The value for OPENAI_BASE_URL. */
   readonly url: string
   set(knobs: Knobs): Promise<void>
   counts(): Promise<Counts>

@@ -1,5 +1,5 @@
-// A made-up ontology of 10,000 classes and 1,000 properties, 2.5 MB of Turtle: read and indexed in its thread, then asked for the
-// part that a chunk needs, one chunk after the other, by words and by embeddings (a server in this process that answers at once).
+// A generated ontology of 10,000 classes and 1,000 properties, 2.5 MB of Turtle: read and indexed in its thread, then asked for the part
+// that a chunk needs, one chunk after the other, by words and by embeddings (a server in this process that answers at once).
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -14,7 +14,7 @@ const classes = 10_000
 const chunks = 51
 const rounds = 3
 const budget = 2000
-/** Numbers of a vector, as common models have them. */
+/** Length of a vector, as in common models. */
 const vectorSize = 768
 
 export async function ontologyBench(): Promise<Row[]> {
@@ -107,7 +107,7 @@ async function byEmbeddings(path: string, folder: string): Promise<Row[]> {
   }
 }
 
-/** Milliseconds for each chunk. */
+/** Milliseconds per chunk. */
 async function selectAll(ontologies: Ontologies): Promise<number[]> {
   const times: number[] = []
   for (let seed = 0; seed < chunks; seed++) {
@@ -119,7 +119,7 @@ async function selectAll(ontologies: Ontologies): Promise<number[]> {
   return times
 }
 
-/** Numbers that only the text's length and first letters tell apart: what is near does not matter here. */
+/** Vectors that depend only on the text's length and first letters: similarity does not matter here. */
 function vectorOf(text: string): number[] {
   return Array.from({ length: vectorSize }, (_, place) =>
     Math.sin(text.length * 31 + (text.charCodeAt(place % text.length) + 1) * (place + 1)),

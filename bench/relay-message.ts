@@ -1,4 +1,4 @@
-// The message of the relay benches: 1 KiB of text in, what is said of one entity out.
+// The message of the relay benches: 1 KiB of text in, facts about one entity out.
 import type { Codec } from '../src/messages/codec.ts'
 import { iri } from '../src/rdf/term.ts'
 
@@ -7,7 +7,7 @@ export const relayedPayload = (context: string) => ({ entities: [{ entity, conte
 
 export const scope = { workspace: 'default', flow: 'default' }
 
-/** What the envelope of a message says that is about nothing. */
+/** An envelope without any references. */
 export const blank = {
   source: 'bench',
   time: Date.UTC(2026, 0, 1),

@@ -1,5 +1,5 @@
-// A relay of 1 KiB messages, decode -> handle -> encode -> publish -> ack: the runner on a real broker, against a bare loop of
-// the same client with the same codec. Both read what was published before they began, and end when all is stored.
+// A relay of 1 KiB messages, decode -> handle -> encode -> publish -> ack: the runner on a real broker, compared with a bare loop of the
+// same client with the same codec. Both read messages that were published before they began, and end when all outputs are stored.
 import { once } from 'node:events'
 import { pino } from 'pino'
 import WebSocket from 'ws'
@@ -28,7 +28,7 @@ const relay = defineProcessor({
   },
 })
 
-/** Topics of their own, filled. */
+/** Topics for this bench, filled with messages. */
 export interface Pair {
   readonly space: string
   readonly from: string
@@ -36,7 +36,7 @@ export interface Pair {
 }
 
 export interface RelayOptions {
-  /** What stands in the table. */
+  /** The name in the table. */
   readonly name: string
   readonly connect: () => Promise<Broker>
   /** Messages of a round. */
@@ -104,7 +104,7 @@ async function ours(broker: Broker, { space, to }: Pair, count: number): Promise
   return rate
 }
 
-/** As our client: what is in the frames was not worth compressing. */
+/** As in our client: compressing these frames does not pay. */
 const plain = { perMessageDeflate: false }
 
 interface Frame {
@@ -114,7 +114,7 @@ interface Frame {
   readonly context?: string
 }
 
-/** Pulsar by WebSocket: as the server pushes a message it is decoded, encoded and sent; the answer acks it. */
+/** Pulsar by WebSocket: each message that the server pushes is decoded, encoded and sent; the answer acks it. */
 export function barePulsar(url: string): RelayOptions['bare'] {
   const codec = createCodec(loadSchemas())
   return async ({ space, from, to }, count) => {

@@ -89,7 +89,7 @@ test('a prompt client needs a broker and nothing more', async () => {
   await broker.close()
 })
 
-test('a stream of JSON is read as it comes', async () => {
+test('a stream of JSON is read as it arrives', async () => {
   const values: unknown[] = []
   for await (const event of readFormat('ndjson', [Buffer.from('{"a":'), Buffer.from('1}\n2\n')]))
     if (event.type === 'record') values.push(event.value)

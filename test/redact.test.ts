@@ -28,7 +28,7 @@ describe('a secret', () => {
     expect(redact(inJson)).not.toContain(text.slice(3, -3))
   })
 
-  test('that was cut is hidden from twelve characters on, wherever it was cut', () => {
+  test('that was cut is hidden if twelve characters are left, wherever it was cut', () => {
     const [secret = ''] = secrets
     for (let start = 0; start + 12 <= secret.length; start++)
       for (let end = start + 12; end <= secret.length; end++)
@@ -53,7 +53,7 @@ describe('a secret', () => {
       expect(redactCut(`${secret} `.repeat(1000), most)).toMatch(/^(?:\[secret\] )*(?:\[s?e?c?r?e?t?\]?)?$/)
   })
 
-  test('is hidden in what JSON.parse quotes of an answer, of which it shows a few characters only', () => {
+  test('is hidden in the few characters of an answer that JSON.parse quotes', () => {
     for (const secret of secrets.slice(0, 2))
       for (const text of [secret, `{"error": ${secret}}`, `{"a":"b" ${secret}`, `["${secret}`]) {
         let message = ''
@@ -68,7 +68,7 @@ describe('a secret', () => {
     expect(redact(`"{a: 1}" is not valid JSON`)).toBe('"{a: 1}" is not valid JSON')
   })
 
-  test('leaves what is JSON so, whatever stands around it, and hides it there', () => {
+  test('keeps JSON valid, whatever surrounds it, and hides it there', () => {
     const parts = fc.array(
       fc.oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom(...secrets, '\\', '\n', '\\u', '%', '"')),
     )
@@ -110,7 +110,7 @@ describe('text without secrets', () => {
     expect(redactAll(value)).toBe(value)
   })
 
-  test('keeps its words where a short secret is one of them', () => {
+  test('keeps words that contain a short secret', () => {
     for (const word of ['test', 'none', 'EMPTY', 'ollama', '1234', 'x', 'ab1']) keepSecret(word, 'short')
     const text = 'The test asks none of the EMPTY ollama models 1234 times; x is ab1.'
     expect(redact(text)).toBe(text)
@@ -129,7 +129,7 @@ test('the last hundred values of a place are hidden, and all of other places', (
   for (const secret of secrets) expect(redact(secret)).toBe('[secret]')
 })
 
-test('the time is linear in the text, also where all of it is secrets or escapes', () => {
+test('the time is linear in the text, even when all of it is secrets or escapes', () => {
   const [secret = ''] = secrets
   const texts = (length: number) =>
     [

@@ -23,6 +23,15 @@ export interface Selector {
 /** Chosen elements by index, and whether the comment is included. */
 type Choice = Map<number, boolean>
 
+/** What choosing needs to know of the listed elements, by index. */
+interface ElementCosts {
+  readonly needs: ReturnType<typeof needsOf>
+  /** Characters of each element with its comment. */
+  readonly full: readonly number[]
+  /** Characters of each element without its comment. */
+  readonly bare: readonly number[]
+}
+
 /** `budget` is in tokens of the prompt. */
 export function createSelector(ontology: Ontology, budget: number): Selector {
   const elements = listElements(ontology)
@@ -40,59 +49,12 @@ export function createSelector(ontology: Ontology, budget: number): Selector {
   function terms(choice: Choice): OntologyTerms {
     return termsOf(
       ontology,
-      [...choice].map(([place, told]) => ({ listed: elements[place]!, full: told })),
+      [...choice].map(([place, isFull]) => ({ listed: elements[place]!, full: isFull })),
     )
   }
 
-  /** An element with what it needs that is not chosen yet; undefined when that does not fit. */
-  function withNeeds(place: number, choice: Choice, left: number): Choice | undefined {
-    const found: Choice = new Map([[place, true]])
-    let cost = full[place]!
-    const has = (each: number) => choice.has(each) || found.has(each)
-    const add = (each: number) => {
-      if (has(each)) return
-      found.set(each, false)
-      cost += bare[each]!
-    }
-    for (const each of found.keys()) {
-      if (cost > left) return undefined
-      needs[each]!.all.forEach(add)
-      for (const end of needs[each]!.ends) if (!end.some(has)) end.forEach(add)
-    }
-    return cost > left ? undefined : found
-  }
-
   function choose(ranked: readonly number[]): Choice {
-    const choice: Choice = new Map()
-    let spent = 0
-
-    function take(place: number, limit: number): boolean {
-      const known = choice.get(place)
-      if (known === true) return true
-      if (known === false) {
-        const more = full[place]! - bare[place]!
-        if (spent + more > limit) return false
-        choice.set(place, true)
-        spent += more
-        return true
-      }
-      const found = withNeeds(place, choice, limit - spent)
-      if (!found) return false
-      for (const [each, told] of found) {
-        choice.set(each, told)
-        spent += told ? full[each]! : bare[each]!
-      }
-      return true
-    }
-
-    function takeAll(places: readonly number[], limit: number): void {
-      let failed = 0
-      for (const place of places) {
-        failed = take(place, limit) ? 0 : failed + 1
-        if (failed === patience) return
-      }
-    }
-
+    const { choice, takeAll } = startChoice({ needs, full, bare })
     takeAll(ranked, room * rankedShare)
     const rank = new Map(ranked.map((place, index) => [place, index]))
     const rankOf = (place: number) => rank.get(place) ?? ranked.length
@@ -116,4 +78,57 @@ export function createSelector(ontology: Ontology, budget: number): Selector {
       return terms(choose(best.length > 0 ? best : general))
     },
   }
+}
+
+/** A choice, to which `takeAll` adds elements in order, each with what it needs, as far as `limit` characters allow. */
+function startChoice({ needs, full, bare }: ElementCosts) {
+  const choice: Choice = new Map()
+  let spent = 0
+
+  /** An element with what it needs that is not chosen yet; undefined when that does not fit. */
+  function withNeeds(place: number, left: number): Choice | undefined {
+    const found: Choice = new Map([[place, true]])
+    let cost = full[place]!
+    const has = (each: number) => choice.has(each) || found.has(each)
+    const add = (each: number) => {
+      if (has(each)) return
+      found.set(each, false)
+      cost += bare[each]!
+    }
+    for (const each of found.keys()) {
+      if (cost > left) return undefined
+      needs[each]!.all.forEach(add)
+      for (const end of needs[each]!.ends) if (!end.some(has)) end.forEach(add)
+    }
+    return cost > left ? undefined : found
+  }
+
+  function take(place: number, limit: number): boolean {
+    const known = choice.get(place)
+    if (known === true) return true
+    if (known === false) {
+      const more = full[place]! - bare[place]!
+      if (spent + more > limit) return false
+      choice.set(place, true)
+      spent += more
+      return true
+    }
+    const found = withNeeds(place, limit - spent)
+    if (!found) return false
+    for (const [each, isFull] of found) {
+      choice.set(each, isFull)
+      spent += isFull ? full[each]! : bare[each]!
+    }
+    return true
+  }
+
+  function takeAll(places: readonly number[], limit: number): void {
+    let failed = 0
+    for (const place of places) {
+      failed = take(place, limit) ? 0 : failed + 1
+      if (failed === patience) return
+    }
+  }
+
+  return { choice, takeAll }
 }

@@ -97,7 +97,7 @@ describe('every option', () => {
     )
   })
 
-  test('has a variable of its own', () => {
+  test('has its own variable', () => {
     expect(new Set(names.map(variableOf)).size).toBe(names.length)
     expect(variableOf('sasl-password')).toBe('GRAPHMILL_SASL_PASSWORD')
   })
@@ -124,7 +124,7 @@ describe('a configuration file', () => {
     expect(fromFile('format: nquad\n')).toMatch(/format must be one of .*"nquad"\. Did you mean nquads\?$/)
   })
 
-  test('that is no YAML, or no object, or names another file is refused', () => {
+  test('that is not YAML, not an object, or names another file is refused', () => {
     expect(fromFile('{')).toMatch(/^configuration_invalid: .*settings\.yaml/)
     expect(fromFile('- a\n')).toMatch(/must hold options by name/)
     expect(fromFile('config: other.yaml\n')).toMatch(/cannot be set in the file itself/)
@@ -136,7 +136,7 @@ describe('a configuration file', () => {
     expect(fromFile('broker:\n')).toBe('taken')
   })
 
-  test('that was named and is not there is an error', () => {
+  test('that was named but is missing is an error', () => {
     const flags = { config: join(folder, 'nowhere.yaml') }
     expect(refusal(() => readConfig({ flags, environment: {} }))).toMatch(
       /^configuration_invalid: .*nowhere\.yaml/,
@@ -158,11 +158,11 @@ test('an error names the place where the value was given', () => {
   expect(refused({}, { GRAPHMILL_CONCURRENCY: '0' })).toMatch(/: GRAPHMILL_CONCURRENCY must be/)
 })
 
-test('an empty variable is as none', () => {
+test('an empty variable counts as unset', () => {
   expect(readConfig({ flags: {}, environment: { GRAPHMILL_SPACE: '' } }).options.space).toBe('gm')
 })
 
-test('variables that look like options and are none are told with the one that may be meant', () => {
+test('variables that look like options but are not are reported with the one that may be meant', () => {
   const environment = { GRAPHMILL_BROKR: 'x', GRAPHMILL_BROKER: 'x', GRAPHMILL_FROM: 'x', PATH: 'x' }
   expect(strangeVariables(environment, ['from'])).toEqual([
     'GRAPHMILL_BROKR is no option. Did you mean GRAPHMILL_BROKER?',

@@ -30,7 +30,7 @@ const refusal = (text: string) => {
 }
 
 describe('a flows file', () => {
-  test('gives each flow its own options on top of those of the process', () => {
+  test('gives each flow its own options in addition to those of the process', () => {
     const flows = read(
       'flows:\n  - {workspace: acme, flow: papers, chunk-size: 900, extractors: [topics]}\n  - {workspace: beta}\n',
     )
@@ -142,7 +142,7 @@ describe('a flows file', () => {
     expect(refusal('flows: [{workspace: "A b"}]\n')).toMatch(/workspace may hold/)
   })
 
-  test('with a loop, a wrong value, no flow or no YAML is refused, not followed', () => {
+  test('with a cycle, a wrong value, no flow or no YAML is refused', () => {
     expect(refusal('flows: &a\n  - {workspace: x, chunk-size: *a}\n')).toMatch(
       /chunk-size .*must be a whole number/,
     )

@@ -32,7 +32,7 @@ function refusal(act: () => unknown): string {
 }
 
 describe('every secret', () => {
-  test('of the table is tested here', () => {
+  test('of the options table is tested here', () => {
     expect(secretNames).toEqual(
       expect.arrayContaining(['sasl-password', 'pulsar-token', 'store-token', 'embeddings-key']),
     )
@@ -57,7 +57,7 @@ describe('every secret', () => {
   })
 
   test.each(secretNames)(
-    '%s as text or as a file: the flag goes before the variable, that before the file',
+    '%s as text or as a file: the flag has precedence over the variable, the variable over the file',
     (name) => {
       const given = file('secret', 'value-of-file')
       const [text, named] = [variableOf(name), variableOf(fileOption(name))]
@@ -125,7 +125,7 @@ describe('at the start', () => {
     )
   })
 
-  test('a password that goes into no header may hold any letters', () => {
+  test('a password that is not sent in a header may hold any letters', () => {
     const { options } = read({ environment: { GRAPHMILL_SASL_PASSWORD: ' pässwörd “🔑” ' } })
     expect(secretText(options['sasl-password']!)).toBe(' pässwörd “🔑” ')
     expect(refusal(() => read({ environment: { GRAPHMILL_SASL_PASSWORD: 'a\tb' } }))).toMatch(
@@ -154,7 +154,7 @@ describe('a file that changes', () => {
     expect(secretText(structuredClone(secret)), 'in another thread').toBe('other')
   })
 
-  test('and cannot be used leaves in force what it held, and says so to who checks it', () => {
+  test('to something unusable keeps its last value in use, and checking it reports the fault', () => {
     const path = file('secret', 'value-of-before')
     const secret = secretAt(path)
     for (const change of [() => rmSync(path), () => file('secret', ''), () => file('secret', 'a\nb')]) {

@@ -21,7 +21,7 @@ const watch = async (...paths: string[]) =>
   changes({ paths: () => paths, since: await contentOf(paths), everyMs: 20 }, stop.signal)
 
 describe('a change is seen', () => {
-  test('of a file, a file in a folder, one that is new and one that is gone', async () => {
+  test('of a file, a file in a folder, a new one and a removed one', async () => {
     const [file, within] = [join(folder, 'a.yaml'), join(folder, 'prompts')]
     writeFileSync(file, '1')
     mkdirSync(within)
@@ -40,14 +40,14 @@ describe('a change is seen', () => {
     }
   })
 
-  test('where the link of a ConfigMap is swapped, though neither the file nor its link was touched', async () => {
+  test('when the link of a ConfigMap is swapped, though neither the file nor its link was touched', async () => {
     mountConfigMap(folder, { version: '..1', files: { 'flows.yaml': 'flows: []' } })
     const seen = await watch(join(folder, 'flows.yaml'))
     mountConfigMap(folder, { version: '..2', files: { 'flows.yaml': 'flows: [{}]' } })
     expect(await seen.next()).toEqual({ done: false, value: undefined })
   })
 
-  test('of a file that was written long ago, though its size and its time are what they were', async () => {
+  test('of a file that was written long ago, though its size and times are the same', async () => {
     const file = join(folder, 'a.yaml')
     const past = new Date('2020-01-01')
     writeFileSync(file, '1')
@@ -83,7 +83,7 @@ test.skipIf(!existsSync(reads))('a large file that stays as it is is not read ag
   expect(await next).toEqual({ done: false, value: undefined })
 })
 
-test('writing the same again is no change, and it ends with its signal', async () => {
+test('writing the same content again is no change, and watching ends with its signal', async () => {
   const file = join(folder, 'a.yaml')
   writeFileSync(file, '1')
   const seen = await watch(file)

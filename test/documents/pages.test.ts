@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { pageAt, pagesWithin } from '../../src/documents/pages.ts'
 
-test('a place is on the same page whichever part it is seen from', () => {
+test('a position is on the same page in whichever part it is looked up', () => {
   const document = fc.record({
     lengths: fc.array(fc.nat(20), { minLength: 1, maxLength: 30 }),
     cuts: fc.array(fc.nat(300), { maxLength: 10 }),
@@ -22,7 +22,7 @@ test('a place is on the same page whichever part it is seen from', () => {
   )
 })
 
-test('a document without pages has none anywhere', () => {
+test('a document without pages has no page numbers', () => {
   const pages = pagesWithin([], { offset: 10, text: 'mill' })
   expect(pages).toEqual({ firstPage: 1, pages: [] })
   expect(pageAt(pages, 12)).toBeNull()

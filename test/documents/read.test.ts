@@ -82,7 +82,7 @@ describe('HTML', () => {
     expect(await failure('odd.htm', '<meta charset="no-such">')).toMatchObject({ code: 'document_not_utf8' })
   })
 
-  test('of 20,000 tags inside one another is read', async () => {
+  test('with 20,000 nested tags is read', async () => {
     const page = `<html>${'<div>'.repeat(20_000)}A mill grinds.${'</div>'.repeat(20_000)}</html>`
     expect(await textOf(await written('deep.html', page))).toBe('A mill grinds.')
     // Here the stack is that of any thread.
@@ -125,7 +125,7 @@ describe('PDF', () => {
     ])
   })
 
-  test('of 2,000 pages is read whole, while the loop goes on', async () => {
+  test('of 2,000 pages is read completely, and the event loop is not blocked', async () => {
     const bytes = await makePdf(Array.from({ length: 2000 }, (_, n) => `This is page ${n + 1}.`))
     let turns = 0
     const clock = setInterval(() => turns++, 10)
@@ -144,7 +144,7 @@ describe('PDF', () => {
     ['fewer than no pages', /\/Count 3/, '/Count -1'],
     ['streams that are longer than the file', /\/Length \d+/g, '/Length 9999999'],
     ['a table at the wrong place', /startxref\n\d+/, 'startxref\n99999999'],
-  ])('that claims %s is read whole', async (_, pattern, replacement) => {
+  ])('that claims %s is read completely', async (_, pattern, replacement) => {
     const pdf = forge(await makePdf(['one', 'two', 'three']), pattern, replacement)
     const source = await written('liar.pdf', pdf)
     expect(await textOf(source)).toBe('one\n\ntwo\n\nthree')
@@ -152,7 +152,7 @@ describe('PDF', () => {
   })
 
   test.each([1, 2, 0, -1, 9])(
-    'with a compressed tree that claims %i pages of three is read whole',
+    'with a compressed tree that claims %i pages of three is read completely',
     async (count) => {
       const pdf = await makePdf(['one', 'two', 'three'], { objectStreams: true, count })
       expect(Buffer.from(pdf).includes('/Kids')).toBe(false)
@@ -163,7 +163,7 @@ describe('PDF', () => {
   )
 
   test.each([true, false])(
-    'from which a page was taken out later has only those that are left (compressed: %s)',
+    'from which a page was removed later has only the remaining pages (compressed: %s)',
     async (objectStreams) => {
       const pdf = await makePdf(['one', 'two', 'three'], { objectStreams })
       const { pagesRef, kids } = await PDFDocument.load(pdf).then(({ catalog }) => ({
@@ -179,7 +179,7 @@ describe('PDF', () => {
     },
   )
 
-  test('that can not be read says why', async () => {
+  test('that cannot be read says why', async () => {
     const pdf = await makePdf(['A mill is a machine.'])
     expect(await failure('locked.pdf', encrypt(pdf))).toMatchObject({ code: 'document_encrypted' })
     expect(await failure('scan.pdf', await makePdf(['', '']))).toMatchObject({ code: 'document_scanned' })
@@ -193,7 +193,7 @@ describe('PDF', () => {
   })
 
   test.each(Object.entries(pdfBombs(2048)))(
-    'that unpacks to more than it may, by %s, is too large, and nothing here holds it',
+    'that unpacks to more than the limit, by %s, is too large, and this process never holds it',
     async (kind, pdf) => {
       const limits = { memoryMb: 256, seconds: 60 }
       const before = process.memoryUsage().rss
@@ -207,7 +207,7 @@ describe('PDF', () => {
     120_000,
   )
 
-  test('of 400 kB of words that its tree is looked for by is read in linear time', () => {
+  test('of 400 kB of keywords of the page tree is read in linear time', () => {
     for (const word of ['/ObjStm stream\n', '1 0 obj /ObjStm ', '/ObjStm ', '/Type ', '1 0 obj stream\n']) {
       const start = performance.now()
       openTree(Buffer.from(word.repeat(400_000 / word.length)))
@@ -224,7 +224,7 @@ describe('PDF', () => {
     })
   })
 
-  test('that nobody waits for any more is given up', async () => {
+  test('that nobody waits for any more is abandoned', async () => {
     await writeFile(join(folder, 'long.pdf'), await makePdf(Array.from({ length: 500 }, () => 'mill')))
     const [source] = await findDocuments(join(folder, 'long.pdf'), never)
     const stop = new AbortController()
@@ -274,7 +274,7 @@ const found = async (named: string, options: FindOptions = {}) => {
   }
 }
 
-test('the files of other endings in a folder are told, in it and its folders; those that a pattern leaves out are not', async () => {
+test('files with other extensions are reported for a folder and its subfolders, but not for a pattern', async () => {
   const mixed = join(folder, 'mixed')
   await mkdir(join(mixed, 'inner'), { recursive: true })
   for (const name of ['a.txt', 'README', 'notes.rst', 'inner/b.CSV']) await writeFile(join(mixed, name), 'x')
@@ -314,7 +314,7 @@ describe.skipIf(process.platform === 'win32')('what stands in a folder, but is n
 
   const special = ['loaded/pipe.txt: pipe', 'loaded/socket.txt: socket', 'loaded/to-pipe.txt: pipe']
 
-  test('is skipped by name: pipes, sockets, devices, and links that lead out of it', async () => {
+  test('is skipped and named: pipes, sockets, devices, and links that lead out of it', async () => {
     expect(await found(join(folder, 'loaded'))).toEqual({
       files: ['loaded/a.txt', 'loaded/broken.txt', 'loaded/inner/b.txt', 'loaded/inside.txt'],
       skipped: [
@@ -328,7 +328,7 @@ describe.skipIf(process.platform === 'win32')('what stands in a folder, but is n
     })
   })
 
-  test('is read where links are followed, each folder once, however they loop', async () => {
+  test('is read when links are followed, each folder once, even when links form a cycle', async () => {
     const followed = await found(join(folder, 'loaded'), { followLinks: true })
     expect(followed.files).toEqual(
       expect.arrayContaining(['loaded/a.txt', 'loaded/secret.txt', 'loaded/elsewhere/deep/c.txt']),
@@ -350,7 +350,7 @@ describe.skipIf(process.platform === 'win32')('what stands in a folder, but is n
   })
 })
 
-test('a pattern finds a file once, however many ways links lead to it', async () => {
+test('a pattern finds a file once, even when several links lead to it', async () => {
   const shelf = join(folder, 'shelf')
   await mkdir(shelf)
   await writeFile(join(shelf, 'a.txt'), 'A mill.')
@@ -390,7 +390,7 @@ test.skipIf(process.platform === 'win32').each([
   }
 })
 
-test('what holds no text is said by its path, which no other document shares', async () => {
+test('the error of a document without text has its path, which no other document shares', async () => {
   for (const [name, content] of [
     ['blank.txt', ' \n'],
     ['blank.html', '<p> </p>'],
@@ -402,7 +402,7 @@ test('what holds no text is said by its path, which no other document shares', a
     })
 })
 
-test('what is not UTF-8 is said with its place', async () => {
+test('the error of text that is not UTF-8 has its place', async () => {
   const error = await failure('bad.txt', Buffer.from('Caf\u00e9. \xff', 'latin1'))
   expect(error).toMatchObject({ code: 'document_not_utf8', message: expect.stringMatching(/near byte 3\./) })
   const later = await failure('bad-later.txt', Buffer.concat([Buffer.from('Café. '), Buffer.from([0xff])]))

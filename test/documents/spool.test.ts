@@ -16,7 +16,7 @@ describe.each([
   ['in memory', 1_000_000],
   ['in a file', 50_000],
 ])('a stream kept %s', (_, maxHeld) => {
-  test('is read as often as needed, whole', async () => {
+  test('can be read completely any number of times', async () => {
     const whole = await collect(stream(40, 10_000))
     const spooled = await spool(stream(40, 10_000), maxHeld)
     expect(Buffer.from(spooled.head).equals(whole.subarray(0, 8192))).toBe(true)
@@ -25,7 +25,7 @@ describe.each([
   })
 })
 
-test('nothing at all is kept as nothing', async () => {
+test('an empty stream is kept as an empty one', async () => {
   const spooled = await spool(stream(0, 1))
   expect(spooled.head).toHaveLength(0)
   expect(await all(spooled.bytes())).toEqual([])

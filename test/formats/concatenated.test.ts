@@ -43,7 +43,7 @@ it('ends at the first error when it is strict', async () => {
   expect(await inEverySplit(read, '<BOM>{}')).toEqual(['invalid_json 1'])
 })
 
-it('rejects a text that is too large or too deep, and reads on behind it', async () => {
+it('rejects a text that is too large or too deep, and continues after it', async () => {
   const read = (source: Uint8Array[]) => readConcatenatedJson(source, { maxRecord: 10, maxDepth: 2 })
   const text = '["12345678"][1][[[[]]]]{"a":{"b":[}}}[2]'
   expect(await inEverySplit(read, text)).toEqual([
@@ -55,7 +55,7 @@ it('rejects a text that is too large or too deep, and reads on behind it', async
   ])
 })
 
-it('keeps little of a text that never ends, however deep it is', async () => {
+it('keeps little of an endless text, however deep it is', async () => {
   const chunk = new Uint8Array(1 << 20).fill(0x5b)
   function* endless() {
     for (let count = 0; count < 64; count++) yield chunk
@@ -68,7 +68,7 @@ it('keeps little of a text that never ends, however deep it is', async () => {
   expect((after.heapUsed + after.arrayBuffers - before.heapUsed - before.arrayBuffers) / 1e6).toBeLessThan(30)
 })
 
-it('gives back any values that were written one behind the other', async () => {
+it('reads back any values that were written one after the other', async () => {
   // Integers beyond a double are handed on as digits, which another test sees to.
   const json = fc
     .jsonValue({ maxDepth: 5 })

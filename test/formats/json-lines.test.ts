@@ -44,7 +44,7 @@ describe.each([
     expect(await inEverySplit((source) => read(source), text)).toEqual(expected)
   })
 
-  it('takes half of a byte order mark for what it is', async () => {
+  it('does not take half of a byte order mark for one', async () => {
     expect(brief(await all(read([Uint8Array.of(0xef), Uint8Array.of(0xbb)])))).toEqual(['truncated 1'])
     expect(brief(await all(read([Uint8Array.of(0xef), bytes('\n1\n')])))).toEqual([
       'invalid_json 1',
@@ -52,7 +52,7 @@ describe.each([
     ])
   })
 
-  it('turns bytes that are no UTF-8 into U+FFFD, and says so', async () => {
+  it('turns invalid UTF-8 into U+FFFD, and says so', async () => {
     const events = await all(read(bytes('"a"\n"<FF>b"\n')))
     expect(events.map((event) => event.type === 'record' && [event.value, event.repairs])).toEqual([
       ['a', []],
@@ -60,7 +60,7 @@ describe.each([
     ])
   })
 
-  it('hands the digits of an integer that a double would change on as a string, and says so', async () => {
+  it('passes on an integer that a double would change as a string of digits, and says so', async () => {
     const events = await all(
       read(bytes('{"id":12345678901234567890,"n":9007199254740991}\n12345678901234567891')),
     )
@@ -70,7 +70,7 @@ describe.each([
     ])
   })
 
-  it('rejects a byte order mark and bytes that are no UTF-8 when it is strict', async () => {
+  it('rejects a byte order mark and invalid UTF-8 when it is strict', async () => {
     expect(await inEverySplit((source) => read(source, { strict: true }), '<BOM>{}\n"<FF>"\n1\n')).toEqual([
       'invalid_json 1',
       'invalid_json 2',
@@ -89,7 +89,7 @@ describe.each([
     expect(strict).toEqual([value(1), 'invalid_json 2', value(2)])
   })
 
-  it('rejects lines that are too large or too deep, and reads on', async () => {
+  it('rejects lines that are too large or too deep, and continues', async () => {
     const options = { maxRecord: 10, maxDepth: 2 }
     const text = '1\n"123456789"\n"12345678"\n[[[]]]\n[[]]\n2\n"123456789'
     expect(await inEverySplit((source) => read(source, options), text)).toEqual([
@@ -119,7 +119,7 @@ describe.each([
     })
   })
 
-  it('gives a record before it asks for the bytes behind it', async () => {
+  it('gives a record before it reads the bytes after it', async () => {
     let asked = 0
     async function* source() {
       for (const line of ['1\n2', '3\n']) {

@@ -38,7 +38,7 @@ it.each<[string, string, unknown[]]>([
   expect(await inEverySplit((source) => readJsonSeq(source), text.replaceAll('R', '<RS>'))).toEqual(expected)
 })
 
-it('rejects a text that is too large or too deep, and reads on at the next', async () => {
+it('rejects a text that is too large or too deep, and continues with the next', async () => {
   const read = (source: Uint8Array[]) => readJsonSeq(source, { maxRecord: 10, maxDepth: 1 })
   const text = '<RS>"\n\n23456789"\n<RS>[[]]\n<RS>1\n'
   expect(await inEverySplit(read, text)).toEqual(['too_large 1', 'too_deep 4', value(1)])

@@ -44,7 +44,7 @@ describe('any bytes', () => {
   })
 })
 
-it('an input becomes items, rejections, repairs, and what was left over', async () => {
+it('an input becomes items, rejections, repairs, and the remaining text', async () => {
   expect(await parseFormat('ndjson', bytes('<BOM>{"a":1}\nx\n\n"<FF>"\n[1e999]\n2'))).toEqual({
     items: [{ a: 1 }, '\ufffd', 2],
     rejected: [

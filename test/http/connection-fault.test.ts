@@ -141,7 +141,7 @@ describe.each([
   })
 })
 
-test('Pulsar is not followed from TLS to an address without', async () => {
+test('a redirect of Pulsar from TLS to an address without TLS is not followed', async () => {
   const asked: string[] = []
   const other = createServer(({ url }, response) => {
     asked.push(url ?? '')
@@ -162,7 +162,7 @@ test('Pulsar is not followed from TLS to an address without', async () => {
   expect(asked).toEqual([])
 })
 
-test('Pulsar is followed to another broker, and to no other page there', async () => {
+test('a redirect of Pulsar to another broker is followed, but to no other page there', async () => {
   const asked: string[] = []
   const other = createServer(({ url, headers }, response) => {
     asked.push(`${url} ${headers.authorization}`)
@@ -206,14 +206,14 @@ test.each([
   expect(error.message).toContain(why)
 })
 
-test('an alert about the certificate of this client, which servers other than Node send, says so', () => {
+test('an alert about this client’s certificate, which servers other than Node send, is reported', () => {
   const alert = Object.assign(new Error('alert'), { code: 'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED' })
   const fault = connectionFault(new TypeError('fetch failed', { cause: alert }), 'host')
   expect(fault).toMatchObject({ code: 'tls_failed' })
   expect(fault!.message).toContain('it may ask for a certificate of this client')
 })
 
-test('a connection that is refused or breaks is none of these', async () => {
+test('a refused or broken connection is none of these faults', async () => {
   for (const code of [
     'ECONNREFUSED',
     'ECONNRESET',

@@ -92,7 +92,7 @@ describe('the wire', () => {
     expect(Buffer.from(value.subarray(0, 10)).toString('hex')).toBe(`c301${fingerprint}`)
   })
 
-  test('every message survives the way there and back', () => {
+  test('every message is decoded as it was encoded', () => {
     for (const typed of [chunk, reply, triples]) {
       const { value, headers } = encode(typed)
       const message = codec.decode(value, headers)
@@ -116,7 +116,7 @@ describe('the wire', () => {
 })
 
 describe('bad bytes', () => {
-  test('changed bytes are never a wrong message: with the checksum they are refused, without it they say what they hold', () => {
+  test('changed bytes are never a wrong message: with the checksum they are refused, without it they decode to what they hold', () => {
     const samples = [chunk, reply, triples].map((typed) => encode(typed))
     const mutation = fc.record({
       sample: fc.constantFrom(...samples),
@@ -149,7 +149,7 @@ describe('bad bytes', () => {
     )
   })
 
-  test('counts that claim more than there is end at once, and not in memory', () => {
+  test('counts that claim more than there is fail at once, without using memory', () => {
     const { value, headers } = encode(triples)
     const { 'content-crc32': _, ...foreign } = headers
     const bytes = Buffer.from(value)
@@ -201,7 +201,7 @@ describe('bad bytes', () => {
       refused(sized(-5), /impossible size/)
     })
 
-    test('items that end beyond the message are not read on', () => {
+    test('items that end beyond the message stop the reading', () => {
       refused(withBlocks(noTriples, numbers(triple.length), triple), /cut off within a block/)
     })
 
@@ -218,7 +218,7 @@ describe('bad bytes', () => {
       refused(bytes, /more than 200000 values/, reader)
     })
 
-    test('what is skipped can not lead back', () => {
+    test('skipped bytes cannot lead back', () => {
       const spoken = schemas.current.get('Triples')!
       const writer = {
         ...spoken,
@@ -230,7 +230,7 @@ describe('bad bytes', () => {
       refused(Buffer.concat([prefix, numbers(-1, -2), Buffer.alloc(50)]), /impossible size/, reader)
     })
 
-    test('an int is of 32 bits', () => {
+    test('an int has 32 bits', () => {
       const { value } = encode({
         type: 'Chunk',
         payload: { text: 'x', part: 0, index: 1, offset: 7, length: 1, page: 3 },
@@ -238,7 +238,7 @@ describe('bad bytes', () => {
       refused(Buffer.concat([value.subarray(0, -1), numbers(2 ** 40)]), /32 bits/)
     })
 
-    test('quoted triples may stand in each other 31 deep, and not without end', () => {
+    test('quoted triples may be nested 31 deep, and no deeper', () => {
       const nested = (depth: number): object => {
         const o = depth === 0 ? { type: 'i', iri: 'urn:c' } : { type: 't', triple: nested(depth - 1) }
         return { s: { type: 'i', iri: 'urn:a' }, p: { type: 'i', iri: 'urn:b' }, o }
@@ -249,7 +249,7 @@ describe('bad bytes', () => {
       refused(of(1000), /records more than 64 deep/)
     })
 
-    test('a key that JavaScript takes for something else is an entry as any', () => {
+    test('a key with a special meaning in JavaScript is an ordinary entry', () => {
       const terms = JSON.parse('{"__proto__": "1", "constructor": "2"}')
       const { value, headers } = encode({ type: 'PromptRequest', payload: { promptId: 'p', terms } })
       const { payload } = codec.decode(value, headers) as { payload: { terms: object } }
@@ -262,7 +262,7 @@ describe('bad bytes', () => {
     })
   })
 
-  describe('schemas from elsewhere', () => {
+  describe('foreign schemas', () => {
     const current = schemas.current.get('Chunk')!
     const refused = (schema: unknown) => {
       const started = process.cpuUsage()
@@ -271,7 +271,7 @@ describe('bad bytes', () => {
     }
     const withField = (type: unknown) => ({ ...current, fields: [{ name: 'x', type }, ...current.fields] })
 
-    test('that are huge, deep or none are refused before they are compiled', () => {
+    test('that are huge, deep or invalid are refused before they are compiled', () => {
       const empty = (_: unknown, index: number) => ({ type: 'record', name: `R${index}`, fields: [] })
       refused(withField(Array.from({ length: 20_000 }, empty)))
       let deep: unknown = 'string'
@@ -282,7 +282,7 @@ describe('bad bytes', () => {
         refused(none)
     })
 
-    test('do not take the place of those that are known', () => {
+    test('do not replace known ones', () => {
       const reader = createCodec(schemas)
       const { value } = encode(chunk)
       const framed = Buffer.concat([confluentPrefix(42), value.subarray(10)])
@@ -348,7 +348,7 @@ describe('ids', () => {
 })
 
 describe('headers', () => {
-  test('repeat what tools route by, without the empty fields', () => {
+  test('repeat the fields that tools route by, without the empty ones', () => {
     const { headers } = encode(chunk, { replyTo: 'gm.response.prompt.x.default.default', documentId: '' })
     expect(headers).toMatchObject({
       type: 'Chunk',

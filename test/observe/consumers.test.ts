@@ -3,7 +3,7 @@ import { createConsumers } from '../../src/observe/consumers.ts'
 
 const place = (topic: string) => ({ processor: 'p', topic, group: `g-${topic}`, workspace: 'w', flow: 'f' })
 
-test('the broker is asked once for a while, however many look', async () => {
+test('the broker is asked once in a while, however many callers look', async () => {
   let now = 0
   let asked = 0
   const consumers = createConsumers({ now: () => now, freshMs: 5000 })
@@ -16,7 +16,7 @@ test('the broker is asked once for a while, however many look', async () => {
   expect((await consumers.status())[0]!.lag).toBe(2)
 })
 
-test('a lag that cannot be had is unknown, and the others are told', async () => {
+test('a lag that the broker does not tell is unknown, and the others are known', async () => {
   const consumers = createConsumers({ now: () => 0, patienceMs: 20 })
   consumers.add({ ...place('silent'), lag: () => new Promise(() => {}) })
   consumers.add({
@@ -33,7 +33,7 @@ test('a lag that cannot be had is unknown, and the others are told', async () =>
   ])
 })
 
-test('a lag that was known once is not shown when it is old', async () => {
+test('an outdated lag is not shown', async () => {
   let now = 0
   let away = false
   const consumers = createConsumers({ now: () => now })
@@ -68,7 +68,7 @@ test('thousands of consumers are asked a few at a time', async () => {
   expect(most).toBeLessThanOrEqual(8)
 })
 
-test('a consumer that has ended is gone', async () => {
+test('an ended consumer is not listed', async () => {
   const consumers = createConsumers({ now: () => 0 })
   const listed = consumers.add({ ...place('a'), lag: async () => 0 })
   listed.inFlight = 2

@@ -24,7 +24,7 @@ const serve = async (address = '127.0.0.1:0', insist = true, more: Partial<HttpO
   return server.url
 }
 
-test('tells that it is alive, and whether it is ready, with details', async () => {
+test('reports that it is alive, and whether it is ready, with details', async () => {
   const url = await serve()
   const get = async (path: string) => {
     const response = await fetch(`${url}${path}`)
@@ -38,7 +38,7 @@ test('tells that it is alive, and whether it is ready, with details', async () =
   state = 'ready'
 })
 
-test('serves metrics in the form of Prometheus', async () => {
+test('serves metrics in Prometheus’ format', async () => {
   const response = await fetch(`${await serve()}/metrics`)
   expect(response.headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/)
   const text = await response.text()
@@ -46,13 +46,13 @@ test('serves metrics in the form of Prometheus', async () => {
   expect(text).toMatch(/^process_cpu_seconds_total /m)
 })
 
-test('a port that is taken is an error where it was asked for, and any other will do where it was not', async () => {
+test('a port in use is an error when the operator chose it; otherwise another port is taken', async () => {
   const address = (await serve()).slice('http://'.length)
   await expect(serve(address)).rejects.toMatchObject({ code: 'configuration_invalid' })
   expect(await serve(address, false)).not.toContain(address)
 })
 
-test('an address that is none is refused', async () => {
+test('an invalid address is refused', async () => {
   await expect(serve('8000')).rejects.toThrow(GraphmillError)
 })
 
@@ -92,7 +92,7 @@ describe('the host of a request', () => {
       )
   })
 
-  test('may be missing in HTTP/1.0 only', async () => {
+  test('may be missing only in HTTP/1.0', async () => {
     const url = await serve()
     expect(await ask(url, 'GET /healthz HTTP/1.0\r\n\r\n')).toContain(' 200 ')
     expect(await ask(url, 'GET /healthz HTTP/1.1\r\n\r\n')).toContain(' 400 ')
@@ -112,7 +112,7 @@ describe('connections', () => {
   }
   const probe = 'GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n'
 
-  test('that send nothing, half a header, half a body or nothing more are closed', async () => {
+  test('that send nothing, half a header, half a body or no further request are closed', async () => {
     const url = await serve('127.0.0.1:0', true, { limits })
     const answers = await Promise.all([
       ask(url, ''),
@@ -123,7 +123,7 @@ describe('connections', () => {
     expect(answers[3]).toContain(' 200 ')
   })
 
-  test('are bounded: the oldest makes room, and a probe gets through', async () => {
+  test('are bounded: the oldest is closed for a new one, and a probe gets through', async () => {
     const url = await serve('127.0.0.1:0', true, { limits: { connections: 50 } })
     let closed = 0
     const sockets = Array.from({ length: 200 }, () =>

@@ -47,11 +47,11 @@ test('a defect has its stack', async () => {
   expect(line!['err']).toMatchObject({ code: 'unexpected', stack: expect.stringContaining('TypeError') })
 })
 
-test('what is below the level is not written', async () => {
+test('lines below the level are not written', async () => {
   expect(await logged(`log.info('x'); log.warn('y')`, 'warn')).toMatchObject([{ msg: 'y' }])
 })
 
-test('a line shows no secret, wherever it stands in it, and stays one JSON object', async () => {
+test('a line shows no secret, wherever it is in the line, and stays one JSON object', async () => {
   const [line] = await logged(`
     const { keepSecret } = await import(${at('src/redact.ts')});
     keepSecret('sk-"quoted"/and\\\\long', 'test');

@@ -82,7 +82,7 @@ async function extract(answers: readonly Answer[]): Promise<FlowMetrics> {
 
 const runtime = '{"entity":"mill","definition":"a machine"}\n'
 
-describe('what is counted of an extraction', () => {
+describe('the metrics of an extraction count', () => {
   test('chunks, facts, triples, entities, calls and tokens', async () => {
     const usage = { prompt_tokens: 100, completion_tokens: 20, total_tokens: 120 }
     const metrics = await extract([{ text: runtime, usage }])
@@ -142,7 +142,7 @@ describe('what is counted of an extraction', () => {
     expect(await value('tg_extraction_empty_total', { extractor: 'definitions' })).toBe(1)
   })
 
-  test('a remembered reply is a cache hit: no call, no tokens, no times of long ago', async () => {
+  test('a remembered reply is a cache hit: no call, no tokens, no old durations', async () => {
     const metrics = await extract([runtime])
     const value = (name: string, labels = {}) => metricOf(metrics, name, labels)
     const tokens = await value('tg_metering_tokens_total')
@@ -202,11 +202,11 @@ const trustgraph = [
   'tg_triples_store_write_error_total counter: processor',
 ]
 
-test('a metric with a name of TrustGraph has its type and labels', () => {
+test('a metric with a name of TrustGraph has TrustGraph’s type and labels', () => {
   expect(known.filter((each) => each.startsWith('tg_'))).toEqual(trustgraph)
 })
 
-describe('what is counted of a consumer', () => {
+describe('the metrics of a consumer show', () => {
   const consumer = 'gm.flow.chunk.default.default'
   const labels = { processor: 'worker', consumer }
   const worker = (handle: () => void | Promise<void>) =>
@@ -220,7 +220,7 @@ describe('what is counted of a consumer', () => {
       },
     })
 
-  test('its state, what it has in hand, and how far it is behind', async () => {
+  test('its state, its messages in flight, and its lag', async () => {
     const metrics = createMetrics()
     const gate = Promise.withResolvers<void>()
     flow = await startFlow([worker(() => gate.promise)], { metrics })
@@ -239,7 +239,7 @@ describe('what is counted of a consumer', () => {
     expect(await value('graphmill_lag')).toBe(undefined)
   })
 
-  test('what the model puts off, as that and as no error', async () => {
+  test('messages put off by the model’s rate limit, which are no errors', async () => {
     const metrics = createMetrics()
     let calls = 0
     const limited = () => {
@@ -253,7 +253,7 @@ describe('what is counted of a consumer', () => {
     expect(await value('tg_consumer_rate_limit_total')).toBe(1)
   })
 
-  test('what is away', async () => {
+  test('open circuits', async () => {
     const metrics = createMetrics()
     const circuits = createCircuits()
     flow = await startFlow([worker(() => undefined)], { metrics, circuits })
@@ -262,7 +262,7 @@ describe('what is counted of a consumer', () => {
     expect(await metricOf(metrics, 'graphmill_circuit_open', { circuit: 'llm:openai x' })).toBe(1)
   })
 
-  test('of its topics nothing when its flow is gone, and of others what there was', async () => {
+  test('no topics of a removed flow, and those of others as before', async () => {
     const metrics = createMetrics()
     flow = await startFlow([worker(() => undefined)], { metrics })
     await flow.send('chunk', { text: 'x' })
@@ -282,7 +282,7 @@ describe('what is counted of a consumer', () => {
   })
 })
 
-test('which flows run, and whether that is what is configured', async () => {
+test('which flows run, and whether they are the configured ones', async () => {
   const metrics = createMetrics()
   let flows = [
     { name: 'acme/a', runs: true },

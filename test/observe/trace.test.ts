@@ -26,7 +26,7 @@ describe('without an SDK', () => {
     '00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01',
     'ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
     `${parent}-more`,
-  ])('a trace begins where there is none that is valid: %s', (given) => {
+  ])('a trace begins when there is no valid one: %s', (given) => {
     const { traceparent, traceId } = startSpan('x', {
       kind: 'consumer',
       ...(given !== undefined && { parent: given }),
@@ -36,7 +36,7 @@ describe('without an SDK', () => {
     expect(traceparent).not.toContain('0af7651916cd43dd8448eb211c80319c')
   })
 
-  test('of a later version what version 00 has is read', () => {
+  test('of a later version, the fields of version 00 are read', () => {
     expect(startSpan('x', { kind: 'consumer', parent: `cc${parent.slice(2)}-what-ever` }).traceparent).toBe(
       parent,
     )
@@ -86,7 +86,7 @@ describe('with an SDK', () => {
     exporter.reset()
   })
 
-  test('a span hangs below the one that led to it, and its own traceparent goes on', () => {
+  test('a span is a child of its cause, and its own traceparent is passed on', () => {
     useSdk()
     const span = startSpan('extract-topics chunk', {
       kind: 'consumer',
@@ -101,13 +101,13 @@ describe('with an SDK', () => {
     expect(span.traceparent).toBe(`00-0af7651916cd43dd8448eb211c80319c-${sent!.spanContext().spanId}-01`)
   })
 
-  test('a failure is said in the span', () => {
+  test('a failure is recorded in the span', () => {
     useSdk()
     startSpan('x', { kind: 'client' }).end(new Error('away'))
     expect(exporter.getFinishedSpans()[0]).toMatchObject({ status: { code: 2, message: 'away' } })
   })
 
-  test('a failure that names a secret is said without it', () => {
+  test('a failure that names a secret is recorded without it', () => {
     useSdk()
     keepSecret('sk-in-a-span-0123', 'test')
     startSpan('x', { kind: 'client' }).end(new Error('no sk-in-a-span-0123', { cause: 'sk-in-a-span-0123' }))

@@ -37,7 +37,7 @@ test('gives what reading in this process gives', async () => {
 })
 
 test.each([arrays, lists])(
-  'a hostile file is a problem of its own name, not of this process: $path',
+  'a hostile file is a problem with its name, and does no harm to this process: $path',
   async (hostile) => {
     const before = process.memoryUsage().rss
     const { problems } = await readOntologyBounded([good, hostile], { memoryMb: 256, seconds: 6 })
@@ -52,14 +52,14 @@ test.each([arrays, lists])(
   },
 )
 
-test('RDF/XML of 20,000 levels is read, or a problem of its own name', async () => {
+test('RDF/XML of 20,000 levels is read, or is a problem with its name', async () => {
   const { problems } = await readOntologyBounded([good, nested], { memoryMb: 256, seconds: 6 })
   expect(problems).toEqual([expect.objectContaining({ file: nested.path })])
   expect(['ontology_invalid', 'ontology_too_large']).toContain(problems[0]!.code)
 })
 
 test.skipIf(process.platform === 'win32')(
-  'what is no file in a folder of ontologies, or too large to be read, is a problem of its own name',
+  'a special file in a folder of ontologies, or one that is too large, is a problem with its name',
   async () => {
     const folder = await mkdtemp(join(tmpdir(), 'graphmill-bounded-'))
     const at = (name: string) => join(folder, name)
@@ -88,7 +88,7 @@ test.skipIf(process.platform === 'win32')(
   },
 )
 
-test('the limits hold for the ontologies of a flow, which stay as they were', async () => {
+test('the limits apply to the ontologies of a flow, which stay unchanged', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'graphmill-bounded-'))
   const path = join(folder, good.path)
   await writeFile(path, good.bytes)

@@ -146,7 +146,7 @@ describe('refusals', () => {
 })
 
 describe('several ontologies', () => {
-  test('two that share names keep apart, and a relation of one holds between its own classes', async () => {
+  test('two that share names stay separate, and a relation of one connects its own classes', async () => {
     const where = folder()
     const sea = turtle(
       'e:Vessel a owl:Class . e:Port a owl:Class . e:calls a owl:ObjectProperty ; rdfs:domain e:Vessel ; rdfs:range e:Port .',

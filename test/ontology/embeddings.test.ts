@@ -50,7 +50,7 @@ describe('the servers', () => {
     },
   )
 
-  test('get the key that is theirs, and errors do not show it', async () => {
+  test('get their own key, and errors do not show it', async () => {
     await embed('', 'sk-secret')(['a'])
     expect(server.authorization).toBe('Bearer sk-secret')
     server.answer = { status: 401, body: 'sk-secret is not known' }
@@ -72,7 +72,7 @@ describe('the servers', () => {
     await expect(embed('')(['a'])).rejects.toMatchObject({ code })
   })
 
-  test('that are away are tried later', async () => {
+  test('that are unavailable are tried later', async () => {
     await server.close()
     await expect(embed('')(['a'])).rejects.toMatchObject({ code: 'embeddings_unavailable' })
   })
@@ -85,7 +85,7 @@ describe('the servers', () => {
 })
 
 describe('selection by embeddings', () => {
-  test('takes what is close to the chunk, and asks for one vector a chunk', async () => {
+  test('takes the elements that are close to the chunk, and asks for one vector per chunk', async () => {
     const service = await openRestartingService(folder())
     const terms = await service.select('The water mill stood by the river.')
     expect(terms.classes).toHaveProperty('WaterMill')
@@ -108,7 +108,7 @@ describe('selection by embeddings', () => {
     expect(terms.classes).toHaveProperty('WaterMill')
   })
 
-  test('goes on where it broke off when the server comes back', async () => {
+  test('continues where it stopped when the server comes back', async () => {
     const cache = folder()
     const service = await openRestartingService(cache)
     server.answer = { status: 503, body: '' }
@@ -117,7 +117,7 @@ describe('selection by embeddings', () => {
     expect((await service.select('A brewery.')).classes).toHaveProperty('Brewery')
   })
 
-  test('asks nobody where the ontology is small enough to go whole', async () => {
+  test('asks no server when the whole ontology fits', async () => {
     const loaded = await loadOntology([file('s.ttl', turtle('e:A a owl:Class .'))])
     const embeddings = { url: server.url, model: 'm', apiKey: undefined, timeoutMs: 5000, cacheDir: folder() }
     expect(

@@ -75,7 +75,7 @@ async function progressOf(flow: TestFlow, count: number) {
   return found.map(({ payload }) => payload as Message<'Progress'>['payload'])
 }
 
-test('a chunk is asked with the part of the ontologies that it needs, and their version', async () => {
+test('the request for a chunk has the part of the ontologies that it needs, and their version', async () => {
   const ontologies = await open(fixture('mills.ttl'))
   const flow = await start(ontologies)
   await flow.send('chunk', chunk)
@@ -95,7 +95,7 @@ test('a chunk is asked with the part of the ontologies that it needs, and their 
   expect(user).toContain('- opened (of Building, a xsd:gYear)')
 })
 
-test('items become facts of three kinds, the bad are rejected with their reasons, and progress counts both', async () => {
+test('items become facts of three kinds, bad ones are rejected with their reasons, and progress counts both', async () => {
   const ontologies = await open(fixture('mills.ttl'))
   const flow = await start(ontologies)
   const { version } = ontologies.current().summary
@@ -170,7 +170,7 @@ test('items become facts of three kinds, the bad are rejected with their reasons
   )
 })
 
-test('the ontologies’ own triples go out once for each version, not once a chunk', async () => {
+test('the ontologies’ own triples are published once per version, not once per chunk', async () => {
   const path = file('e.ttl', turtle('e:A a owl:Class .'))
   const ontologies = await open(path)
   const flow = await start(ontologies)

@@ -91,7 +91,7 @@ describe('lexical forms', () => {
     expect(literalOf(value, [[xsd(type)]])).toBeUndefined()
   })
 
-  test('a long text is refused as a number in no time', () => {
+  test('a long text is refused as a number at once', () => {
     const start = performance.now()
     for (const type of [
       'decimal',

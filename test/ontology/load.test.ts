@@ -70,7 +70,7 @@ describe('formats', () => {
     ])
   })
 
-  test('reads the known files of a folder, in whatever file the format is said to be', async () => {
+  test('reads the known files of a folder, whatever their format', async () => {
     const where = folder()
     file('a.owl', readFileSync(fixture('mills.rdf'), 'utf8'), where)
     file('b.owl', turtle('e:Ship a owl:Class .'), where)
@@ -109,7 +109,7 @@ describe('what is understood', () => {
     ])
   })
 
-  test('several domains all hold, and an intersection is as several', async () => {
+  test('several domains must all hold, and an intersection means the same', async () => {
     const ontology = await load(
       file(
         'n.ttl',
@@ -143,7 +143,7 @@ s:author a rdf:Property ; s:domainIncludes s:Book, s:Film ; s:rangeIncludes s:Pe
     })
   })
 
-  test('classes that are only spoken of are classes too, the languages’ own words are not', async () => {
+  test('classes that are only mentioned are classes too, the terms of the languages are not', async () => {
     const ontology = await load(
       file(
         'n.ttl',
@@ -173,7 +173,7 @@ s:author a rdf:Property ; s:domainIncludes s:Book, s:Film ; s:rangeIncludes s:Pe
 })
 
 describe('keys', () => {
-  test('are the elements’ own names, and with the ontology’s id only where two would be one', async () => {
+  test('are the elements’ own names, with the ontology’s id only when two would be the same', async () => {
     const where = folder()
     const [sea, land] = [{ classes: { Vessel: {}, Master: {} } }, { classes: { Vessel: {}, Field: {} } }]
     const ontology = await load(
@@ -199,7 +199,7 @@ describe('keys', () => {
 })
 
 describe('version', () => {
-  test('is that of the content, not of the file, its format or its order', async () => {
+  test('depends on the content, not on the file, its format or its order', async () => {
     const [a, b] = ['e:A a owl:Class ; rdfs:label "a" .', 'e:B a owl:Class .']
     const version = async (name: string, text: string) => (await load(file(name, text))).version
     const known = await version('one.ttl', turtle(a + b))
@@ -268,7 +268,7 @@ describe('broken files', () => {
     ])
   })
 
-  test('a circle of inheritance is refused at its first class; being a kind of oneself is not a circle', async () => {
+  test('a cycle of inheritance is refused at its first class; a subclass of itself is not a cycle', async () => {
     const path = file(
       'c.ttl',
       turtle(
@@ -306,7 +306,7 @@ describe('broken files', () => {
     })
   })
 
-  test('files that are not there, not UTF-8, or have an id that another has', async () => {
+  test('files that are missing, not UTF-8, or have the id of another', async () => {
     const where = folder()
     mkdirSync(join(where, 'empty'))
     expect(await problemsOf(join(where, 'none.ttl'))).toEqual([
@@ -321,7 +321,7 @@ describe('broken files', () => {
     expect(await problemsOf(latin)).toEqual(['it is not UTF-8'])
   })
 
-  test('all problems of all files are told at once, in one error', async () => {
+  test('all problems of all files are reported in one error', async () => {
     const where = folder()
     const [good, bad, worse] = [
       file('g.ttl', turtle('e:A a owl:Class .'), where),

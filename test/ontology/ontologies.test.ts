@@ -12,7 +12,7 @@ async function open(path: string): Promise<Ontologies> {
 
 const signal = () => AbortSignal.timeout(10_000)
 
-test('a thread answers what a chunk needs, what items are worth and what the ontology says', async () => {
+test('a thread answers which terms a chunk needs, which items are facts, and the ontology’s own triples', async () => {
   const service = (await open(fixture('mills.ttl'))).current()
   expect(service.summary).toMatchObject({
     ids: ['mills'],
@@ -33,7 +33,7 @@ test('a thread answers what a chunk needs, what items are worth and what the ont
   expect(await service.triples(triples.length)).toEqual([])
 })
 
-test('what is broken is refused with its place, at the start and later, and what was loaded stays in force', async () => {
+test('a broken file is refused with its place, at the start and later, and the loaded version stays current', async () => {
   const path = file('e.ttl', turtle('e:A a owl:Class .'))
   const ontologies = await open(path)
   const { version } = ontologies.current().summary
@@ -66,7 +66,7 @@ test('the last three versions stay loaded', async () => {
   expect(() => ontologies.at(versions[0]!)).toThrowError(expect.objectContaining({ code: 'version_gone' }))
 })
 
-test('reading the same again takes no version’s place', async () => {
+test('reading the same content again replaces no other version', async () => {
   const path = file('e.ttl', turtle('e:A0 a owl:Class .'))
   const ontologies = await open(path)
   const first = ontologies.current().summary.version
@@ -77,7 +77,7 @@ test('reading the same again takes no version’s place', async () => {
   expect((await ontologies.at(first).select('')).classes).toHaveProperty('A0')
 })
 
-test('a question is left when it is no longer wanted, and all are when the thread ends', async () => {
+test('a question ends when its signal aborts, and all questions end with the thread', async () => {
   const ontologies = await open(file('large.ttl', largeOntology(3000)))
   const service = ontologies.current()
   const gone = new AbortController()

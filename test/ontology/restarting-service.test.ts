@@ -4,7 +4,7 @@ import { openRestartingService } from '../../src/ontology/restarting-service.ts'
 import { type OntologyWorker, openOntologyWorker } from '../../src/ontology/worker-client.ts'
 import { file, turtle } from './support/files.ts'
 
-/** A desk on a file, its threads as they are opened, and how many of them die as soon as they are asked for a selection. */
+/** A service on a file, and its threads in the order in which they start; the first `dying` ones die when they are asked for a selection. */
 async function open({ dying = 0 } = {}) {
   const path = file('e.ttl', turtle('e:Mill a owl:Class .'))
   const threads: OntologyWorker[] = []
@@ -12,7 +12,7 @@ async function open({ dying = 0 } = {}) {
     const thread = await openOntologyWorker(options)
     threads.push(thread)
     if (threads.length > dying) return thread
-    // It ends after the desk has chosen it, and before it can answer.
+    // It ends after the service has chosen it, and before it can answer.
     const select: OntologyWorker['select'] = async (text) => {
       await thread.close()
       return thread.select(text)
@@ -23,7 +23,7 @@ async function open({ dying = 0 } = {}) {
   return { service, path, threads }
 }
 
-test('a thread that died is followed by another, for all who ask, of the same version whatever became of the files', async () => {
+test('a dead thread is replaced, once for all questions, with the same version even when the files have changed', async () => {
   const { service, path, threads } = await open()
   writeFileSync(path, 'broken')
   await threads[0]!.close()
@@ -33,13 +33,13 @@ test('a thread that died is followed by another, for all who ask, of the same ve
   expect(threads.map(({ summary }) => summary)).toEqual([service.summary, service.summary])
 })
 
-test('a question under which its thread dies is asked once more', async () => {
+test('a question whose thread dies is asked once more', async () => {
   const { service, threads } = await open({ dying: 1 })
   expect((await service.select('a')).classes).toHaveProperty('Mill')
   expect(threads).toHaveLength(2)
 })
 
-test('a question under which two threads die is refused, and the next is answered', async () => {
+test('a question for which two threads die is refused, and the next one is answered', async () => {
   const { service, threads } = await open({ dying: 2 })
   await expect(service.select('a')).rejects.toMatchObject({
     code: 'unexpected',
@@ -49,7 +49,7 @@ test('a question under which two threads die is refused, and the next is answere
   expect(threads).toHaveLength(3)
 })
 
-test('a desk that was closed opens no thread', async () => {
+test('a closed service starts no thread', async () => {
   const { service, threads } = await open()
   await service.close()
   await expect(service.select('a')).rejects.toMatchObject({ code: 'aborted' })

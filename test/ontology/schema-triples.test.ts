@@ -40,7 +40,7 @@ e:size a owl:DatatypeProperty ; rdfs:domain [ owl:unionOf (e:A e:B) ] ; rdfs:ran
   ])
 })
 
-test('elements without a uri have one, and no triple is said twice', async () => {
+test('elements without a uri get one, and no triple is repeated', async () => {
   const lines = await linesOf(fixture('mills.json'))
   expect(lines).toContain(
     '<https://trustgraph.ai/ontology/mills#mill> <http://www.w3.org/2000/01/rdf-schema#subClassOf> <http://example.org/mills#Building> .',

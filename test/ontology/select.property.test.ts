@@ -52,7 +52,7 @@ const anyOntology = fc
     return ontology
   })
 
-test('whatever the ontology, the ranking and the budget, a selection keeps its budget, is closed, and comes again', () => {
+test('for every ontology, ranking and budget, a selection keeps its budget, is closed, and is reproducible', () => {
   fc.assert(
     fc.property(
       anyOntology,

@@ -34,7 +34,7 @@ function missing({
 }
 
 describe('selection', () => {
-  test('gives a small ontology whole, with all that is known', async () => {
+  test('gives a small ontology as a whole, with everything that is known', async () => {
     const { ontology } = await loadOntology([fixture('mills.ttl')])
     const whole = createSelector(ontology, 2000).select([])
     expect(Object.keys(whole.classes)).toEqual([
@@ -91,7 +91,7 @@ describe('selection', () => {
     expect(JSON.stringify(again.select(createLexicalRanking(again.elements)(chunkText(3))))).toBe(first)
   })
 
-  test('brings the classes at the ends of a relation, and its inverse', async () => {
+  test('includes the classes at both ends of a relation, and its inverse', async () => {
     const text = turtle(
       `e:Agent a owl:Class . e:Person rdfs:subClassOf e:Agent . e:Ship a owl:Class .
 e:commands a owl:ObjectProperty ; rdfs:domain e:Person ; rdfs:range e:Ship . e:commandedBy a owl:ObjectProperty ; owl:inverseOf e:commands .
@@ -109,7 +109,7 @@ ${Array.from({ length: 50 }, (_, index) => `e:Other${index} a owl:Class ; rdfs:c
     expect(Object.keys(byClasses.object_properties)).toEqual(['commandedBy', 'commands'])
   })
 
-  test('offers the most general classes for a text of which nothing is known', () => {
+  test('offers the most general classes for a text without known words', () => {
     const terms = selector.select(rank('Zzz qqq!'))
     expect(terms.classes).toHaveProperty('OakKitchenBowl')
     expect(Object.keys(terms.classes).length).toBeGreaterThan(5)

@@ -9,7 +9,7 @@ const definition = '<http://www.w3.org/2004/02/skos/core#definition>'
 const type = '<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>'
 
 describe('facts in the default graph', () => {
-  test('a definition is a label and a definition, and states the definition', () => {
+  test('a definition becomes a label and a definition, and states the definition', () => {
     const { triples, stated } = facts.definitionTriples({ entity: 'Alan Turing', definition: 'A "father"' })
     const label1 = `${e('alan-turing')} ${label} "Alan Turing"`
     const definition1 = `${e('alan-turing')} ${definition} "A \\"father\\""`
@@ -95,7 +95,7 @@ describe('entity contexts', () => {
     ])
   })
 
-  test('an individual gives its label, and an attribute its value only where it describes', () => {
+  test('an individual gives its label, and an attribute gives its value only when it is a description', () => {
     const texts = [
       facts.ontologyEntityContexts({ entity: 'Ada', typeIri: 'http://o.org/Person' }, 'c'),
       ...[

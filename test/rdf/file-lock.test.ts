@@ -59,7 +59,7 @@ describe.skipIf(process.platform !== 'linux')('a lock', () => {
     expect(await readdir(folder)).toEqual([])
   })
 
-  test('of a process whose PID has come again is taken over at once', async () => {
+  test('of a process whose PID was reused is taken over at once', async () => {
     const lock = await lockFile(path)
     const owner = await contentOf(path)
     await lock!.release()
@@ -105,7 +105,7 @@ describe.skipIf(process.platform !== 'linux')('a lock', () => {
     await taken!.release()
   })
 
-  test('that many want at once, its owner gone, is given to one', async () => {
+  test('of a dead owner is given to only one of many processes that want it at once', async () => {
     await writeFile(path, JSON.stringify({ pid: 1, started: '1', boot: 'another', namespace: '' }))
     const taken = await Promise.all(Array.from({ length: 20 }, () => lockFile(path, 100)))
     const held = await Promise.all(taken.map((lock) => lock?.isHeld()))
@@ -116,7 +116,7 @@ describe.skipIf(process.platform !== 'linux')('a lock', () => {
 })
 
 describe.each(formats)('a file of %s whose writer was killed in the middle of a batch', (format) => {
-  test('is cut to what is whole, and goes on', async () => {
+  test('is cut to its whole batches and continued', async () => {
     await killed(start(process.execPath, writer, folder, format, 'torn'))
     const [name] = await outputs()
     const torn = await readFile(join(folder, name!), 'utf8')
@@ -169,7 +169,7 @@ describe.skipIf(!namespaces)('in containers, where each process is PID 1', () =>
       ...parameters,
     )
 
-  test('the next process goes on with the file of one that was killed', async () => {
+  test('the next process continues the file of a killed one', async () => {
     for (const expected of [1, 2]) {
       await killed(contained(folder, 'nquads', 'torn'))
       expect(await outputs()).toEqual([`w.f.${hostname()}.nq`])
@@ -180,7 +180,7 @@ describe.skipIf(!namespaces)('in containers, where each process is PID 1', () =>
     expect(await contentOf(join(folder, `w.f.${hostname()}.nq.lock`))).toMatchObject({ pid: 1 })
   })
 
-  test('two that live on one volume, under one name, have files of their own', async () => {
+  test('two living processes on one volume with one name have separate files', async () => {
     const living = contained(folder, 'nquads')
     await once(living.stdout!, 'data')
     await killed(contained(folder, 'nquads'))
@@ -193,7 +193,7 @@ describe.skipIf(!namespaces)('in containers, where each process is PID 1', () =>
 })
 
 test.skipIf(process.platform === 'win32')(
-  'a process that has lost its lock goes on in another file',
+  'a process that has lost its lock continues in another file',
   async () => {
     const store = openFolderStore(folder, { format: 'nquads' })
     await store.write([fact], scope)

@@ -55,7 +55,7 @@ describe('entityIri', () => {
     expect(python?.filter((each) => each !== null).length).toBeGreaterThan(130_000)
   })
 
-  test('keeps names apart that differ after hyphens and lower case, and only those', () => {
+  test('distinguishes names that differ after hyphens and lower case, and only those', () => {
     const name = fc.string({
       unit: fc.constantFrom(...'aA%20 -/\té', 'e\u0301', 'ß', 'İ', 'i', '\ud800'),
       maxLength: 4,
@@ -89,14 +89,14 @@ describe('documentIri and chunkIri', () => {
 })
 
 describe('safeIri', () => {
-  test('percent-encodes what an IRI cannot hold', () => {
+  test('percent-encodes the characters that an IRI cannot hold', () => {
     expect(safeIri('http://x/<a>"{b}|^`\\ \n\u0085\u00a0\u202e')).toBe(
       'http://x/%3Ca%3E%22%7Bb%7D%7C%5E%60%5C%20%0A%C2%85%C2%A0%E2%80%AE',
     )
     expect(safeIri('http://x/50%/%4g/%41/\ud800')).toBe('http://x/50%25/%254g/%41/\ufffd')
   })
 
-  test('leaves legal IRIs alone', () => {
+  test('does not change legal IRIs', () => {
     for (const legal of [
       'http://example.org/Straße?q=ä&b=%C3%A4#北',
       "urn:a:~!$&'()*+,;=@[1]",
@@ -106,7 +106,7 @@ describe('safeIri', () => {
     }
   })
 
-  test('gives an IRI that a parser reads as it stands, and that it does not change again', () => {
+  test('gives an IRI that a parser reads unchanged, and does not change it again', () => {
     fc.assert(
       fc.property(hostileIri, (text) => {
         const safe = safeIri(text)

@@ -71,7 +71,7 @@ describe('subgraph provenance', () => {
     ['one relationship between entities', [relationship], 17],
     ['one relationship to a literal', [literal], 16],
     ['a definition and a relationship', [definition, relationship], 20],
-  ])('%s comes to TrustGraph’s number of triples', (_, facts, count) => {
+  ])('%s gives TrustGraph’s number of triples', (_, facts, count) => {
     expect(keys(published(facts)).length).toBe(count)
   })
 
@@ -116,13 +116,13 @@ describe('document and chunk provenance', () => {
     ])
   })
 
-  test('leaves out what is not known of a document, and keeps a path as text', () => {
+  test('leaves out unknown fields of a document, and keeps a path as text', () => {
     expect(documentProvenance({ documentId: 'd', title: '', uri: '', mediaType: '' })).toHaveLength(2)
     const [, , source] = documentProvenance({ documentId: 'd', title: '', uri: './a.txt', mediaType: '' })
     expect(source?.o).toMatchObject({ type: 'l', value: './a.txt' })
   })
 
-  test('says where in the document the chunk stands, and what cut it', () => {
+  test('says where the chunk is in the document, and which component cut it', () => {
     const triples = chunkProvenance({
       documentId: 'notes',
       chunkId: 'notes/1/3',
@@ -161,7 +161,7 @@ describe('document and chunk provenance', () => {
     ])
   })
 
-  test('the subgraph hangs on the chunk, and the chunk on the document', () => {
+  test('the subgraph is derived from the chunk, and the chunk from the document', () => {
     const chunk = {
       ...extraction,
       documentId: 'notes',

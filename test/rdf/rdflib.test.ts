@@ -18,7 +18,7 @@ const extraction = { chunkId: 'd/0/0', unit: 'u', run: { id: 'r', startedAt: 0 }
 const provenance = subgraphProvenance(extraction, [...ada.stated, ...knew.stated])
 
 describe.each(['nquads', 'trig', 'turtle'] as const)('%s, read by rdflib', (format) => {
-  test('gives back the facts with their provenance, and every hostile triple', ({ skip }) => {
+  test('reads back the facts with their provenance, and every hostile triple', ({ skip }) => {
     skip(missing !== undefined, missing)
     const hostile = fc.sample(hostileTriples, 300).flat().filter(isNamed)
     const triples = [...ada.triples, ...knew.triples, ...provenance, ...hostile]

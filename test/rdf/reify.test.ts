@@ -26,12 +26,12 @@ test('a statement is described once in each graph, however often it is quoted', 
   expect(triples.slice(3).map(({ g }) => g)).toEqual([...Array(4).fill('urn:g'), ...Array(4).fill('urn:h')])
 })
 
-test('triples that quote nothing stay as they are', () => {
+test('triples that quote nothing stay unchanged', () => {
   const triples = [triple(s, p, o), spoken]
   expect(reify(triples)).toBe(triples)
 })
 
-test('the statement is named by what is said, not by where or how', () => {
+test('the statement is named by its content, not by its graph or form', () => {
   const name = (said: Triple) => reify([triple(s, p, quoted(said))])[0]?.o.iri
   const string = literal('x', { datatype: 'http://www.w3.org/2001/XMLSchema#string' })
   expect(name({ ...spoken, g: 'urn:g' })).toBe(name(spoken))

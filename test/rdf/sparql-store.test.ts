@@ -49,7 +49,7 @@ describe.skipIf(source === undefined)('on Fuseki', () => {
       expect(await kept()).toEqual(keys(reify(found)))
     })
 
-    test('holds nothing more when the same is written again', async () => {
+    test('holds no more when the same triples are written again', async () => {
       const store = open()
       await store.write(found, scope)
       await store.write(found.toReversed(), scope)
@@ -57,7 +57,7 @@ describe.skipIf(source === undefined)('on Fuseki', () => {
       expect(await kept()).toEqual(keys(reify(found)))
     })
 
-    test('keeps every text and IRI as it is, whatever stands in it', async () => {
+    test('keeps every text and IRI unchanged, whatever characters it has', async () => {
       // A graph of the Graph Store Protocol stands in the address, and Fuseki is particular about what stands there.
       const graphs =
         protocol === 'update' ? (g: string | null) => g : (g: string | null) => g && 'urn:graph:source'
@@ -74,7 +74,7 @@ describe.skipIf(source === undefined)('on Fuseki', () => {
       expect(await kept()).toEqual(keys(reify(triples).map(safe)))
     })
 
-    test('keeps names apart that differ by dots', async () => {
+    test('distinguishes names that differ only by dots', async () => {
       const names = ['', '.', '..', 'a/../b', 'b', 'a/./b', 'a/b', 'a.b', '...'].map((name) =>
         triple(iri(entityIri(name)), iri('urn:p'), literal('x')),
       )
@@ -90,20 +90,20 @@ describe.skipIf(source === undefined)('on Fuseki', () => {
       expect((await kept()).length).toBe(many.length)
     }, 30_000)
 
-    test('refuses triples that no RDF can hold, and keeps none of their batch', async () => {
+    test('refuses triples that RDF cannot express, and stores none of their batch', async () => {
       const broken = triple(iri('relative'), iri('urn:p'), literal('x'))
       await expect(open().write([...found, broken], scope)).rejects.toMatchObject({ code: 'message_invalid' })
       expect(await kept()).toEqual([])
     })
 
-    test('says that its operator must act where the endpoint is another', async () => {
+    test('says that the operator must act when the endpoint is a different one', async () => {
       const store = openSparqlStore({ url: `${fuseki.dataset}/query`, protocol })
       const error = await store.write(found, scope).catch((thrown: unknown) => thrown)
       expect(error).toMatchObject({ code: 'store_refused', retry: 'operator' })
     })
   })
 
-  test('is away while the store is down, and writes when it is up again', async () => {
+  test('is unavailable while the store is down, and writes when it is up again', async () => {
     const store = openSparqlStore({ url: `${fuseki.dataset}/update` })
     await store.write(found, scope)
     await fuseki.kill()
@@ -121,13 +121,13 @@ describe.skipIf(source === undefined)('on Fuseki with a password', () => {
   }, 180_000)
   afterAll(() => fuseki?.stop())
 
-  test('goes in with the user and password of the address', async () => {
+  test('logs in with the user and password of the address', async () => {
     const url = fuseki.dataset.replace('//', `//mill:${encodeURIComponent('p@ss:word')}@`)
     await openSparqlStore({ url: `${url}/update` }).write(found, scope)
     expect(readKeys(await fuseki.dump(), 'N-Quads')).toEqual(keys(reify(found)))
   })
 
-  test('says that its operator must act without them, and keeps a password to itself', async () => {
+  test('says that the operator must act without them, and does not show a password', async () => {
     const url = fuseki.dataset.replace('//', '//mill:wrong-one@')
     const error = await openSparqlStore({ url: `${url}/update` })
       .write(found, scope)
@@ -209,12 +209,12 @@ describe('on a server', () => {
     },
   )
 
-  test('a store that never answers is away when the time is over', async () => {
+  test('a store that never answers is unavailable after the timeout', async () => {
     const url = await serve(() => undefined)
     expect(await failing(openSparqlStore({ url, timeoutMs: 50 }))).toMatchObject({ code: 'store_failed' })
   })
 
-  test('a store that never answers is let go when the work is no longer wanted', async () => {
+  test('a store that never answers is abandoned when the signal aborts', async () => {
     const stop = new AbortController()
     const url = await serve(() => {
       stop.abort(new GraphmillError('aborted', 'stop'))

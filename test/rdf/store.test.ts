@@ -44,7 +44,7 @@ describe('a file of batches', () => {
     expect(await readFile(path, 'utf8')).toBe('one\n')
   })
 
-  test('holds what is appended at the same time one after the other', async () => {
+  test('holds concurrent batches one after the other', async () => {
     const path = join(folder, 'a.nq')
     const file = await openDurableFile(path, 'a')
     const lines = Array.from({ length: 50 }, (_, n) => `${'x'.repeat(n)}\n`)
@@ -63,7 +63,7 @@ describe('a file of batches', () => {
 })
 
 describe('the output of one command', () => {
-  test('keeps an older result until there is another, be it an empty one', async () => {
+  test('keeps an older result until there is another, even an empty one', async () => {
     const path = join(folder, 'g.nq')
     await writeFile(path, 'older\n')
     const first = await openFileStore(path, { format: 'nquads' })
@@ -95,7 +95,7 @@ describe('a folder of files', () => {
     ['removed', (path: string) => rm(path)],
     ['renamed', (path: string) => rename(path, `${path}.old`)],
     ['removed with its folder', () => rm(folder, { recursive: true })],
-  ])('makes a file anew that was %s while it was open', async (_, spoil) => {
+  ])('creates a file again that was %s while it was open', async (_, spoil) => {
     const store = openFolderStore(folder, { format: 'nquads' })
     await store.write([factOf('a')], scope)
     const [name] = await filesOf(folder)
@@ -122,7 +122,7 @@ describe('a folder of files', () => {
     expect(await readdir(folder)).toEqual([name])
   })
 
-  test('leaves a file to a process that is not known, and renews its lock', async () => {
+  test('does not touch the file of an unknown process that renews its lock', async () => {
     const store = openFolderStore(folder, { format: 'nquads' })
     const lock = join(folder, `w.f.${hostname()}.nq.lock`)
     await writeFile(lock, '')
@@ -136,7 +136,7 @@ describe('a folder of files', () => {
     expect(await filesOf(folder)).toEqual([`w.f.${hostname()}-2.nq`])
   })
 
-  test('is told not to be ready where it can not be made', async () => {
+  test('is not ready when it cannot be created', async () => {
     const path = join(folder, 'taken')
     await writeFile(path, '')
     const store = openFolderStore(path, { format: 'nquads' })

@@ -20,7 +20,7 @@ const batches = [
 ]
 
 test.each(formats)(
-  'a file of %s that is cut anywhere keeps every whole batch, and no part of a statement',
+  'a file of %s that is cut anywhere keeps every whole batch, and no partial statement',
   async (format) => {
     const encoder = createEncoder(format)
     const ends = [Buffer.from(encoder.begin())]

@@ -20,7 +20,7 @@ const all = [...ada.triples, ...knew.triples, ...provenance]
 describe.each(rdfFormats)('%s', (format) => {
   const expected = (triples: readonly Triple[]) => keys(inFormat(triples.map(safe), format))
 
-  test('gives back every triple, whatever its text, in any batches', () => {
+  test('is read back with every triple, whatever its text, in any batches', () => {
     fc.assert(
       fc.property(fc.array(hostileTriples, { maxLength: 4 }), (batches) => {
         const text = file(format, batches)
@@ -44,7 +44,7 @@ describe.each(rdfFormats)('%s', (format) => {
     expect(readKeys(text, mediaTypes[format])).toEqual(expected(all))
   })
 
-  test('adds nothing when it is given the same again', () => {
+  test('adds nothing when the same triples are written again', () => {
     const once = readKeys(file(format, [all]), mediaTypes[format])
     const again = readKeys(file(format, [all, all.slice(3), all]), mediaTypes[format])
     expect(again).toEqual(once)
@@ -63,7 +63,7 @@ describe.each(rdfFormats)('%s', (format) => {
   })
 })
 
-test('N-Quads is one escaped line a triple', () => {
+test('N-Quads has one escaped line per triple', () => {
   const value = 'a"b\\c\n\r\t\b\f\0\u001f\u007f\u0085\u2028\ufffe𝒳é\ud800'
   const quad = triple(iri('http://x/<a b>'), iri('urn:p'), { ...literal(''), value }, 'urn:g')
   expect(file('nquads', [[quad]])).toBe(
@@ -144,7 +144,7 @@ describe.each(formats)('%s refuses, with a code, what RDF cannot hold', (format)
   })
 })
 
-test('writes a hundred thousand triples in no time to speak of', () => {
+test('writes a hundred thousand triples quickly', () => {
   const many = Array.from({ length: 100_000 / 50 }, (_, at) =>
     Array.from(
       { length: 25 },

@@ -41,7 +41,7 @@ describe('row schemas', () => {
     expect(schema!.fields[2]).toMatchObject({ enum: ['water', 'wind'], indexed: true })
   })
 
-  test('are shown to the prompt as TrustGraph’s prompt sees them', async () => {
+  test('are given to the prompt in the form of TrustGraph’s prompt', async () => {
     const [schema] = await loadRowSchemas([await file(mill)])
     expect(schema!.term).toEqual({
       name: 'mill',
@@ -169,7 +169,7 @@ describe('a broken row schema', () => {
     expect(problems.at(-1)!.message).toMatch(/^cannot be read/)
   })
 
-  test('is refused where another has its name, and none is given where one is broken', async () => {
+  test('is refused when another has its name, and none is loaded when one is broken', async () => {
     const [first, second] = [await file(mill), await file(mill)]
     const { problems } = await checkRowSchemas([first, second])
     expect(problems[0]).toMatchObject({

@@ -88,7 +88,7 @@ describe('a value', () => {
   })
 })
 
-test('an object that came as a text is refused also in a field that the table does not name', () => {
+test('an object in the form of a text is refused, even in a field that the table does not name', () => {
   const nested = JSON.stringify({ value: 'Albion' })
   expect(readRow({ value: 'Albion', mill: nested }, schemaOf({ name: 'value' }))).toEqual({
     refused: 'schema',
@@ -104,7 +104,7 @@ describe('a row', () => {
     { name: 'working', type: 'boolean' },
   )
 
-  test('has its values as TrustGraph writes them, and as they are', () => {
+  test('has its values as TrustGraph writes them, and with their types', () => {
     const item = { name: 'Albion Mills', opened: 1786, height: null, working: false }
     const row = { ...item, parts: ['é', 1], note: { a: 0.5 } }
     expect(readRow(row, runtimes)).toEqual({
@@ -135,7 +135,7 @@ describe('a row', () => {
     (item) => expect(readRow(item, runtimes)).toMatchObject({ refused: 'empty' }),
   )
 
-  test('of a text without end is refused', () => {
+  test('with an endless text is refused', () => {
     expect(readRow({ name: 'x'.repeat(100_001), opened: 1 }, runtimes)).toMatchObject({ refused: 'too_long' })
   })
 
@@ -163,6 +163,6 @@ test.each([
   ['text', 'text'],
   [[], '[]'],
   [{ a: [true, null, 'ü😀"'] }, '{"a": [true, null, "\\u00fc\\ud83d\\ude00\\""]}'],
-])('%j as text is what Python writes', (value, text) => {
+])('%j as text equals Python’s', (value, text) => {
   expect(pythonText(value)).toBe(text)
 })

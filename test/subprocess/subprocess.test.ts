@@ -34,12 +34,12 @@ test('answers with a value of any kind that can be cloned', async () => {
   expect(await outcomeOf({ act: 'echo', value })).toEqual({ kind: 'value', value })
 })
 
-test('answers with what the function threw', async () => {
+test('answers with the error that the function threw', async () => {
   const error = { code: 'document_scanned', message: 'there is no text.', details: { pages: 2 } }
   expect(await outcomeOf({ act: 'throw' })).toMatchObject({ kind: 'error', error })
 })
 
-test('the child has none of the environment, where the keys are', async () => {
+test('the child has no environment variables, which may hold keys', async () => {
   const { value } = (await outcomeOf<string[]>({ act: 'environment' })) as { value: string[] }
   expect(value.filter((name) => !name.startsWith('NODE_CHANNEL'))).toEqual([])
 })
@@ -61,7 +61,7 @@ test('a child that is busy for too long is ended', async () => {
   await readFile(pidFile, 'utf8').then((pid) => isGone(Number(pid)))
 })
 
-test('an answer that is too long is not taken', async () => {
+test('an answer that is too long is refused', async () => {
   expect(await outcomeOf({ act: 'long' })).toMatchObject({
     kind: 'exceeded',
     message: 'what it unpacks to takes more than 32 MiB, an eighth of --document-memory.',
@@ -73,7 +73,7 @@ test('a child that ends without an answer is an error, one that the system kills
   expect(await outcomeOf({ act: 'killed' })).toMatchObject({ kind: 'exceeded' })
 })
 
-test('a child that nobody waits for any more is ended', async () => {
+test('a child is ended when nobody waits for it any more', async () => {
   const stop = new AbortController()
   const asked = outcomeOf({ act: 'spin', file: pidFile }, limits, stop.signal)
   const pid = await pidOf()
@@ -83,7 +83,7 @@ test('a child that nobody waits for any more is ended', async () => {
 })
 
 test.each(['SIGKILL', 'SIGTERM'] as const)(
-  'a child ends with its parent, by %s too, however busy it is',
+  'a child ends with its parent, also by %s, however busy it is',
   async (signal) => {
     const parent = spawn(
       process.execPath,
