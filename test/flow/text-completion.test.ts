@@ -39,7 +39,7 @@ async function start(script: LlmScript, metrics?: FlowMetrics) {
 const ask = ({ send }: TestFlow, request: TextCompletionRequestInit, more = {}) =>
   send('text-completion', request, { replyTo, ...more })
 
-/** The parts of the next reply, up to the last. */
+/** The reply parts of the next reply, up to the last. */
 async function partsOf({ broker, codec }: TestFlow): Promise<TextCompletionResponse[]> {
   const parts: TextCompletionResponse[] = []
   const range = { topic: replyTo, from: 'earliest', until: 'never' } as const
@@ -138,7 +138,7 @@ describe('a request for text', () => {
   })
 
   test.each([true, false])(
-    'is split when one message could not hold the reply, streaming %s',
+    'is split when the reply does not fit one message, streaming %s',
     async (streaming) => {
       const long = '😀"\n'.repeat(100_000)
       const { flow } = await start({ rules: [{ reply: { pieces: [`x${long}`] } }] })

@@ -13,20 +13,20 @@ type Behaviour =
   | { readonly does: 'reply'; readonly text: string; readonly reasoning?: string }
   /** Two deltas of four characters, then a cut connection, or silence. */
   | { readonly does: 'cut' | 'stall' }
-  /** A reply that is far from over when its first delta arrives. */
+  /** A reply that goes on long after its first delta. */
   | { readonly does: 'crawl' }
   | { readonly does: 'have'; readonly models: readonly string[] }
 
 interface Bench {
   readonly llm: Llm
-  /** Calls for a completion that arrived. */
+  /** Calls for a completion that the server received. */
   calls(): number
   /** Resolves when the client gave up a call. */
   cancelled(): Promise<void>
   close(): Promise<void>
 }
 
-/** Short where the server is silent; elsewhere a busy machine may be. */
+/** Short when the server is silent; otherwise long enough for a busy machine. */
 const patienceFor = ({ does }: Behaviour) => (does === 'stall' ? 1000 : 20_000)
 
 const openaiBench =
@@ -85,7 +85,7 @@ const ollamaBench = (api: 'chat' | 'generate', inThread: boolean) => async (beha
   }
 }
 
-/** Kind and text of the deltas, neighbours of one kind joined: in how many they come is up to the network. */
+/** Kind and text of the deltas, with neighbours of one kind joined: the network decides how many come. */
 function deltas(events: readonly CompletionEvent[]): string[] {
   const joined: { kind: string; text: string }[] = []
   for (const event of events) {
@@ -145,7 +145,7 @@ describe.each([
   })
 
   it.each(['cut', 'stall'] as const)(
-    'hands on what came before it broke off (%s), without an end',
+    'passes on the deltas before it broke off (%s), without an end',
     async (does) => {
       const llm = await start({ does })
       const seen: CompletionEvent[] = []

@@ -80,7 +80,7 @@ const failureOf = (promise: Promise<unknown>) =>
     (thrown: unknown) => thrown as GraphmillError,
   )
 
-/** Writes `piece` for as long as anybody reads. */
+/** Writes `piece` until nobody reads. */
 function endless(
   response: {
     write(piece: string | Buffer): boolean
@@ -94,7 +94,7 @@ function endless(
   else response.once('drain', () => endless(response, piece))
 }
 
-/** A body of blanks that unpacks a thousandfold, without end. */
+/** An endless body of blanks, compressed a thousandfold. */
 function bomb(response: ServerResponse, status: number): void {
   response.writeHead(status, { 'content-type': 'application/json', 'content-encoding': 'gzip' })
   const gzip = createGzip()

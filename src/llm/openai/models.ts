@@ -1,4 +1,4 @@
-// The models of an OpenAI-compatible server: GET /models, where the server has it.
+// The models of an OpenAI-compatible server: GET /models, which some servers do not have.
 import { GraphmillError } from '../../errors.ts'
 import { tryParseJson } from '../../http/json.ts'
 import { isObject } from '../../is-object.ts'

@@ -1,5 +1,5 @@
-// Most events of a reply differ from the event before only in the text of `content`. They are recognised by what stands before
-// and behind that text, and only the text is parsed, which is a third of the work.
+// Most events of a reply differ from the event before only in the text of `content`. They are recognised by the JSON
+// before and after that text, and only the text is parsed, which is a third of the work.
 
 type Fields = Readonly<Record<string, unknown>>
 

@@ -22,12 +22,12 @@ const open = (more: Partial<CacheOptions> = {}) => openCache({ dir: join(dir, 'r
 const never = new AbortController().signal
 const day = 24 * 3600 * 1000
 
-/** The files that hold the contents of entries, or did. */
+/** The files with the contents of entries, present and former. */
 async function contents(): Promise<string[]> {
   const found = await readdir(join(dir, 'replies', 'content-v2'), { recursive: true, withFileTypes: true })
   return found.filter((file) => file.isFile()).map(({ parentPath, name }) => join(parentPath, name))
 }
-/** A content whose entry is gone. */
+/** A content without an entry. */
 async function orphan(text: string): Promise<void> {
   await cacache.put(join(dir, 'replies'), text, text)
   await cacache.rm.entry(join(dir, 'replies'), text)
@@ -189,7 +189,7 @@ describe('the text of an entry', () => {
   const good = { ...entryOf('one'), unaided: true }
   const optional = ['unaided', 'form', 'cut']
 
-  /** Every place of a value, as the keys that lead there. */
+  /** The path of every value, as keys. */
   function placesOf(value: unknown): string[][] {
     if (typeof value !== 'object' || value === null) return []
     return Object.entries(value).flatMap(([key, child]) => [
@@ -212,7 +212,7 @@ describe('the text of an entry', () => {
   })
 
   it.each(placesOf(good).map((place) => ({ place, name: place.join('.') })))(
-    'is no entry with something foreign, or nothing, at $name',
+    'is no entry with a wrong value, or none, at $name',
     ({ place, name }) => {
       expect(changed(place, {})).toBeUndefined()
       if (!optional.includes(name)) expect(changed(place, undefined)).toBeUndefined()

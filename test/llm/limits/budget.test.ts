@@ -7,7 +7,7 @@ import type { CompletionEvent, Sampling } from '../../../src/llm/llm.ts'
 import { noLlm } from '../../support/flow.ts'
 
 const usage = { promptTokens: 100, completionTokens: 50, totalTokens: 150 }
-/** Such a call costs 200. */
+/** The cost of such a call is 200. */
 const price = { prompt: 1_000_000, completion: 2_000_000 }
 
 /** A call with a prompt of about 100 tokens, that the test answers. */
@@ -29,7 +29,7 @@ async function ask(
   const looked = () => new Promise<void>((resolve) => setImmediate(resolve))
   await looked()
   return {
-    /** It was let through to the model. */
+    /** It has reached the model. */
     get begun() {
       return begun
     },

@@ -113,9 +113,9 @@ describe('turns', () => {
 
 interface Load {
   readonly minutes: number
-  /** Tokens that a call really uses. Default 0. */
+  /** The tokens that a call uses. Default 0. */
   readonly tokens?: number
-  /** What is thought before. Default: what it really is. */
+  /** The estimate. Default: the tokens that it uses. */
   readonly estimate?: number
   /** Calls use between a third and five thirds of their tokens. Default: all the same. */
   readonly mixed?: boolean
@@ -126,13 +126,13 @@ interface Load {
 }
 
 interface Seen {
-  /** Of the limit; above 1 where a server lets an empty window or a full bucket be used at once. */
+  /** Share of the limit; above 1 if a server lets an empty window or a full bucket be used at once. */
   readonly used: number
-  /** Of the calls. */
+  /** Share of the calls. */
   readonly refused: number
 }
 
-/** Callers that call without end. What was seen of the whole time, and of it behind the first two minutes. */
+/** Callers that never stop. The measurements are of the whole time, and of the time after the first two minutes. */
 async function load(
   limit: Limit,
   options: RateLimiterOptions,

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { createTokenBucket } from '../../../src/llm/limits/token-bucket.ts'
 
-/** Spends each amount as soon as it may; gives when. */
+/** Spends each amount as soon as allowed, and returns the times. */
 function spendAll(perMinute: number, amounts: readonly number[]) {
   const limit = createTokenBucket(perMinute)
   let now = 0

@@ -46,7 +46,7 @@ async function collect(events: AsyncIterable<CompletionEvent>) {
   return { content: text('content'), reasoning: text('reasoning'), deltas, end: ends[0]! }
 }
 
-/** What came before a failure, and the failure. */
+/** The events before a failure, and the failure. */
 async function failing(events: AsyncIterable<CompletionEvent>) {
   const deltas: string[] = []
   try {

@@ -26,7 +26,7 @@ async function scripted(script: LlmScript, options: Partial<OpenAiOptions> = {})
   return createOpenAi({ baseUrl: server.url, model: 'test-model', ...options })
 }
 
-/** A server that answers every request in the same way, byte for byte. */
+/** A server that answers every request with the same bytes. */
 async function answering(listener: RequestListener, options: Partial<OpenAiOptions> = {}) {
   plain = createServer(listener).listen(0, '127.0.0.1')
   await once(plain, 'listening')

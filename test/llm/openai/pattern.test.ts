@@ -26,7 +26,7 @@ async function eventsOf(events: readonly string[], more: Partial<OpenAiReply> = 
   return { got }
 }
 
-/** Whoever sees every chunk has every chunk parsed. */
+/** With `onChunk` every chunk is parsed. */
 const everyChunk = { onChunk: () => {} }
 
 const chunk = (fields: object, rest: object = {}) =>

@@ -26,7 +26,7 @@ const optionsOf = (baseUrl: string, timeoutMs = 20_000) => ({
   timeoutMs,
 })
 
-/** Name, message and code of an error and of all that led to it. */
+/** Name, message and code of an error and of all its causes. */
 const causes = (error: unknown): unknown[] =>
   error instanceof Error
     ? [error.name, error.message, (error as { code?: string }).code, ...causes(error.cause)]
