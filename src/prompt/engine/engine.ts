@@ -128,8 +128,15 @@ function newCalls(
 const refused = new Set<string>()
 
 /** The reply in the form that was chosen or, when the server does not take that form, in the other. */
-async function* readReply(options: AskOptions, { form, otherwise }: ItemsForms, calls: Calls): ReplyStream {
-  if (!otherwise) return yield* readInForm(options, form, calls)
+function readReply(options: AskOptions, { form, otherwise }: ItemsForms, calls: Calls): ReplyStream {
+  return otherwise ? readInEither(options, [form, otherwise], calls) : readInForm(options, form, calls)
+}
+
+async function* readInEither(
+  options: AskOptions,
+  [form, otherwise]: readonly [ItemsForm, ItemsForm],
+  calls: Calls,
+): ReplyStream {
   const { prompt, llm } = options
   const key = `${llm.circuit}\n${prompt.id}`
   calls.unaided ??= refused.has(key)
@@ -152,15 +159,19 @@ async function* readReply(options: AskOptions, { form, otherwise }: ItemsForms, 
   refused.add(key)
 }
 
-async function* readInForm(options: AskOptions, form: ItemsForm, calls: Calls): ReplyStream {
+function readInForm(options: AskOptions, form: ItemsForm, calls: Calls): ReplyStream {
   const { prompt, terms, llm, signal } = options
   const limits = { ...defaultLimits, ...options.limits }
   const request = (about: Terms) => firstRequest(prompt, about, llm, form)
   const context = { prompt, terms, form, request, calls, limits, signal }
-  if (prompt.responseType === 'jsonl') return yield* readItems(context)
-  try {
-    yield* prompt.responseType === 'json' ? readJson(context) : readText(context)
-  } catch (thrown) {
-    throw unsplit(thrown, prompt)
+  switch (prompt.responseType) {
+    case 'jsonl':
+      return readItems(context)
+    case 'json':
+      return unsplit(readJson(context), prompt)
+    case 'text':
+      return unsplit(readText(context), prompt)
+    default:
+      return prompt.responseType satisfies never
   }
 }

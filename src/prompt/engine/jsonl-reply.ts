@@ -56,7 +56,7 @@ async function* readText(run: ItemsRun, about: Terms, reason: CallReason, splits
   const rejectedBefore = collector.rejections.length
   let first: ItemsCallEnd
   try {
-    first = yield* callAbout(run, text, reason)
+    first = noted(run, yield* callForItems(context, collector, { ...text, reason }))
   } catch (thrown) {
     const halves = isOverflow(thrown) && splits > 0 ? splitTerms(about) : undefined
     if (!halves) keepFound(run, thrown)
@@ -73,13 +73,8 @@ async function* readText(run: ItemsRun, about: Terms, reason: CallReason, splits
   }
 }
 
-/** One call about a text, which adds to what is known of the whole reply. */
-async function* callAbout(
-  run: ItemsRun,
-  text: ItemsText,
-  reason: CallReason,
-): AsyncGenerator<readonly ReplyEvent[], ItemsCallEnd> {
-  const call = yield* callForItems(run.context, run.collector, { ...text, reason })
+/** Adds a call about a text to what is known of the whole reply. */
+function noted(run: ItemsRun, call: ItemsCallEnd): ItemsCallEnd {
   if (run.finishReason !== 'content_filter') run.finishReason = call.finishReason
   run.empty &&= call.empty
   run.opening ||= call.opening
@@ -100,7 +95,8 @@ async function* askLonger(
   try {
     if (limit && run.context.calls.left > 0) {
       const text = { request: { ...request, sampling: { ...request.sampling, maxTokens: 2 * limit } }, shown }
-      return { call: notTooLong(yield* callAbout(run, text, 'longer')), text }
+      const call = yield* callForItems(run.context, run.collector, { ...text, reason: 'longer' })
+      return { call: notTooLong(noted(run, call)), text }
     }
   } catch (thrown) {
     // When the server does not take the form, nothing was found: the other form may work.
@@ -119,8 +115,12 @@ async function* readOn(run: ItemsRun, first: ItemsCallEnd, { request, shown }: I
   for (let count = 0; last.finishReason === 'length' && last.fresh > 0 && !last.stopped; count++) {
     if (count >= maxContinuations) return endText(run, last, true)
     if (calls.left <= 0) throw callsExhausted()
-    const rest = { request: continuationRequest(request, shown, form), shown }
-    last = yield* callAbout(run, rest, 'continuation')
+    const rest = {
+      request: continuationRequest(request, shown, form),
+      reason: 'continuation',
+      shown,
+    } as const
+    last = noted(run, yield* callForItems(run.context, run.collector, rest))
     // Neither an item nor an honest end: what was cut off is still missing.
     if (last.items === 0 && !last.empty) return endText(run, last, true)
   }

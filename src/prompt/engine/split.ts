@@ -4,6 +4,7 @@ import { GraphmillError } from '../../errors.ts'
 import type { Prompt } from '../catalogue/catalogue.ts'
 import type { Terms } from '../catalogue/terms.ts'
 import { isOverflow } from './calls.ts'
+import type { ReplyStream } from './reply.ts'
 
 /** How often in succession a text is cut in two, at most. */
 export const maxSplits = 2
@@ -21,13 +22,16 @@ export function splitTerms(terms: Terms): readonly [Terms, Terms] | undefined {
   ]
 }
 
-/** The error to throw for a prompt that is not split: with that reason when it did not fit the context. */
-export function unsplit(thrown: unknown, { id, responseType }: Prompt): unknown {
-  if (!isOverflow(thrown)) return thrown
-  const why = `${id} is a ${responseType} prompt, and its text is not split.`
-  return new GraphmillError('context_overflow', `The prompt does not fit the model's context: ${why}`, {
-    cause: thrown,
-  })
+/** The reply to a prompt that is not split: that is the reason when it does not fit the context. */
+export async function* unsplit(reply: ReplyStream, { id, responseType }: Prompt): ReplyStream {
+  try {
+    yield* reply
+  } catch (cause) {
+    if (!isOverflow(cause)) throw cause
+    const why = `${id} is a ${responseType} prompt, and its text is not split.`
+    const message = `The prompt does not fit the model's context: ${why}`
+    throw new GraphmillError('context_overflow', message, { cause })
+  }
 }
 
 /** After a paragraph, line, sentence or word near the middle, or in the middle between two characters. */
