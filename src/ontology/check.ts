@@ -42,67 +42,73 @@ export type ItemCheck = (item: OntologyItem) => Verdict
 
 /** Judges items of the types entity, relationship and attribute. Their keys may use `_` or `-`. */
 export function createCheck(ontology: Ontology): ItemCheck {
-  const names = createNames(ontology)
-
-  function entity(item: OntologyItem): Verdict {
-    const name = nameOf(item, 'entity')
-    const type = classOf(item, 'entity_type', names)
-    return { to: 'ontology-entities', fact: { entity: name, typeIri: type.iri } }
-  }
-
-  function relationship(item: OntologyItem): Verdict {
-    const [subject, object] = [nameOf(item, 'subject'), nameOf(item, 'object')]
-    const relation = propertyOf(item, 'relation', names)
-    const subjectType = classOf(item, 'subject_type', names)
-    const objectType = classOf(item, 'object_type', names)
-    if (!satisfies(ontology, subjectType.iri, relation.domain)) throw misfit('domain', relation, subjectType)
-    if (!satisfies(ontology, objectType.iri, relation.range)) throw misfit('range', relation, objectType)
-    return { to: 'ontology-relationships', fact: { subject, propertyIri: relation.iri, object } }
-  }
-
-  function attribute(item: OntologyItem): Verdict {
-    const name = nameOf(item, 'entity')
-    const value = literalValue(item)
-    const property = propertyOf(item, 'attribute', names)
-    const type = classOf(item, 'entity_type', names)
-    if (!satisfies(ontology, type.iri, property.domain)) throw misfit('domain', property, type)
-    const literal = literalOf(value, property.range)
-    if (!literal) {
-      const said = typeof value === 'string' ? JSON.stringify(short(value)) : String(value)
-      throw new RefusedItem(
-        'datatype',
-        `${said} is no ${property.range.map((clause) => clause.map(shortIri).join(' or ')).join(' and ')}, as ${property.key} asks for.`,
-      )
-    }
-    return { to: 'ontology-attributes', fact: { entity: name, propertyIri: property.iri, ...literal } }
-  }
-
-  function misfit(reason: 'domain' | 'range', property: OntologyProperty, type: OntologyClass): RefusedItem {
-    const asked = property[reason].map((clause) => clauseText(clause, ontology)).join(' and ')
-    const end = reason === 'domain' ? 'goes from' : 'goes to'
-    return new RefusedItem(
-      reason,
-      `${property.key} ${property.kind === 'datatype' ? 'belongs to' : end} ${asked}, and ${type.key} is none.`,
-    )
-  }
-
-  const kinds = new Map<unknown, (item: OntologyItem) => Verdict>([
-    ['entity', entity],
-    ['relationship', relationship],
-    ['attribute', attribute],
-  ])
-
+  const known = { ontology, names: createNames(ontology) }
   return (item) => {
     try {
-      const kind = kinds.get(item['type'])
-      if (!kind)
+      const judge = judges.get(item['type'])
+      if (!judge)
         throw new RefusedItem('unknown_type', 'Its type is none of entity, relationship and attribute.')
-      return kind(item)
+      return judge(item, known)
     } catch (thrown) {
       if (thrown instanceof RefusedItem) return { refused: thrown.reason, message: thrown.message }
       throw thrown
     }
   }
+}
+
+interface KnownOntology {
+  readonly ontology: Ontology
+  readonly names: ReturnType<typeof createNames>
+}
+
+/** By the type of the item. Each throws `RefusedItem`. */
+const judges = new Map<unknown, (item: OntologyItem, known: KnownOntology) => Verdict>([
+  ['entity', entity],
+  ['relationship', relationship],
+  ['attribute', attribute],
+])
+
+function entity(item: OntologyItem, { names }: KnownOntology): Verdict {
+  const name = nameOf(item, 'entity')
+  const type = classOf(item, 'entity_type', names)
+  return { to: 'ontology-entities', fact: { entity: name, typeIri: type.iri } }
+}
+
+function relationship(item: OntologyItem, { ontology, names }: KnownOntology): Verdict {
+  const [subject, object] = [nameOf(item, 'subject'), nameOf(item, 'object')]
+  const relation = propertyOf(item, 'relation', names)
+  const subjectType = classOf(item, 'subject_type', names)
+  const objectType = classOf(item, 'object_type', names)
+  requireEnd('domain', relation, subjectType, ontology)
+  requireEnd('range', relation, objectType, ontology)
+  return { to: 'ontology-relationships', fact: { subject, propertyIri: relation.iri, object } }
+}
+
+function attribute(item: OntologyItem, { ontology, names }: KnownOntology): Verdict {
+  const name = nameOf(item, 'entity')
+  const value = literalValue(item)
+  const property = propertyOf(item, 'attribute', names)
+  requireEnd('domain', property, classOf(item, 'entity_type', names), ontology)
+  const literal = literalOf(value, property.range)
+  if (!literal) {
+    const said = typeof value === 'string' ? JSON.stringify(short(value)) : String(value)
+    const asked = property.range.map((clause) => clause.map(shortIri).join(' or ')).join(' and ')
+    throw new RefusedItem('datatype', `${said} is no ${asked}, as ${property.key} asks for.`)
+  }
+  return { to: 'ontology-attributes', fact: { entity: name, propertyIri: property.iri, ...literal } }
+}
+
+/** Throws `RefusedItem` when a class does not satisfy the domain or range of a property. */
+function requireEnd(
+  side: 'domain' | 'range',
+  property: OntologyProperty,
+  type: OntologyClass,
+  ontology: Ontology,
+): void {
+  if (satisfies(ontology, type.iri, property[side])) return
+  const asked = property[side].map((clause) => clauseText(clause, ontology)).join(' and ')
+  const verb = property.kind === 'datatype' ? 'belongs to' : side === 'domain' ? 'goes from' : 'goes to'
+  throw new RefusedItem(side, `${property.key} ${verb} ${asked}, and ${type.key} is none.`)
 }
 
 /** The classes of a clause, for people. */

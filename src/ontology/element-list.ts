@@ -34,63 +34,62 @@ type PropertyTerms = Readonly<
   >
 >
 
-/** The terms of chosen elements. `chosen` says for each whether its comment is included. */
-export function termsOf(
-  ontology: Ontology,
-  chosen: readonly { readonly listed: ListedElement; readonly full: boolean }[],
-): OntologyTerms {
+/** A chosen element, and whether its comment is included. */
+interface ChosenElement {
+  readonly listed: ListedElement
+  readonly full: boolean
+}
+
+/** The terms of chosen elements. */
+export function termsOf(ontology: Ontology, chosen: readonly ChosenElement[]): OntologyTerms {
   const classes = new Set(
     chosen.flatMap(({ listed }) => (listed.kind === 'class' ? [listed.element.iri] : [])),
   )
   const keyOf = (iri: string) => ontology.classes.get(iri)?.key ?? iri
-  const known = (iris: readonly string[]) =>
+  /** The keys of the chosen ones among these classes. */
+  const keysOf = (iris: readonly string[]) =>
     iris
       .filter((iri) => classes.has(iri))
       .map(keyOf)
       .sort(compare)
-  const ends = (clauses: readonly Clause[]) =>
-    clauses
-      .map((clause) => known(clause).join(' or '))
-      .filter((text) => text !== '')
-      .join(' and ')
-  const types = (clauses: readonly Clause[]) =>
-    clauses.map((clause) => clause.map(shortIri).join(' or ')).join(' and ')
-
-  const ofKind = (kind: ListedElement['kind']) =>
+  const ofKind = <E extends ListedElement['element']>(kind: ListedElement['kind']) =>
     chosen
       .filter(({ listed }) => listed.kind === kind)
-      .toSorted((a, b) => compare(a.listed.element.key, b.listed.element.key))
+      .map(({ listed, full }) => ({ element: listed.element as E, full }))
+      .sort((a, b) => compare(a.element.key, b.element.key))
   const properties = (kind: 'object' | 'datatype') =>
     Object.fromEntries(
-      ofKind(kind).map(({ listed, full }) => {
-        const property = listed.element as OntologyProperty
-        const domain = ends(property.domain)
-        const range = kind === 'object' ? ends(property.range) : types(property.range)
-        // One side alone would not be shown, so the other is given as free.
-        const bound = domain !== '' || range !== ''
-        return [
-          property.key,
-          {
-            domain: domain || (bound ? 'anything' : null),
-            range: range || (bound ? (kind === 'object' ? 'anything' : 'any value') : null),
-            comment: commentOf(property, full),
-          },
-        ]
-      }),
+      ofKind<OntologyProperty>(kind).map(({ element, full }) => [
+        element.key,
+        { ...endsOf(element, keysOf), comment: commentOf(element, full) },
+      ]),
     )
   return {
     classes: Object.fromEntries(
-      ofKind('class').map(({ listed, full }) => {
-        const element = listed.element as OntologyClass
-        return [
-          element.key,
-          { subclass_of: known(element.parents).join(' and ') || null, comment: commentOf(element, full) },
-        ]
-      }),
+      ofKind<OntologyClass>('class').map(({ element, full }) => [
+        element.key,
+        { subclass_of: keysOf(element.parents).join(' and ') || null, comment: commentOf(element, full) },
+      ]),
     ),
     object_properties: properties('object'),
     datatype_properties: properties('datatype'),
   }
+}
+
+/** The domain and range of a property as texts. When only one is known the other is given as free, since one alone would not be shown. */
+function endsOf({ kind, domain, range }: OntologyProperty, keysOf: (iris: readonly string[]) => string[]) {
+  const classesText = (clauses: readonly Clause[]) =>
+    clauses
+      .map((clause) => keysOf(clause).join(' or '))
+      .filter((text) => text !== '')
+      .join(' and ')
+  const from = classesText(domain)
+  const to =
+    kind === 'object'
+      ? classesText(range)
+      : range.map((clause) => clause.map(shortIri).join(' or ')).join(' and ')
+  if (from === '' && to === '') return { domain: null, range: null }
+  return { domain: from || 'anything', range: to || (kind === 'object' ? 'anything' : 'any value') }
 }
 
 /** Characters that an element's line takes in a prompt, approximately. */

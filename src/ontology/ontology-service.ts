@@ -8,8 +8,9 @@ import type { OntologyTerms } from './element-list.ts'
 import { createEmbed, type Embed, type EmbeddingsServer, endpointOf } from './embeddings.ts'
 import { createLexicalRanking } from './lexical.ts'
 import type { LoadedOntology } from './load.ts'
+import type { Ontology } from './ontology.ts'
 import { schemaTriples } from './schema-triples.ts'
-import { createSelector } from './select.ts'
+import { createSelector, type Selector } from './select.ts'
 import { createVectorCache } from './vector-cache.ts'
 import { createVectorRanking } from './vectors.ts'
 
@@ -58,41 +59,8 @@ export function createOntologyService(
 ): OntologyService {
   const selector = createSelector(ontology, budget)
   const judge: ItemCheck = createCheck(ontology)
-  const rank = openRanking()
+  const rank = createRanking(ontology, selector, embeddings, onEmbedded)
   let triples: Triple[] | undefined
-
-  function openRanking(): (text: string) => readonly number[] | Promise<readonly number[]> {
-    if (selector.whole) return () => []
-    if (embeddings) return vectorRanking(embeddings)
-    const ranking = createLexicalRanking(selector.elements)
-    // The first searches are slow, until their code is compiled: no chunk should wait for that.
-    const sample = selector.elements
-      .filter((_, place) => place % 100 === 0)
-      .map(({ element }) => element.comment ?? element.name)
-    for (let count = 0; count < 3; count++)
-      selector.select(ranking(sample.join(' ').slice(count * 1000, count * 1000 + 2000)))
-    return ranking
-  }
-
-  function vectorRanking({ cacheDir, ...server }: NonNullable<OntologyServiceOptions['embeddings']>) {
-    const space = `${endpointOf(server.url).href} ${server.model}`
-    return createVectorRanking(
-      ontology,
-      selector.elements,
-      createVectorCache({ folder: cacheDir, space, embed: timedEmbed(server) }),
-    )
-  }
-
-  function timedEmbed(server: EmbeddingsServer): Embed {
-    const embed = createEmbed(server)
-    return async (texts) => {
-      const start = performance.now()
-      const vectors = await embed(texts)
-      const seconds = (performance.now() - start) / 1000
-      onEmbedded({ model: server.model, texts: texts.length, seconds })
-      return vectors
-    }
-  }
 
   return {
     summary: {
@@ -109,5 +77,39 @@ export function createOntologyService(
       triples ??= schemaTriples(ontology)
       return triples.slice(from, from + batchLength(triples, tripleLimits, from))
     },
+  }
+}
+
+function createRanking(
+  ontology: Ontology,
+  selector: Selector,
+  embeddings: OntologyServiceOptions['embeddings'],
+  onEmbedded: OnEmbedded,
+): (text: string) => readonly number[] | Promise<readonly number[]> {
+  if (selector.whole) return () => []
+  if (embeddings) {
+    const { cacheDir, ...server } = embeddings
+    const space = `${endpointOf(server.url).href} ${server.model}`
+    const cache = createVectorCache({ folder: cacheDir, space, embed: timedEmbed(server, onEmbedded) })
+    return createVectorRanking(ontology, selector.elements, cache)
+  }
+  const ranking = createLexicalRanking(selector.elements)
+  // The first searches are slow, until their code is compiled: no chunk should wait for that.
+  const sample = selector.elements
+    .filter((_, place) => place % 100 === 0)
+    .map(({ element }) => element.comment ?? element.name)
+  for (let count = 0; count < 3; count++)
+    selector.select(ranking(sample.join(' ').slice(count * 1000, count * 1000 + 2000)))
+  return ranking
+}
+
+function timedEmbed(server: EmbeddingsServer, onEmbedded: OnEmbedded): Embed {
+  const embed = createEmbed(server)
+  return async (texts) => {
+    const start = performance.now()
+    const vectors = await embed(texts)
+    const seconds = (performance.now() - start) / 1000
+    onEmbedded({ model: server.model, texts: texts.length, seconds })
+    return vectors
   }
 }

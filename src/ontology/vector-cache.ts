@@ -27,29 +27,15 @@ const maxOthers = 4000
 
 export function createVectorCache({ folder, space, embed }: VectorCacheOptions): VectorCache {
   const hash = (text: string) => createHash('sha256').update(space).update('\0').update(text).digest('hex')
-  const shelfOf = (id: string) => Number.parseInt(id.slice(0, 2), 16) % shelves
-  const shelfKey = (shelf: number) => `vectors:${hash('')}:${shelf}`
-
-  async function readBytes(key: string): Promise<Buffer | undefined> {
-    try {
-      return (await cacache.get(folder, key)).data
-    } catch {
-      return undefined // missing or broken: it is made again
-    }
-  }
-
-  async function readShelf(shelf: number): Promise<Map<string, Float32Array>> {
-    const bytes = await readBytes(shelfKey(shelf))
-    return bytes ? decodeShelf(bytes) : new Map()
-  }
+  const keyOf = (shelf: number) => `vectors:${hash('')}:${shelf}`
 
   async function all(texts: readonly string[]): Promise<Float32Array[]> {
     const ids = texts.map(hash)
     const wanted = new Map(ids.map((id, place) => [id, texts[place]!]))
     const found = new Map<string, Float32Array>()
-    for (let shelf = 0; shelf < shelves; shelf++) {
-      for (const [id, vector] of await readShelf(shelf)) if (wanted.has(id)) found.set(id, vector)
-    }
+    for (let shelf = 0; shelf < shelves; shelf++)
+      for (const [id, vector] of await readShelf(folder, keyOf(shelf)))
+        if (wanted.has(id)) found.set(id, vector)
     // File by file, so that paid vectors are written soon.
     const missing = [...wanted.keys()]
       .filter((id) => !found.has(id))
@@ -59,9 +45,8 @@ export function createVectorCache({ folder, space, embed }: VectorCacheOptions):
       done += batch.length
       const vectors = await embed(batch.map((id) => wanted.get(id)!))
       for (const [place, id] of batch.entries()) found.set(id, vectors[place]!)
-      const begun = new Set(batch.map(shelfOf))
       const next = missing[done]
-      for (const shelf of begun)
+      for (const shelf of new Set(batch.map(shelfOf)))
         if (next === undefined || shelf !== shelfOf(next)) await writeShelf(shelf, found)
     }
     return ids.map((id) => found.get(id)!)
@@ -70,15 +55,15 @@ export function createVectorCache({ folder, space, embed }: VectorCacheOptions):
   async function writeShelf(shelf: number, found: ReadonlyMap<string, Float32Array>): Promise<void> {
     const own = [...found].filter(([id]) => shelfOf(id) === shelf)
     const size = own[0]![1].length
-    const others = [...(await readShelf(shelf))].filter(
+    const others = [...(await readShelf(folder, keyOf(shelf)))].filter(
       ([id, vector]) => !found.has(id) && vector.length === size,
     )
-    await cacache.put(folder, shelfKey(shelf), encodeShelf([...others.slice(-maxOthers), ...own]))
+    await cacache.put(folder, keyOf(shelf), encodeShelf([...others.slice(-maxOthers), ...own]))
   }
 
   async function one(text: string): Promise<Float32Array> {
     const key = `vector:${hash(text)}`
-    const bytes = await readBytes(key)
+    const bytes = await readBytes(folder, key)
     if (bytes && bytes.length > 0 && bytes.length % 4 === 0) return floats(bytes)
     const [vector] = await embed([text])
     await cacache.put(folder, key, Buffer.from(vector!.buffer, vector!.byteOffset, vector!.byteLength))
@@ -86,6 +71,21 @@ export function createVectorCache({ folder, space, embed }: VectorCacheOptions):
   }
 
   return { all, one }
+}
+
+const shelfOf = (id: string) => Number.parseInt(id.slice(0, 2), 16) % shelves
+
+async function readBytes(folder: string, key: string): Promise<Buffer | undefined> {
+  try {
+    return (await cacache.get(folder, key)).data
+  } catch {
+    return undefined // missing or broken: it is made again
+  }
+}
+
+async function readShelf(folder: string, key: string): Promise<Map<string, Float32Array>> {
+  const bytes = await readBytes(folder, key)
+  return bytes ? decodeShelf(bytes) : new Map()
 }
 
 /** Format: records of 32 bytes of hash and the vector's floats. All have the same length, which comes first in four bytes. */

@@ -39,7 +39,7 @@ function expectedOf(each: Case): unknown {
 describe.each(cases)('$id $name', (each) => {
   const input = inputOf(each)
 
-  test('gives the expected items, whole and in pieces', () => {
+  test('gives the expected items, from the whole text and in pieces', () => {
     const whole = feed(createItemsParser(schema), [input])
     expect(valuesOf(whole)).toStrictEqual(expectedOf(each))
     expect(whole.end.truncated).toBe(truncated.has(each.id))

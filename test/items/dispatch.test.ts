@@ -19,7 +19,7 @@ test('a table with an unknown key does not compile', () => {
   expect(dispatch(topic, { definition, topic: (item) => item.name, row: () => 'row' })).toBe('mills')
 })
 
-test('what an object inherits is no handler', () => {
+test('an inherited property is not a handler', () => {
   const odd = { type: 'constructor' } as unknown as Item
   expect(() => dispatch(odd, { definition, topic: (item) => item.name })).toThrow(/No handler/)
 })

@@ -35,7 +35,7 @@ describe('a jsonl reply', () => {
     })
   })
 
-  test('leaves nothing of the text behind but its output', async () => {
+  test('keeps no text in memory except its output', async () => {
     const line = `${JSON.stringify({ x: 'y'.repeat(1000) })}\n`.repeat(60)
     let fed = 0
     const chunks = (function* () {
@@ -98,7 +98,7 @@ describe('a json reply', () => {
     expect(parsed.rejected[0]?.text.length).toBeLessThanOrEqual(200)
   })
 
-  test('that fails its schema is one rejected', async () => {
+  test('that fails its schema is one rejection', async () => {
     expect(await parse('\n{"e":"a"}', schema)).toMatchObject({
       items: [],
       rejected: [{ reason: 'schema', line: 2, text: '{"e":"a"}' }],

@@ -63,7 +63,7 @@ describe('what stays unreadable', () => {
 })
 
 describe('reading a record', () => {
-  test('says what is wrong and keeps the text of others out of the message', () => {
+  test('says what is wrong without quoting the text', () => {
     expect(readRecord('{"a":secret}', { maxDepth: 64 })).toStrictEqual({
       ok: false,
       reason: 'invalid_json',
@@ -71,12 +71,12 @@ describe('reading a record', () => {
     })
   })
 
-  test('finds what is not finite in what it repaired', () => {
+  test('finds numbers that are not finite in repaired text', () => {
     expect(readRecord("{'a':NaN}", { maxDepth: 64 })).toMatchObject({ ok: false, reason: 'not_finite' })
     expect(readRecord("{'a':NaN", { maxDepth: 64 })).toMatchObject({ ok: false, reason: 'invalid_json' })
   })
 
-  test('repairs no text where it has to be exact, but the digits of large integers', () => {
+  test('repairs nothing in exact mode, except the digits of large integers', () => {
     expect(readRecord("{'a':1}", { maxDepth: 64, exact: true })).toMatchObject({ ok: false })
     const reading = readRecord('{"__proto__":1,"a":"\\ud83d"}', { maxDepth: 64, exact: true })
     expect(reading).toMatchObject({ ok: true, repairs: [], value: { a: '\ud83d' } })

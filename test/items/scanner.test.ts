@@ -177,7 +177,7 @@ describe('time and memory', () => {
     expect(best(write(32_000))).toBeLessThan(32 * small + 100)
   })
 
-  test('a reply of 50 MB of garbage is passed over in bounded memory', () => {
+  test('a reply of 50 MB of garbage is skipped in bounded memory', () => {
     const parser = createItemsParser(strictly)
     const piece = 'x{"e":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'.repeat(64)
     const before = process.memoryUsage().heapUsed
@@ -189,7 +189,7 @@ describe('time and memory', () => {
     expect(process.memoryUsage().heapUsed - before).toBeLessThan(150e6)
   })
 
-  test('200,000 levels of nesting are one rejection, and the lines beside them are not held up', () => {
+  test('200,000 levels of nesting are one rejection, and do not delay the other lines', () => {
     const deep = 200_000
     for (const bomb of [
       `${'['.repeat(deep)}${']'.repeat(deep)}`,

@@ -30,7 +30,7 @@ const withoutSchema = (text: string) => {
   return { items: events.flatMap((event) => (event.type === 'item' ? [event.value] : [])), events, ...end }
 }
 
-describe('what is passed over', () => {
+describe('text that is skipped', () => {
   test.each([
     ['a byte order mark', `\ufeff${a}`, 0],
     ['CRLF', `${a}\r\n${b}\r\n`, 0],
@@ -53,7 +53,7 @@ describe('what is passed over', () => {
     expect(reply.repairs.flat()).toStrictEqual([])
   })
 
-  test('a list mark with a number is no comment', () => {
+  test('a list mark with a number is not a comment', () => {
     expect(parse(`#1 ${a}\n#2. ${b}`).items).toStrictEqual([A, B])
   })
 
@@ -69,7 +69,7 @@ describe('what is passed over', () => {
     expect(parse(text).items).toStrictEqual([B])
   })
 
-  test('thinking that never ends hides all that follows, and the reply was cut', () => {
+  test('thinking without an end hides everything after it, and the reply was cut', () => {
     expect(parse(`${a}\n<think>\n${b}\n`)).toMatchObject({ items: [A], truncated: true, empty: false })
   })
 
@@ -83,7 +83,7 @@ describe('what is passed over', () => {
     [`<think>${a}</think>${b}`, { items: 0, rejected: 0 }],
     [`{"e":"</think>","d":1}\n${b}`, { items: 0, rejected: 0 }],
     [`${a}</think>${b}</thinking>${c}`, { items: 2, rejected: 0 }],
-  ])('a lone end of thinking tells how much of what left was a thought: %j', (text, thoughts) => {
+  ])('a lone end of thinking says how many given events were a thought: %j', (text, thoughts) => {
     for (const size of [1, 3, 1000]) {
       const parser = createItemsParser(required)
       feed(parser, piecesOf(text, size))
@@ -91,7 +91,7 @@ describe('what is passed over', () => {
     }
   })
 
-  test('nothing behind thoughts is honest', () => {
+  test('an empty reply after thoughts is honest', () => {
     expect(parse('There is nothing.\n</think>\n[]').empty).toBe(true)
     expect(parse('</think>\nThere is nothing.').empty).toBe(false)
   })
@@ -136,7 +136,7 @@ describe('a wrapper', () => {
     expect(parse(`{"items":[${a}],"e":"x","d":"y"}`).items).toStrictEqual([A])
   })
 
-  test('is no object that has every required key before the array', () => {
+  test('is not an object that has every required key before the array', () => {
     const item = { e: 'x', d: [A, B] }
     expect(parse(JSON.stringify(item)).items).toStrictEqual([item])
     expect(parse(JSON.stringify(item, null, 2)).items).toStrictEqual([item])
@@ -152,7 +152,7 @@ describe('a wrapper', () => {
     expect(parse(deeper)).toMatchObject({ items: [], rejected: [['schema', 1, deeper]] })
   })
 
-  test('gives up what fails in it as rejected', () => {
+  test('reports its failing elements as rejected', () => {
     const reply = parse(`{"items":[{"x":1},${a},{"y":2}]}`)
     expect(reply.items).toStrictEqual([A])
     expect(reply.rejected).toStrictEqual([
@@ -183,7 +183,7 @@ describe('a wrapper', () => {
     expect(withoutSchema('{"list":[1,{"x":2}]}').items).toStrictEqual([{ list: [1, { x: 2 }] }])
   })
 
-  test('is expected where the reply is known to be one, and lines are taken all the same', () => {
+  test('is expected when the reply is known to be one, and lines are still taken', () => {
     const rooted = { root: '/items' } as const
     expect(parse('{"items": [{"x":1},{"x":2}]}', compileSchema({}), rooted).items).toStrictEqual([
       { x: 1 },
@@ -195,7 +195,7 @@ describe('a wrapper', () => {
 })
 
 describe('a new record on the next line', () => {
-  test('closes one that only lacks its brace, comment or not', () => {
+  test('closes one that lacks only its brace, with or without a comment', () => {
     expect(parse(`{"e":"a","d":"1"\n${b}`)).toMatchObject({ items: [A, B], repairs: [['closed'], []] })
     expect(parse(`{"e":"a","d":12 // note\n\n${b}`).items).toStrictEqual([{ e: 'a', d: 12 }, B])
     expect(parse(`[\n{"e":"a","d":"1"\n${b}\n]`).items).toStrictEqual([A, B])
@@ -217,14 +217,14 @@ describe('a new record on the next line', () => {
     ['in an array, after a comma', '{"e":"a","d":["x",\n', '{"e":"a","d":["x",'],
     ['after a brace in prose', 'see {"this" for the list:\n', '{"this" for the list:'],
     ['after what is no JSON', '{"e":"a":"d"\n', '{"e":"a":"d"'],
-  ])('breaks one that is open %s', (_, text, broken) => {
+  ])('breaks one that is still open %s', (_, text, broken) => {
     const reply = parse(`${text}${b}\n${c}\n`)
     expect(reply.items).toStrictEqual([B, C])
     expect(reply.rejected).toStrictEqual([['broken', 1, broken]])
     expect(parse(`${text}${b}`).items).toStrictEqual([B])
   })
 
-  test('does not break one that it does not pass beside', () => {
+  test('does not break one when it would not be an item itself', () => {
     const item = { e: 'a', d: 'code:\n{"x":1}\nend' }
     const raw = '{"e":"a","d":"code:\n{\\"x\\":1}\nend"}'
     expect(parse(`${raw}\n${b}`)).toMatchObject({ items: [item, B], repairs: [['control'], []] })
@@ -249,7 +249,7 @@ describe('what is rejected', () => {
     expect(parse(`${text}\n${b}`)).toMatchObject({ items: [B], rejected: [[reason, 1, text]] })
   })
 
-  test('what nests deeper than 64', () => {
+  test('a record that nests deeper than 64', () => {
     const nested = (depth: number) => `{"e":"a","d":${'['.repeat(depth)}${']'.repeat(depth)}}`
     expect(parse(nested(63)).items).toHaveLength(1)
     expect(parse(`${nested(64)}\n${b}`)).toMatchObject({
@@ -259,7 +259,7 @@ describe('what is rejected', () => {
     expect(parse(nested(64).replace('"a"', "'a'")).items).toHaveLength(0)
   })
 
-  test('what nests too deep after an item, shown from its own brackets on', () => {
+  test('a too deep value after an item, shown from its own brackets on', () => {
     const text = `[${a},[[ [[["x",${b}]]]]]]\n${c}`
     for (const size of [1, 2, text.length]) {
       const { events } = feed(createItemsParser(required, { maxDepth: 4 }), piecesOf(text, size))
@@ -267,7 +267,7 @@ describe('what is rejected', () => {
     }
   })
 
-  test('what is larger than a MiB, but not the next', () => {
+  test('a record that is larger than a MiB, but not the next one', () => {
     const sized = (length: number) => `{"e":"a","d":"${'x'.repeat(length - 16)}"}`
     expect(sized(20)).toHaveLength(20)
     expect(parse(sized(1_048_576)).items).toHaveLength(1)
@@ -284,7 +284,7 @@ describe('what is rejected', () => {
 })
 
 describe('values', () => {
-  test('an integer that a double would change is handed on as its digits, after it passed as a number', () => {
+  test('an integer that a double would change is passed on as its digits, after it was checked as a number', () => {
     const numeric = compileSchema({ properties: { d: { type: 'integer' } }, required: ['d'] })
     const reply = parse(
       '{"d":12345678901234567890,"n":[-9007199254740993],"exact":9007199254740992}',
@@ -309,7 +309,7 @@ describe('values', () => {
     expect(reply.repairs).toStrictEqual([['surrogate']])
   })
 
-  test('of a key that comes twice the last holds', () => {
+  test('the last of two equal keys wins', () => {
     expect(parse('{"e":"x","e":"a","d":"1"}').items).toStrictEqual([A])
   })
 })
@@ -352,7 +352,7 @@ describe('the end of a reply', () => {
     },
   )
 
-  test('without a schema only "items" may hold nothing', () => {
+  test('without a schema only "items" may be empty', () => {
     expect(withoutSchema('{"items":[]}')).toMatchObject({ items: [], empty: true })
     expect(withoutSchema('{"tags":[]}')).toMatchObject({ items: [{ tags: [] }], empty: false })
   })

@@ -122,7 +122,7 @@ describe('a union told apart by a property', () => {
     expect(union.check({ type: 'definition', entity: 'x' })).toBeUndefined()
   })
 
-  test('is found behind local references, with or without an $id', () => {
+  test('is found through local references, with or without an $id', () => {
     for (const $id of [undefined, 'https://example.org/item']) {
       const schema = compileSchema({
         ...($id && { $id }),
