@@ -12,7 +12,7 @@ import { someTriples } from './scenarios.ts'
 
 const present = (await brokerSource('faults of the brokers, on Kafka', ['jars'])) !== undefined
 
-describe.skipIf(!present).concurrent('faults of the brokers, on Kafka', { timeout: 180_000 }, () => {
+describe.skipIf(!present).concurrent('faults of the brokers, on Kafka', { timeout: 300_000 }, () => {
   let expected: Outcome
 
   beforeAll(async () => {

@@ -54,7 +54,10 @@ export class MemoryMember implements Member, GroupMember {
   }
 
   next(): Delivery | undefined {
-    return this.#window.next() ?? (this.#fetch() ? this.#window.next() : undefined)
+    let delivery = this.#window.next()
+    // All that a round brought may wait behind messages of the same keys.
+    while (delivery === undefined && this.#fetch()) delivery = this.#window.next()
+    return delivery
   }
 
   drain(): void {

@@ -9,7 +9,7 @@ import { checkConnection, createTopic, deleteTopic, isThere, lagOf, listTopics }
 import { PulsarMember } from './consumer.ts'
 import { type Endpoint, endpointOf, type PulsarOptions } from './endpoint.ts'
 import { PulsarProducer } from './producer.ts'
-import { readPulsar } from './reader.ts'
+import { type PulsarReader, readPulsar } from './reader.ts'
 
 export type { PulsarOptions } from './endpoint.ts'
 
@@ -32,6 +32,7 @@ export async function connectPulsarWebSocket(options: PulsarOptions, signal?: Ab
   const lookup = createTopicLookup((topic) => isThere(endpoint, topic))
   const producers = new Map<string, PulsarProducer>()
   const members = new Set<Member>()
+  const readers = new Set<PulsarReader>()
   const closing = new AbortController()
 
   return {
@@ -60,12 +61,14 @@ export async function connectPulsarWebSocket(options: PulsarOptions, signal?: Ab
       ),
 
     read: (range, signal) =>
-      readPulsar(endpoint, range, { lookup, signal: AbortSignal.any([signal, closing.signal]) }),
+      readPulsar(endpoint, range, { lookup, readers, signal: AbortSignal.any([signal, closing.signal]) }),
 
     async close() {
       closing.abort()
-      const left = [...members].map((member) => member.leave())
-      await Promise.all([...left, ...[...producers.values()].map((producer) => producer.close())])
+      await Promise.all([
+        ...[...members].map((member) => member.leave()),
+        ...[...readers, ...producers.values()].map((client) => client.close()),
+      ])
     },
   }
 }

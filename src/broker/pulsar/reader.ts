@@ -30,14 +30,22 @@ interface QueuedMessage {
   taken(): void
 }
 
+export interface ReadOptions {
+  readonly lookup: TopicLookup
+  /** The open readers of one broker object: its `close()` waits until they are closed. */
+  readonly readers: Set<PulsarReader>
+  readonly signal: AbortSignal
+}
+
 /** Ends at the end of the range, or when the signal aborts. */
 export async function* readPulsar(
   endpoint: Endpoint,
   range: TopicRange,
-  { lookup, signal }: { readonly lookup: TopicLookup; readonly signal: AbortSignal },
+  { lookup, readers, signal }: ReadOptions,
 ): AsyncGenerator<ReadMessage, void> {
   if (signal.aborted) return
   const reader = new PulsarReader(endpoint, range, lookup)
+  readers.add(reader)
   const close = (): void => void reader.close()
   signal.addEventListener('abort', close, { once: true })
   try {
@@ -46,10 +54,11 @@ export async function* readPulsar(
   } finally {
     signal.removeEventListener('abort', close)
     await reader.close()
+    readers.delete(reader)
   }
 }
 
-class PulsarReader {
+export class PulsarReader {
   readonly #endpoint: Endpoint
   readonly #range: TopicRange
   readonly #lookup: TopicLookup

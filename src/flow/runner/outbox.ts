@@ -53,7 +53,8 @@ export function createOutbox(resources: OutboxResources, options: OutboxOptions)
       await publishUntilStored(message, resources, signal)
       onStored(output, message.topic)
     } catch (thrown) {
-      const error = onFailure(thrown, message.topic)
+      // The reason of an abort is a failure of another message: its topic says nothing about this one's.
+      const error = signal.aborted && thrown === signal.reason ? thrown : onFailure(thrown, message.topic)
       failure ??= error
       throw error
     }

@@ -348,3 +348,11 @@ test('a fault takes the messages in flight from members, and they get them again
   cluster.faults.evict('g', { rewind: 1 })
   expect(textOf(await next())).toBe('m1')
 })
+
+test('a message of another key is found behind many that wait for one', async () => {
+  const { broker } = await open()
+  await publishTexts(broker, 't', 100, 'm', () => 'stuck')
+  await broker.publish(message('t', 'other', 'other'))
+  const { take } = member(broker, { ordering: 'key' })
+  expect((await take(2)).map(textOf)).toEqual(['m0', 'other'])
+})
