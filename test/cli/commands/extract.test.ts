@@ -145,7 +145,7 @@ describe('extract', () => {
     })
     const args = [file('mill.txt'), '--extractors', 'definitions']
     const { stderr } = await extract(args)
-    const shown = stderr.split('\n').filter((line) => line.includes('graphmill: rejected of'))
+    const shown = stderr.split('\n').filter((line) => line.includes('graphmill: rejected in'))
     expect(shown).toEqual([
       expect.stringMatching(
         /^graphmill: rejected in mill\.txt, chunk urn:.*\/0\/0: .*definition.* \[schema\] \{"entity":"river"\} /,
