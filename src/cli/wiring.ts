@@ -99,44 +99,49 @@ export function createWiring(options: WiringOptions, signal: AbortSignal): Wirin
     return rateLimiter
   }
 
-  async function settingsOf(config: Config): Promise<FlowSettings> {
-    const { 'chunk-size': chunkSize, 'chunk-overlap': chunkOverlap } = config.options
-    const extractors = chosenExtractors(config)
-    const ontologies = extractors.includes('extract-ontology') ? await openOntologies(config) : undefined
-    const rowSchemas = await rowSchemasOf(config, extractors)
-    if (chunkOverlap >= chunkSize)
-      throw new GraphmillError(
-        'configuration_invalid',
-        `chunk-overlap (${chunkOverlap}) must be less than chunk-size (${chunkSize}).`,
-      )
-    return {
-      extractors,
-      chunkSize,
-      chunkOverlap,
-      ...(ontologies && { ontologies }),
-      rowSchemas,
-      provenance: config.options.provenance ?? provenance,
-    }
-  }
-
   return {
     async assemble(config) {
-      const { options } = config
+      const { space, workspace, flow, prompts } = config.options
       const llm = needsModel ? await openLlm(config, fallback, signal) : unasked
       return {
         llm,
         rateLimiter: rateLimiterOf(llm, config),
-        prompts: await loadCatalogue(options.prompts),
+        prompts: await loadCatalogue(prompts),
         limits: limitsOf(config),
         replies: openReplies(config, llm),
         log,
         clock: systemClock,
         ids: uuids,
-        space: options.space,
+        space,
         contextKey: contextKeyOf(config),
-        flows: [{ workspace: options.workspace, flow: options.flow, settings: await settingsOf(config) }],
+        flows: [{ workspace, flow, settings: await settingsOf(config, openOntologies, provenance) }],
       }
     },
+  }
+}
+
+/** Throws `configuration_invalid`, and the errors of loading row schemas and ontologies. */
+async function settingsOf(
+  config: Config,
+  openOntologies: ReturnType<typeof createOntologyOpener>,
+  provenance: WiringOptions['provenance'],
+): Promise<FlowSettings> {
+  const { 'chunk-size': chunkSize, 'chunk-overlap': chunkOverlap } = config.options
+  const extractors = chosenExtractors(config)
+  const ontologies = extractors.includes('extract-ontology') ? await openOntologies(config) : undefined
+  const rowSchemas = await rowSchemasOf(config, extractors)
+  if (chunkOverlap >= chunkSize)
+    throw new GraphmillError(
+      'configuration_invalid',
+      `chunk-overlap (${chunkOverlap}) must be less than chunk-size (${chunkSize}).`,
+    )
+  return {
+    extractors,
+    chunkSize,
+    chunkOverlap,
+    ...(ontologies && { ontologies }),
+    rowSchemas,
+    provenance: config.options.provenance ?? provenance,
   }
 }
 
