@@ -40,7 +40,7 @@ export interface Spent {
   readonly completionTokens: number | null
 }
 
-/** One call: pass each of `events` to `hear`, then call `close`, or `fail` when they throw. */
+/** One call: pass each of `events` to `count`, then call `close`, or `fail` when they throw. */
 export interface Call {
   readonly events: AsyncIterable<CompletionEvent>
   readonly reason: CallReason
@@ -115,7 +115,7 @@ export class Calls {
   }
 
   /** Counts the event. Returns the text that the model wrote, without its thoughts. */
-  hear(call: Call, event: CompletionEvent): string {
+  count(call: Call, event: CompletionEvent): string {
     if (event.type === 'end') {
       const { finishReason, usage, model } = event
       call.end = { finishReason, usage, model, reasoned: call.reasoned }
@@ -182,7 +182,7 @@ export class Calls {
     return this.#opened.flatMap(({ end = [] }) => end)
   }
 
-  /** Of all calls that came to an end. */
+  /** The usage of all calls that ended. */
   usage(): Usage {
     return sumOfUsages(this.#ends.map(({ usage }) => usage))
   }

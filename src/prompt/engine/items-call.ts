@@ -68,7 +68,7 @@ export async function* callForItems(
   const reader = new ItemsReader(form, collector, asked)
   try {
     for await (const event of call.events) {
-      const text = calls.hear(call, event)
+      const text = calls.count(call, event)
       if (text === '') continue
       const items = reader.read(text)
       if (items.length > 0) yield items

@@ -52,7 +52,7 @@ function calledThrough(calls: Calls): Llm {
     let failed = false
     try {
       for await (const event of call.events) {
-        calls.hear(call, event)
+        calls.count(call, event)
         if (onlyThought(call)) throw reasoningTooLong()
         yield event
       }

@@ -54,7 +54,7 @@ export interface IncompleteCause {
 /** What is known of a reply when it is over. */
 export interface ReplyEnd {
   readonly finishReason: FinishReason
-  /** Of all calls of the run together, remembered ones included. */
+  /** All calls of the run together, remembered ones included. */
   readonly usage: Usage
   /** The same by reason and model. */
   readonly spent: readonly Spent[]

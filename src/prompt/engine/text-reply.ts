@@ -15,7 +15,7 @@ export async function* readText({ calls, request, terms }: RunContext): ReplyStr
   const call = calls.open(request(terms), 'first')
   try {
     for await (const event of call.events) {
-      const text = calls.hear(call, event)
+      const text = calls.count(call, event)
       if (text !== '') yield [...slices(text)]
     }
   } catch (thrown) {
