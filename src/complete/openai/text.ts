@@ -28,15 +28,9 @@ function decode(strict: InstanceType<typeof TextDecoder>, part: Uint8Array | und
     strict.decode(part, { stream: part !== undefined })
   } catch (cause) {
     const text = redactCut(new TextDecoder().decode(part), 200)
-    throw providerError(
-      'llm_response_invalid',
-      `${peer.destination} gave an answer that is not UTF-8: ${text}`,
-      {
-        cause,
-        circuit: peer.circuit,
-        details: { text },
-      },
-    )
+    const message = `${peer.destination} gave an answer that is not UTF-8: ${text}`
+    const { circuit } = peer
+    throw providerError('llm_response_invalid', message, { cause, circuit, details: { text } })
   }
 }
 

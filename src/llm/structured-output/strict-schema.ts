@@ -38,16 +38,8 @@ class Unsupported extends Error {
 
 /** Keywords that only narrow a type: they are checked here, not by the server. */
 const narrowing = new Set([
-  ...[
-    'minLength',
-    'maxLength',
-    'pattern',
-    'format',
-    'minimum',
-    'maximum',
-    'exclusiveMinimum',
-    'exclusiveMaximum',
-  ],
+  ...['minLength', 'maxLength', 'pattern', 'format'],
+  ...['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
   ...['multipleOf', 'minItems', 'maxItems', 'uniqueItems', 'minProperties', 'maxProperties'],
   ...['default', 'examples', 'example', '$schema', '$id', '$comment', 'deprecated', 'discriminator'],
 ])

@@ -4,7 +4,14 @@ import { isDeepStrictEqual } from 'node:util'
 import { isObject } from '../../is-object.ts'
 import { comparisonSteps, containsSteps, madeSteps, readSteps, Sizes, textSteps } from './cost.ts'
 import { applyFilter, applyTest, filterArguments } from './filters.ts'
-import { type Comparison, type Expression, forbiddenNames, type Statement, TemplateFault } from './tree.ts'
+import {
+  type Arithmetic,
+  type Comparison,
+  type Expression,
+  forbiddenNames,
+  type Statement,
+  TemplateFault,
+} from './tree.ts'
 import { describeValue, isTrue, member, show } from './value.ts'
 
 /** Nodes evaluated in one rendering, with what they read and make (see cost.ts): about a tenth of a second. */
@@ -382,8 +389,6 @@ function compare(operator: Comparison, left: unknown, right: unknown, line: numb
   if (operator === '>') return a > b
   return operator === '<=' ? a <= b : a >= b
 }
-
-type Arithmetic = '~' | '+' | '-' | '*' | '/' | '//' | '%' | '**'
 
 const arithmetic: Readonly<Record<Exclude<Arithmetic, '~'>, (left: number, right: number) => number>> = {
   '+': (left, right) => left + right,

@@ -15,19 +15,8 @@ export class TemplateFault extends Error {
   }
 }
 
-export type BinaryOperator =
-  | 'and'
-  | 'or'
-  | 'in'
-  | '~'
-  | '+'
-  | '-'
-  | '*'
-  | '/'
-  | '//'
-  | '%'
-  | '**'
-  | Comparison
+export type BinaryOperator = 'and' | 'or' | 'in' | Arithmetic | Comparison
+export type Arithmetic = '~' | '+' | '-' | '*' | '/' | '//' | '%' | '**'
 export type Comparison = '==' | '!=' | '<' | '>' | '<=' | '>='
 
 export type Expression = { readonly line: number } & (
