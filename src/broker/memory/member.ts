@@ -84,17 +84,17 @@ export class MemoryMember implements Member, GroupMember {
     this.wake()
   }
 
-  /** Fetches a batch of each partition in turn, until one has no room; false when nothing came. */
+  /** Fetches a batch of the next partition that has messages; false when none came. */
   #fetch(): boolean {
     const { topic } = this.#group
-    let fetched = 0
     for (let left = this.#partitions.length; left > 0 && this.#window.hasRoom; left--) {
       const partition = this.#partitions[this.#turn % this.#partitions.length]!
-      fetched += this.#fetchFrom(partition, topic.partitions[partition]!)
+      const fetched = this.#fetchFrom(partition, topic.partitions[partition]!)
       // A message that has no room keeps its turn: others would fill every gap that is too small for a large one.
       if (this.#window.hasRoom) this.#turn++
+      if (fetched > 0) return true
     }
-    return fetched > 0
+    return false
   }
 
   #fetchFrom(partition: number, log: PartitionLog): number {
