@@ -52,6 +52,7 @@ export class InFlightWindow {
   readonly #backpressured = new Set<PartitionBuffer>()
   /** Their delay is over: they come before anything new, in the slot that they kept. */
   readonly #delayed: HeldMessage[] = []
+  #waiting = 0
   #inFlight = 0
   #outstanding = 0
   #heldBytes = 0
@@ -135,7 +136,7 @@ export class InFlightWindow {
     for (let held = this.#delayed.shift(); held !== undefined; held = this.#delayed.shift()) {
       if (held.state === 'resting') return this.#handOut(held)
     }
-    if (this.#inFlight >= this.#subscription.maxInFlight) return undefined
+    if (this.#waiting === 0 || this.#inFlight >= this.#subscription.maxInFlight) return undefined
     const turns = this.#turns
     for (let tried = 0; tried < turns.length; tried++) {
       const held = takeNext(turns[this.#turn++ % turns.length]!, this.#subscription.ordering)
@@ -149,9 +150,8 @@ export class InFlightWindow {
     const buffer = this.#buffers.get(partition)
     if (buffer === undefined || this.#isDraining || this.#backpressured.has(buffer)) return false
     const share = this.#full.has(buffer) ? 0.5 : 1
-    const waiting = buffer.tracker.inFlight - buffer.inFlight.size
     const wants =
-      waiting < maxWaitingMessages * this.#waitingFactor * share &&
+      buffer.waiting < maxWaitingMessages * this.#waitingFactor * share &&
       buffer.waitingBytes < maxWaitingBytes * this.#waitingFactor * share &&
       this.#heldBytes < this.#maxBytes * share
     if (wants) this.#full.delete(buffer)
@@ -283,7 +283,9 @@ export class InFlightWindow {
     buffer.fetched.clear()
     buffer.ready.length = 0
     buffer.behind.clear()
+    this.#waiting -= buffer.waiting
     this.#heldBytes -= buffer.waitingBytes
+    buffer.waiting = 0
     buffer.waitingBytes = 0
     this.#backpressured.clear()
   }
@@ -305,7 +307,9 @@ export class InFlightWindow {
     }
     buffer.tracker.take(incoming.offset)
     buffer.fetched.push({ ...incoming, buffer, bytes, attempt: 0, isSuspect: false, state: 'fetched' })
+    buffer.waiting++
     buffer.waitingBytes += bytes
+    this.#waiting++
     this.#heldBytes += bytes
     return true
   }
@@ -319,7 +323,9 @@ export class InFlightWindow {
       this.#inFlight++
       held.isSuspect = held.buffer.suspicion.suspects > 0
       held.buffer.inFlight.add(held)
+      held.buffer.waiting--
       held.buffer.waitingBytes -= held.bytes
+      this.#waiting--
     }
     this.#outstanding++
     held.state = 'out'

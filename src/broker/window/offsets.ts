@@ -26,13 +26,16 @@ export interface OffsetTracker {
   readonly mark: number | undefined
   /** The lowest offset that was not seen yet, where fetching goes on. Undefined like `mark`. */
   readonly next: number | undefined
-  /** Messages that were taken and are not settled. */
-  readonly inFlight: number
   readonly settledAboveMark: number
 }
 
+export interface CountingTracker extends OffsetTracker {
+  /** Messages that were taken and are not settled. */
+  readonly inFlight: number
+}
+
 /** `maxBehindMark`: offsets that its list may keep behind the mark before they are removed. */
-export function createOffsetTracker(maxBehindMark: number = maxSettledAboveMark): OffsetTracker {
+export function createOffsetTracker(maxBehindMark: number = maxSettledAboveMark): CountingTracker {
   const unsettled = new Set<number>()
   // Offsets from the mark on, as they were taken; those before `head` are behind the mark.
   let taken: number[] = []
@@ -75,21 +78,12 @@ export function createOffsetTracker(maxBehindMark: number = maxSettledAboveMark)
 
 /** For a broker that stores every acknowledgement by itself: there is no mark, and nothing is above it. */
 export function createUnorderedTracker(): OffsetTracker {
-  let inFlight = 0
   return {
-    take() {
-      inFlight++
-      return true
-    },
-    settle() {
-      inFlight--
-    },
+    take: () => true,
+    settle() {},
     reach() {},
     mark: undefined,
     next: undefined,
-    get inFlight() {
-      return inFlight
-    },
     settledAboveMark: 0,
   }
 }

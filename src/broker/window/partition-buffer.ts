@@ -53,7 +53,8 @@ export interface PartitionBuffer {
   readonly ready: HeldMessage[]
   /** With handlers or resting. */
   readonly inFlight: Set<HeldMessage>
-  /** Bytes of the messages that no handler has had yet. */
+  /** Messages that no handler has had yet, and their bytes. */
+  waiting: number
   waitingBytes: number
   committed: Commit | undefined
 }
@@ -78,6 +79,7 @@ export function createPartitionBuffer(partition: number, maxSettledAboveMark: nu
     behind: new Map(),
     ready: [],
     inFlight: new Set(),
+    waiting: 0,
     waitingBytes: 0,
     committed: undefined,
   }
@@ -88,7 +90,7 @@ export function takeNext(
   buffer: PartitionBuffer,
   ordering: Subscription['ordering'],
 ): HeldMessage | undefined {
-  if (buffer.state !== 'open') return undefined
+  if (buffer.waiting === 0 || buffer.state !== 'open') return undefined
   if (buffer.suspicion.suspects > 0 && buffer.inFlight.size > 0) return undefined
   // All in flight but the lowest may settle before the mark moves: together they must not exceed the limit.
   if (buffer.tracker.settledAboveMark + buffer.inFlight.size > buffer.maxSettledAboveMark) return undefined
