@@ -46,7 +46,8 @@ export async function completeOn(
   const checked = checkRequest(request, how)
   accept(request, how)
   const { responseSchema: schema, tools } = checked
-  const { retry, onAttempt, refine, signal = new AbortController().signal } = how
+  const { retry, onAttempt, refine } = how
+  const signal = how.signal ?? new AbortController().signal
   const first = schema && (how.outputMode ?? (native ? 'native' : 'fallback'))
   const { reply, value, mode, attempts } = await callStructured({
     schema,

@@ -82,10 +82,11 @@ export interface AttemptsOptions {
 
 /** The first success of `attempt`, or the last failure. Throws the signal's reason when it aborts, in waits too. */
 export async function runAttempts<R>(
-  { retry = { maxAttempts: 1 }, signal, onAttempt }: AttemptsOptions,
+  { retry, signal, onAttempt }: AttemptsOptions,
   attempt: (attempt: Attempt) => Promise<R>,
 ): Promise<R> {
-  const { maxAttempts = 3, classifier = isTransient, backoff = fullJitter, reask } = retry
+  const policy: AttemptPolicy = retry ?? { maxAttempts: 1 }
+  const { maxAttempts = 3, classifier = isTransient, backoff = fullJitter, onRetry, reask } = policy
   const added: AddedMessage[] = []
   const earlier: AttemptRecord[] = []
   let retryReason: AttemptRecord['retryReason']
@@ -105,7 +106,7 @@ export async function runAttempts<R>(
         added.push(...(await reaskMessages(reask, thrown)))
       } else if (classifier(thrown, { attemptIndex })) retryReason = 'transient'
       else throw thrown
-      await observed(retry.onRetry, thrown, attemptIndex)
+      await observed(onRetry, thrown, attemptIndex)
       const seconds = backoff(attemptIndex)
       if (seconds > 0) await wait(seconds * 1000, signal)
       continue
