@@ -9,7 +9,7 @@ export type ExtractedType = (typeof extractedTypes)[number]
 
 export interface ExtractedText {
   readonly text: string
-  /** Where the pages begin in the text, in UTF-16 code units, from page 1 on. Empty where there are none. */
+  /** Where the pages begin in the text, in UTF-16 code units, from page 1 on. Empty when there are none. */
   readonly pages: readonly number[]
 }
 

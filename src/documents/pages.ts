@@ -1,7 +1,7 @@
 // Page numbers: the pages of a document part, and the page of a position in the document.
 
 export interface PagesOfPart {
-  /** Where the pages begin in the document; the first may begin before the part. Empty where there are none. */
+  /** Where the pages begin in the document; the first may begin before the part. Empty when there are no pages. */
   readonly pages: readonly number[]
   /** The number of the first of them, from 1. */
   readonly firstPage: number

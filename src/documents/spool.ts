@@ -1,4 +1,4 @@
-// Standard input, kept so that it can be read as often as needed: in memory, and in a nameless file where it is long.
+// Keeps standard input so that it can be read any number of times: in memory, or in a nameless file when it is long.
 import { createReadStream, openSync, unlinkSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,17 +7,17 @@ import { GraphmillError } from '../errors.ts'
 import type { ExtractedType } from './extract.ts'
 
 export interface Spooled {
-  /** The first bytes, 8 KiB where there are as many. */
+  /** The first bytes, at most 8 KiB. */
   readonly head: Uint8Array
   readonly length: number
   bytes(): AsyncIterable<Uint8Array>
 }
 
 const maxHeld = 16 * 1024 * 1024
-/** Bytes of a head, where there are as many. */
+/** Bytes of a head, at most. */
 export const headLength = 8 * 1024
 
-/** Reads to the end. What is longer than `maxHeldBytes` goes to the folder for temporary files. */
+/** Reads to the end. More than `maxHeldBytes` goes to a file in the folder for temporary files. */
 export async function spool(stream: AsyncIterable<Uint8Array>, maxHeldBytes = maxHeld): Promise<Spooled> {
   const held: Uint8Array[] = []
   let length = 0
@@ -45,7 +45,7 @@ export async function spool(stream: AsyncIterable<Uint8Array>, maxHeldBytes = ma
   return { head: await buffer(read(headLength - 1)), length, bytes: () => read() }
 }
 
-/** A file that is gone when this process is. */
+/** A file that disappears with this process. */
 function namelessFile(): number {
   const path = join(tmpdir(), `graphmill-${process.pid}-${Date.now()}`)
   const fd = openSync(path, 'wx+', 0o600)
@@ -57,7 +57,7 @@ function writeWhole(fd: number, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at)
 }
 
-/** What a document is that has no extension that says so. Throws `document_unsupported` for what is no text. */
+/** The type of a document whose extension does not tell it. Throws `document_unsupported` when it is not text. */
 export function sniff(head: Uint8Array, name: string): 'text/plain' | ExtractedType {
   const text = Buffer.from(head).toString('latin1')
   if (text.startsWith('%PDF-')) return 'application/pdf'

@@ -56,7 +56,7 @@ export class Between {
   readonly #records: Records
   readonly #record: OpenRecord
   readonly #options: ScannerOptions
-  /** `comment` ends with its line, `block` where it is closed. */
+  /** `comment` ends with its line, `block` with its closing mark. */
   #mode: 'text' | 'comment' | 'block' | 'thinking' | 'encoded' = 'text'
   #containers: Container[] = []
   /** Where the last consecutive containers begin; -1 after an element. */

@@ -20,7 +20,7 @@ export class OpenRecord {
   #line = 0
   /** At a `{` that begins a line in the record. */
   #atHead = false
-  /** The first line in the record, where a value was due, that would be an item alone. */
+  /** The first line in the record, in the place of a value, that would be an item by itself. */
   #deferred: ReplyPlace | undefined
   /** Up to here such lines count at once, since they were read before. */
   #readBefore = 0

@@ -73,7 +73,7 @@ export class TextStore {
     return this.#chunks[index]!.charCodeAt(position - this.#starts[index]!)
   }
 
-  /** The text from `from` up to `to` (or the end, where that comes first). */
+  /** The text from `from` up to `to` (or the end, whichever comes first). */
   slice(from: number, to: number): string {
     const until = Math.min(to, this.end)
     if (from >= until) return ''

@@ -16,7 +16,7 @@ const Ajv2020 = ajv2020Module.default
 const addFormats = ajvFormats.default
 
 export interface Adjusted {
-  /** What was changed, in place; empty where nothing was. */
+  /** What was changed, in place; empty when nothing was. */
   readonly repairs: readonly RepairName[]
   /** What is wrong with the value, in one sentence that begins with its place; undefined when nothing is. */
   readonly error: string | undefined

@@ -1,4 +1,4 @@
-// The metrics of a process, with TrustGraph's names where it has them; docs/metrics.md lists them all.
+// The metrics of a process, under TrustGraph's names if it has them. docs/metrics.md lists them all.
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { version } from '../version.ts'
 import { type Consumer, type ConsumerStatus, type Consumers, createConsumers } from './consumers.ts'
@@ -195,7 +195,7 @@ function showConsumers({ collectedGauge }: Instruments, consumers: Consumers): v
   })
 }
 
-/** Metrics of the process as a whole; the returned functions set where they are read from. */
+/** Metrics of the process as a whole. The returned functions set their sources. */
 function showProcess({
   gauge,
   collectedGauge,

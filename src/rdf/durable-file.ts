@@ -5,17 +5,17 @@ import { systemCall } from '../system-calls.ts'
 export interface DurableFile {
   readonly path: string
   readonly handle: FileHandle
-  /** Resolves when the text is on the disk. What was appended at the same time comes one after the other. */
+  /** Resolves when the text is on the disk. Concurrent texts are appended one after the other. */
   append(text: string): Promise<void>
-  /** Cuts it to so many bytes. */
+  /** Cuts the file to `length` bytes. */
   truncate(length: number): Promise<void>
-  /** Whether its path still leads to it: what is written to a file that was removed nobody will ever read. */
+  /** Whether its path still leads to it: text in a removed file is lost. */
   isThere(): Promise<boolean>
-  /** Cuts off what a failed batch has left, unless the file is no longer one's own. */
+  /** Cuts off the remains of a failed batch, unless the file belongs to another process by now. */
   close(options?: { readonly isOwn: boolean }): Promise<void>
 }
 
-/** Opens the file with what it holds, or a new one; `a+` to read that too. */
+/** Opens an existing file with its content, or a new one; `a+` to read it, too. */
 export async function openDurableFile(path: string, flags: 'a' | 'a+'): Promise<DurableFile> {
   const handle = await systemCall(`open ${path}`, open(path, flags))
   const opened = await systemCall(`stat ${path}`, handle.stat())

@@ -5,12 +5,12 @@ import { type FileHandle, open, readFile, readlink, rename, rm, stat } from 'nod
 import { setTimeout as wait } from 'node:timers/promises'
 
 export interface FileLock {
-  /** Whether it is still this one: a process that stood still for too long may have lost it to another. */
+  /** Whether this process still has it: one that was stopped for too long may have lost it to another. */
   isHeld(): Promise<boolean>
   release(): Promise<void>
 }
 
-/** A process, as /proc names it; all but the PID are empty where there is no /proc. */
+/** A process, as /proc names it; all fields but the PID are empty on systems without /proc. */
 interface Owner {
   readonly pid: number
   /** In clock ticks since the boot. */
@@ -22,14 +22,14 @@ interface Owner {
 /** How often the owner renews the time of its lock, in milliseconds. */
 const renewEveryMs = 1000
 
-/** How long a lock of an unknown owner stays as it is before it counts as abandoned, in milliseconds. No clocks are compared. */
+/** How long the lock of an unknown owner may stay unrenewed before it counts as abandoned, in milliseconds. No clocks are compared. */
 const abandonedAfterMs = 10_000
 
 /**
- * Makes a lock file that names this process, or takes over that of one that is gone; undefined when its owner lives.
+ * Creates a lock file that names this process, or takes over the lock of a dead process; undefined when its owner is alive.
  *
- * Of owners in the same PID namespace it is known whether they live. Of others (another container or machine of this name, a boot
- * before this one) it is found out by waiting for the lock to be renewed.
+ * For owners in the same PID namespace the system tells whether they are alive. For others (another container or machine with this name,
+ * an earlier boot) the lock is watched: a living owner renews it.
  */
 export async function lockFile(
   path: string,
@@ -49,7 +49,7 @@ export async function lockFile(
   }
 }
 
-/** A new file that names this process; undefined where there is one. */
+/** A new lock file that names this process; undefined when there is one already. */
 async function make(path: string): Promise<FileHandle | undefined> {
   let file: FileHandle
   try {
@@ -68,7 +68,7 @@ async function make(path: string): Promise<FileHandle | undefined> {
   }
 }
 
-/** Puts a lock of this process in the place of the one that was seen, if that is still there. */
+/** Replaces the lock that was seen by one of this process, if it is still there. */
 async function takeOver(path: string, seen: Seen): Promise<FileHandle | undefined> {
   const own = `${path}.${randomUUID()}`
   const file = (await make(own)) as FileHandle
@@ -105,11 +105,11 @@ async function hold(path: string, file: FileHandle): Promise<FileLock> {
 interface Seen {
   readonly ino: number
   readonly mtimeMs: number
-  /** Undefined where it names nobody. */
+  /** Undefined when it names nobody. */
   readonly owner: Owner | undefined
 }
 
-/** The lock as it is; undefined where there is none. */
+/** The current lock; undefined when there is none. */
 async function look(path: string): Promise<Seen | undefined> {
   try {
     const { ino, mtimeMs } = await stat(path)
@@ -123,7 +123,7 @@ async function look(path: string): Promise<Seen | undefined> {
 const isSame = (one: Seen | undefined, other: Seen) =>
   one !== undefined && one.ino === other.ino && one.mtimeMs === other.mtimeMs
 
-/** The locks of earlier builds hold a PID and nothing else. */
+/** The locks of earlier builds hold only a PID. */
 function ownerOf(text: string): Owner | undefined {
   try {
     const value = JSON.parse(text) as Owner | number
@@ -134,7 +134,7 @@ function ownerOf(text: string): Owner | undefined {
   }
 }
 
-/** What becomes of the lock of an unknown owner: it is renewed, is no longer there or another, or nothing happens to it. */
+/** Watches the lock of an unknown owner: `alive` when it is renewed, `replaced` when it has changed or disappeared, otherwise `gone`. */
 async function watch(path: string, seen: Seen, patienceMs: number): Promise<'alive' | 'replaced' | 'gone'> {
   for (const until = performance.now() + patienceMs; performance.now() < until; ) {
     await wait(Math.min(renewEveryMs / 4, patienceMs))
@@ -150,13 +150,13 @@ async function stateOf(owner: Owner | undefined): Promise<'alive' | 'gone' | 'un
   const { pid, started, boot, namespace } = await self()
   const isNear = owner.boot === boot && owner.namespace === namespace
   if (started === '' || !isNear) {
-    // Earlier builds do not renew their locks: those that can be seen to live keep them.
+    // Earlier builds do not renew their locks: those that are visibly alive keep them.
     const isOld = owner.started === '' && owner.pid !== pid
     return isOld && exists(owner.pid) ? 'alive' : 'unknown'
   }
   const ticks = await startOf(owner.pid)
   if (ticks !== undefined) return ticks === owner.started ? 'alive' : 'gone'
-  // There may be a /proc that shows only one's own processes.
+  // /proc may show only the processes of this user.
   return exists(owner.pid) ? 'unknown' : 'gone'
 }
 
@@ -170,10 +170,10 @@ async function self(): Promise<Owner> {
   return { pid: process.pid, started: started ?? '', boot: boot.trim(), namespace }
 }
 
-/** When a process started; undefined where it is not there, or dead and not yet buried. */
+/** When a process started; undefined when it does not exist, `dead` for a zombie. */
 async function startOf(pid: number): Promise<string | undefined> {
   const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
-  // The name of the program comes second, in parentheses, and may hold anything.
+  // The name of the program is second, in parentheses, and may contain anything.
   const [state, ...others] = text.slice(text.lastIndexOf(')') + 2).split(' ')
   return state === 'Z' || state === 'X' ? 'dead' : others[18]
 }

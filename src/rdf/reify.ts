@@ -1,5 +1,5 @@
-// Quoted triples in RDF 1.1: each becomes an rdf:Statement, described in the graph of the triple that quotes it.
-// A statement's IRI hashes its subject, predicate and object, so that describing it again adds nothing.
+// Quoted triples for RDF 1.1: each becomes an rdf:Statement, described in the graph of the triple that quotes it. A statement's IRI is a
+// hash of its subject, predicate and object, so that describing it again adds nothing.
 
 import { hash } from 'node:crypto'
 import { bracketed, deepestQuote, tooDeep, tripleText } from './notation.ts'
@@ -7,7 +7,7 @@ import { iri, quoted, type Term, type Triple, triple } from './term.ts'
 import { rdf } from './vocabulary.ts'
 
 export interface ReifyOptions {
-  /** Leave quoted triples that are objects, as RDF 1.2 has them; only quoted subjects are reified. Default false. */
+  /** Whether to keep quoted triples that are objects, as in RDF 1.2; then only quoted subjects are reified. Default false. */
   readonly keepObjects?: boolean
 }
 
@@ -18,7 +18,7 @@ const predicate = iri(rdf.predicate)
 const object = iri(rdf.object)
 
 /**
- * The same triples, in order, with statements in the place of quoted triples, and then the descriptions of the statements.
+ * The same triples in order, with statements in place of quoted triples, followed by the descriptions of the statements.
  *
  * @throws `message_invalid` for quoted triples more than 64 deep, and for ones that no RDF syntax can hold.
  */

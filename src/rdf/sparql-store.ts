@@ -11,34 +11,34 @@ import { reify } from './reify.ts'
 import type { TripleStore } from './store.ts'
 import type { Triple } from './term.ts'
 
-/** How a store takes triples: as `INSERT DATA`, atomic per batch, or as a POST for each graph of a batch. */
+/** How triples are sent: as `INSERT DATA`, which is atomic per batch, or as one POST per graph of a batch. */
 export const storeProtocols = ['update', 'graph-store'] as const
 
 export type StoreProtocol = (typeof storeProtocols)[number]
 
 export interface SparqlStoreOptions {
-  /** The endpoint, such as `http://host:3030/ds/update` or `http://host:3030/ds/data`; user and password may stand in it. */
+  /** The endpoint, such as `http://host:3030/ds/update` or `http://host:3030/ds/data`. It may hold user and password. */
   readonly url: string
   /** Default `update`. */
   readonly protocol?: StoreProtocol
-  /** Sent as a bearer token, as it is at each request. */
+  /** Sent as a bearer token; read at each request. */
   readonly token?: string | Secret | undefined
-  /** For one request. Default 60,000. */
+  /** Limit of one request. Default 60,000. */
   readonly timeoutMs?: number
 }
 
 /** Triples of one request, and characters of it, at most. */
 const maxTriples = 5000
 const maxLength = 2 * 1024 * 1024
-/** The most that is read of an answer: what is larger is no answer to an update. */
+/** Bytes of an answer, at most: a larger one is not the answer to an update. */
 const maxAnswerBytes = 1024 * 1024
 
 /**
- * Opens a store; nothing is sent before the first write, which begins with an empty one to see whether the store takes any.
+ * Opens a store. Nothing is sent before the first write, which begins with an empty update to see whether the store accepts updates.
  * `write` throws `store_failed` when the store is unavailable, `store_refused` when it refuses the triples for a reason that the operator
  * can fix, and `message_invalid` for triples that RDF cannot express or that only this store refuses.
  *
- * @throws `configuration_invalid` for an address that is none.
+ * @throws `configuration_invalid` for an invalid address.
  */
 export function openSparqlStore(options: SparqlStoreOptions): TripleStore {
   const { url, authorization } = readAddress(options)
@@ -91,7 +91,7 @@ export function openSparqlStore(options: SparqlStoreOptions): TripleStore {
 
 interface StoreAddress {
   readonly url: URL
-  /** The header of the moment, if there is one. */
+  /** The current header, if there is one. */
   readonly authorization: () => { readonly authorization?: string }
 }
 
@@ -123,7 +123,7 @@ function unquote(text: string): string {
 }
 
 interface StoreRequest {
-  /** For the query of the address. */
+  /** Added to the query of the address. */
   readonly query?: string
   readonly body: string
 }
@@ -148,7 +148,7 @@ const notations: { readonly [P in StoreProtocol]: IriNotation } = {
   'graph-store': bracketed,
 }
 
-/** The requests for a batch; for an empty one a request that changes nothing. */
+/** The requests for a batch. An empty batch gives a request that changes nothing. */
 const requests: { readonly [P in StoreProtocol]: (lines: readonly GraphLine[]) => StoreRequest[] } = {
   update(lines) {
     const blocks = byGraph(lines).map(([graph, text]) =>
@@ -165,7 +165,7 @@ const requests: { readonly [P in StoreProtocol]: (lines: readonly GraphLine[]) =
   },
 }
 
-/** The triples as lines, in lists that make one request each. */
+/** The triples as lines, in lists of one request each. */
 function parts(triples: readonly Triple[], notation: IriNotation): GraphLine[][] {
   const lists: GraphLine[][] = []
   let length = 0
@@ -188,15 +188,15 @@ function byGraph(lines: readonly GraphLine[]): [string | null, string][] {
   return [...graphs]
 }
 
-// SPARQL reads `\uXXXX` before anything else, and stores differ in whether `\\u0022` holds one. With the `u` itself as an escape
-// all of them read a backslash and a `u`.
+// SPARQL decodes `\uXXXX` before anything else, and stores differ in whether `\\u0022` contains one. When the `u` itself is escaped, all
+// of them read a backslash and a `u`.
 function guardEscapes(text: string): string {
   return text.replace(/\\(?:\\([uU])?|.)/g, (whole, letter: string | undefined) =>
     letter ? `\\\\\\u00${letter === 'u' ? '75' : '55'}` : whole,
   )
 }
 
-/** What is the matter, by the status: the store, its operator, or what was sent. Until a store took a write, it is the address. */
+/** The error for a status: the fault is with the store, its operator, or the triples. Before the first successful write it is with the address. */
 function refusal(
   response: Response,
   said: string,

@@ -11,7 +11,7 @@ interface KindRules {
 
 const format = (name: string) => () => ({ format: name })
 
-/** What a value of a kind is in JSON. Dates and times are ISO 8601 texts; a timestamp may lack time and zone. */
+/** The JSON form of each kind. Dates and times are ISO 8601 texts; a timestamp may lack time and zone. */
 export const fieldKinds: { readonly [K in FieldKind]: KindRules } = {
   text: { type: 'string', rules: (size) => (size > 0 ? { maxLength: size } : {}) },
   integer: { type: 'integer', rules: byteRange },

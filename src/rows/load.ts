@@ -11,7 +11,8 @@ import { type RowSchema, rowSchema } from './row-schema.ts'
 /**
  * The row schemas of `paths`, files or folders, in order.
  *
- * @throws GraphmillError `row_schema_invalid`, or `configuration_invalid` where a file is not there, with the first problem's place, all of them in `details.problems`
+ * @throws GraphmillError `row_schema_invalid`, or `configuration_invalid` when a file is missing, with the place of the first problem and all
+ * problems in `details.problems`
  */
 export async function loadRowSchemas(paths: readonly string[]): Promise<readonly RowSchema[]> {
   const { schemas, problems } = await checkRowSchemas(paths)
@@ -43,7 +44,7 @@ export async function checkRowSchemas(
 
 const code = 'row_schema_invalid'
 
-/** The file itself, or those of a folder in the order of their names. */
+/** The file itself, or the files of a folder in the order of their names. */
 async function schemaFiles(path: string, problems: Problem[]): Promise<string[]> {
   try {
     if (!(await stat(path)).isDirectory()) return [path]
@@ -84,7 +85,7 @@ interface Named {
   readonly at: KeyPath
 }
 
-/** The schemas of a file. One with the key `fields` is a schema itself; values of a map may be JSON text, as in TrustGraph's configuration. */
+/** The schemas of a file. An object with the key `fields` is a schema; the values of a map may be JSON texts, as in TrustGraph's configuration. */
 function tablesOf(source: Source, problems: Problem[]): Named[] {
   const { value } = source
   if (!isObject(value) || Object.hasOwn(value, 'fields')) return [{ name: undefined, value, at: [] }]

@@ -6,22 +6,22 @@ import { type FieldKind, fieldKinds } from './field-kind.ts'
 /** A column. */
 export interface RowField {
   readonly name: string
-  /** As the file says it, such as `int` or `string`. */
+  /** The type in the file, such as `int` or `string`. */
   readonly type: string
   readonly kind: FieldKind
-  /** For texts the most characters, for integers the bytes (1 to 8); 0 is no limit, and so is any for other kinds. */
+  /** For texts the longest length in characters, for integers the bytes (1 to 8). 0 means no limit. Ignored for other kinds. */
   readonly size: number
-  /** Part of the primary key: never null, and no blank text. */
+  /** Part of the primary key: never null, never a blank text. */
   readonly primaryKey: boolean
   readonly description: string
   /** Never absent, never null. */
   readonly required: boolean
-  /** The allowed values, of the field's kind; empty if all are. */
+  /** The allowed values, of the field's kind; empty when all are allowed. */
   readonly enum: readonly (string | number | boolean)[]
   readonly indexed: boolean
 }
 
-/** A table as its file describes it. */
+/** A table, as in its file. */
 export interface RowTable {
   readonly name: string
   readonly description: string
@@ -29,11 +29,11 @@ export interface RowTable {
 }
 
 export interface RowSchema extends RowTable {
-  /** JSON Schema of one row. Fields that the table does not name are let pass. */
+  /** JSON Schema of one row. Unknown fields are allowed. */
   readonly jsonSchema: object
   /** The same, compiled. */
   readonly items: ItemSchema
-  /** What the prompt sees as `schema`: TrustGraph's form of it. */
+  /** The value of `schema` in the prompt: TrustGraph's form. */
   readonly term: object
 }
 

@@ -17,10 +17,10 @@ type RowItem = Readonly<Record<string, unknown>>
 const maxRow = 100_000
 
 /**
- * The row that an item is, or why it is none: `empty` (no field of the table has a value), `too_long` (over 100,000 characters),
- * `schema`. Numbers and booleans that came as texts, or the other way round, get the type of their field in place; 1 and 0 are
- * booleans where the field is one; integers that a double cannot hold stay texts of digits. Fields that the table does not name are
- * kept. An object that came as a text, in any field, is no value.
+ * The row of an item, or why there is none: `empty` (no field of the table has a value), `too_long` (over 100,000 characters), `schema`.
+ * Numbers and booleans given as texts, or the reverse, get the type of their field in place. 1 and 0 are booleans in a boolean field.
+ * Integers that a double cannot hold stay texts of digits. Unknown fields are kept. An object in the form of a text is refused in any
+ * field.
  */
 export function readRow(
   item: RowItem,
@@ -60,7 +60,7 @@ function isObjectText(value: unknown): boolean {
   return isObject(reading.value) || (Array.isArray(reading.value) && reading.value.some(isObject))
 }
 
-/** Integers of more than 53 bits, which the items engine hands on as texts. */
+/** Integers of more than 53 bits, which the items engine passes on as texts. */
 function bigIntegers(item: RowItem, { fields }: RowSchema): [string, string][] {
   return fields.flatMap(({ name, kind }) => {
     const value = kind === 'integer' ? item[name] : undefined
@@ -88,7 +88,7 @@ function pythonNumber(value: number): string {
   return `${digits}e${exponent[0]}${exponent.slice(1).padStart(2, '0')}`
 }
 
-/** JSON as Python's `json.dumps` writes it: a blank after comma and colon, ASCII only. */
+/** JSON as Python's `json.dumps` writes it: a space after comma and colon, ASCII only. */
 function pythonJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(pythonJson).join(', ')}]`
   if (typeof value === 'object' && value !== null)
