@@ -72,10 +72,6 @@ export class InFlightWindow {
     this.#waitingFactor = Math.max(1, subscription.maxInFlight / 2 / maxWaitingMessages)
   }
 
-  get partitions(): readonly number[] {
-    return [...this.#buffers.keys()]
-  }
-
   /** Messages that handlers have. */
   get outstanding(): number {
     return this.#outstanding
