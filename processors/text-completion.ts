@@ -9,9 +9,8 @@ import { jsonFormatOf } from '../src/llm/structured-output/modes.ts'
 import type { Message } from '../src/messages/envelope.ts'
 import type { TextCompletionRequest, TextCompletionResponseInit } from '../src/messages/generated.ts'
 import { coalesce, collect } from '../src/prompt/engine/coalesce.ts'
-
-/** The largest text of a reply part, in characters: with escapes and four-byte characters it still fits a message. */
-const maxReplyPart = 170_000
+import { maxPart } from '../src/prompt/engine/reply.ts'
+import { textPieces } from '../src/prompt/engine/text-reply.ts'
 
 export const textCompletion = defineProcessor({
   name: 'text-completion',
@@ -24,11 +23,7 @@ export const textCompletion = defineProcessor({
     const run = { id: context.ids.next(), startedAt: context.clock.now() }
     const inParts = streaming && schema === null ? coalesce : collect
     let seq = 0
-    for await (const batch of inParts(
-      answer(message.payload, context),
-      ({ text }) => text.length,
-      maxReplyPart,
-    )) {
+    for await (const batch of inParts(answer(message.payload, context), ({ text }) => text.length, maxPart)) {
       const response = batch.map(({ text }) => text).join('')
       const end = batch.at(-1)?.end
       const replyPart = { run, seq: seq++, response, endOfStream: end !== undefined, ...end, context: echo }
@@ -49,7 +44,7 @@ export const textCompletion = defineProcessor({
   },
 })
 
-/** A piece of a reply, at most `maxReplyPart` characters long. The last one has `end`. */
+/** A piece of a reply, at most `maxPart` characters long. The last one has `end`. */
 interface Piece {
   readonly text: string
   readonly end?: Pick<TextCompletionResponseInit, 'finishReason' | 'usage' | 'model' | 'outputMode'>
@@ -68,14 +63,17 @@ async function* answer(asked: TextCompletionRequest, { llm, signal }: Context): 
       mode: request.extras ? 'fallback' : undefined,
       signal,
     })
-    yield [...pieces(JSON.stringify(value)), { text: '', end: { finishReason, usage, model, outputMode } }]
+    yield [
+      ...textPieces(JSON.stringify(value)),
+      { text: '', end: { finishReason, usage, model, outputMode } },
+    ]
     return
   }
   for await (const event of llm.stream(request, signal)) {
     if (event.type === 'end') {
       const { finishReason, usage, model } = event
       yield [{ text: '', end: { finishReason, usage, model } }]
-    } else if (event.kind === 'content') yield [...pieces(event.text)]
+    } else if (event.kind === 'content') yield [...textPieces(event.text)]
   }
 }
 
@@ -101,14 +99,4 @@ function objectOf(field: 'schema' | 'responseFormat', text: string): JsonSchema 
   }
   if (isObject(value)) return value as JsonSchema
   throw new GraphmillError(code, `The field ${field} is not a JSON object.`)
-}
-
-/** A text in pieces that fit a message. A character of two code units is not split. */
-function* pieces(text: string): Generator<Piece> {
-  for (let start = 0; start < text.length; ) {
-    let end = Math.min(start + maxReplyPart, text.length)
-    if (end < text.length && /[\ud800-\udbff]/.test(text[end - 1]!)) end--
-    yield { text: text.slice(start, end) }
-    start = end
-  }
 }

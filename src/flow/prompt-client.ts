@@ -131,7 +131,8 @@ export class PromptClient {
       this.#ended.signal,
       ...(options.signal ? [options.signal] : []),
     ])
-    signal.addEventListener('abort', () => pending.wake())
+    const wake = () => pending.wake()
+    signal.addEventListener('abort', wake)
     const timer = setTimeout(
       () => over.abort(this.#timeout(timeoutMs, { begun: pending.seen.size > 0 })),
       timeoutMs,
@@ -160,6 +161,7 @@ export class PromptClient {
     } finally {
       span.end(failure)
       clearTimeout(timer)
+      signal.removeEventListener('abort', wake) // else the client's own signals keep every request
       this.#pending.delete(id)
     }
   }

@@ -1,5 +1,6 @@
 // Keywords that ajv checks in more than linear time, checked in linear time, so that a reply cannot block the process.
 import type { Ajv } from 'ajv'
+import { isObject } from '../is-object.ts'
 
 /** Replaces ajv's `uniqueItems`, which compares every pair, and the format `url`, whose pattern backtracks. */
 export function addLinearKeywords(ajv: Ajv): void {
@@ -21,7 +22,7 @@ function areUnique(items: readonly unknown[]): boolean {
 /** The same text for values that are equal as JSON. */
 function canonical(value: unknown): string {
   return JSON.stringify(value, (_, each: unknown) => {
-    if (typeof each !== 'object' || each === null || Array.isArray(each)) return each
+    if (!isObject(each)) return each
     return Object.fromEntries(Object.entries(each).sort(([a], [b]) => (a < b ? -1 : 1)))
   })
 }

@@ -25,6 +25,8 @@ export interface ProviderRow<Spec> {
   isConfigured(servers: Config['servers']): boolean
   /** The configured model. Throws `llm_not_configured`, and the errors of listing the server's models. */
   specOf(config: Config, signal: AbortSignal): Promise<Spec>
+  /** How its models are asked for JSON, unless a model says so itself; false when only words can ask them. */
+  readonly jsonFormat: JsonFormat | false
   /** Throws `configuration_invalid` for an invalid address. */
   create(spec: Spec): Llm
 }
@@ -49,6 +51,7 @@ export const providers: { readonly [P in ProviderName]: ProviderRow<Specs[P]> } 
       const server = { baseUrl, apiKey, ...timeoutsOf(options) }
       return { ...server, model: options.model ?? (await onlyModel(server, signal)) }
     },
+    jsonFormat: openAiJson,
     create: createOpenAi,
   },
   ollama: {
@@ -59,18 +62,17 @@ export const providers: { readonly [P in ProviderName]: ProviderRow<Specs[P]> } 
       const model = options.model ?? (await onlyOllamaModel(host, signal))
       return { host, model, ...timeoutsOf(options), numCtx: options['num-ctx'] }
     },
+    jsonFormat: ollamaJson,
     create: createOllama,
   },
   offline: {
     server: undefined,
     isConfigured: () => false,
     specOf: async () => ({}),
+    jsonFormat: false,
     create: () => offline,
   },
 }
-
-/** How providers are asked for JSON. The first is the default of a model. */
-export const jsonFormats: readonly [JsonFormat, ...JsonFormat[]] = [openAiJson, ollamaJson]
 
 /** The model of a spec. It calls its server from this thread. */
 export function createModel<P extends ProviderName>(spec: { readonly provider: P } & Specs[P]): Llm {

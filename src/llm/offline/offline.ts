@@ -58,7 +58,6 @@ export function createOffline(): OfflineLlm {
     destination: 'in this process',
     circuit: 'llm:offline in this process offline',
     isLocal: true,
-    jsonFormat: false,
     stream,
     ready: async () => {},
     async close() {

@@ -17,7 +17,7 @@ export function recoded(thrown: unknown): unknown {
   const said = details['server']
   if (typeof said !== 'string') return thrown
   const code = codeOf(thrown.code, said)
-  const isAboutFormat = /format/i.test(said)
+  const isAboutFormat = details['param'] === undefined && /\bformat\b/i.test(said)
   if (!code && !isAboutFormat) return thrown
   return providerError(code ?? (thrown.code as ProviderErrorCode), message, {
     cause: code ? thrown : thrown.cause,

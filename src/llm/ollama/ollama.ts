@@ -2,7 +2,6 @@
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
 import { beginCall } from '../transport.ts'
 import { type OllamaApi, type OllamaDefaults, ollamaBody } from './body.ts'
-import { ollamaJson } from './format.ts'
 import { checkModel } from './models.ts'
 import { readReply } from './reply.ts'
 import { type OllamaServerOptions, ollamaServer } from './server.ts'
@@ -58,7 +57,6 @@ export function createOllama(options: OllamaOptions): Llm {
     destination: peer.destination,
     circuit: peer.circuit,
     defaults,
-    jsonFormat: ollamaJson,
     stream,
     ready: (signal) => checkModel(server, model, signal),
     constrains: async () => true,

@@ -7,7 +7,6 @@ import { chatBody, type Quirk, refusedParameter } from './body.ts'
 import { connect, explain, type OpenAiServer } from './client.ts'
 import { checkModel, createConstraintProbe } from './models.ts'
 import { joinDeltas, readBatches, readWhole } from './reply.ts'
-import { openAiJson } from './response-format.ts'
 
 export { connect, explain } from './client.ts'
 export { listModels, onlyModel } from './models.ts'
@@ -65,7 +64,6 @@ export function createOpenAi(options: OpenAiOptions): Llm {
     model,
     destination: peer.destination,
     circuit: peer.circuit,
-    jsonFormat: openAiJson,
     stream,
     ready: (signal) => checkModel(connection, model, signal),
     constrains: createConstraintProbe(connection),

@@ -1,6 +1,7 @@
 // A checked JSON value from any model that streams text, in one of the modes. A reply that cannot be used is answered with what
 // is wrong, as often as `reask` says. The last reply is evaluated too; if it cannot be used, it is in the error.
 import { type AnswerMode, answerModes, type ResolvedMode } from '../../config/models.ts'
+import { isObject } from '../../is-object.ts'
 import type { CompletionRequest, FinishReason, JsonSchema, Llm, TextMessage, Usage } from '../llm.ts'
 import { sumOfUsages } from '../usage.ts'
 import { checkedSchema } from './checked-schema.ts'
@@ -115,7 +116,7 @@ function schemaOf(options: AnswerJsonOptions): { schema: JsonSchema | undefined;
     throw new TypeError(`A schema stands in the prompt as example or as schema, not as ${String(as)}.`)
   if (!Number.isInteger(reask) || reask < 0) throw new TypeError('reask must be 0 or more.')
   if (given === undefined) return { schema: undefined, strict: schemaStrict ?? false }
-  if (typeof given !== 'object' || given === null || Array.isArray(given) || Object.keys(given).length === 0)
+  if (!isObject(given) || Object.keys(given).length === 0)
     throw new TypeError('The schema must be an object that is not empty.')
   const { schema, strict = false } = unwrapped(given)
   return { schema, strict: schemaStrict ?? strict }

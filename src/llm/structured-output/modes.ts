@@ -4,7 +4,7 @@ import { type AnswerMode, answerModes, type ResolvedMode } from '../../config/mo
 import { isSameJson, wireSchema } from '../cache/canonical.ts'
 import type { JsonFormat, JsonSchema, Llm, TextMessage } from '../llm.ts'
 import { invalid } from '../provider-error.ts'
-import { jsonFormats } from '../providers.ts'
+import { providers } from '../providers.ts'
 import { checkedSchema } from './checked-schema.ts'
 import { directiveFor, withSystemText } from './directive.ts'
 import { exampleOf } from './json-example.ts'
@@ -57,13 +57,14 @@ export function planAnswer(options: PlanOptions): AnswerPlan {
 }
 
 /** How a model is asked for JSON; undefined when it can be asked only in words. */
-export function jsonFormatOf({ jsonFormat = jsonFormats[0] }: Llm): JsonFormat | undefined {
-  return jsonFormat || undefined
+export function jsonFormatOf({ provider, jsonFormat }: Llm): JsonFormat | undefined {
+  return (jsonFormat ?? providers[provider].jsonFormat) || undefined
 }
 
 /** The format that a mode is named after; undefined for all other modes. */
 export function formatNamed(mode: AnswerMode | 'plain'): JsonFormat | undefined {
-  return jsonFormats.find(({ schemaMode, objectMode }) => mode === schemaMode || mode === objectMode)
+  const formats = Object.values(providers).map(({ jsonFormat }) => jsonFormat || undefined)
+  return formats.find((format) => mode === format?.schemaMode || mode === format?.objectMode)
 }
 
 /** Whether the server can give only objects in this mode. */

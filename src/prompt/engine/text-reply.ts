@@ -2,21 +2,14 @@
 import { GraphmillError } from '../../errors.ts'
 import { onlyThought, reasoningTooLong } from './calls.ts'
 import { brokenOff } from './incompleteness.ts'
-import {
-  endAtCostLimit,
-  endWithoutItems,
-  maxPart,
-  type ReplyEvent,
-  type ReplyStream,
-  type RunContext,
-} from './reply.ts'
+import { endAtCostLimit, endWithoutItems, maxPart, type ReplyStream, type RunContext } from './reply.ts'
 
 export async function* readText({ calls, request, terms }: RunContext): ReplyStream {
   const call = calls.open(request(terms), 'first')
   try {
     for await (const event of call.events) {
       const text = calls.count(call, event)
-      if (text !== '') yield [...slices(text)]
+      if (text !== '') yield Array.from(textPieces(text), (piece) => ({ type: 'text', ...piece }))
     }
   } catch (thrown) {
     calls.fail(call, thrown)
@@ -33,13 +26,13 @@ export async function* readText({ calls, request, terms }: RunContext): ReplyStr
   yield [{ type: 'end', end: endWithoutItems(calls, { finishReason, model, truncated, incomplete, cause }) }]
 }
 
-/** Pieces that fit a reply part; a surrogate pair stays whole. */
-function* slices(text: string): Generator<ReplyEvent> {
+/** Pieces of a text that fit a reply part. A surrogate pair is not split. */
+export function* textPieces(text: string): Generator<{ readonly text: string }> {
   for (let at = 0; at < text.length; ) {
     let end = Math.min(at + maxPart, text.length)
     const code = text.charCodeAt(end - 1)
     if (end < text.length && code >= 0xd800 && code < 0xdc00) end--
-    yield { type: 'text', text: text.slice(at, end) }
+    yield { text: text.slice(at, end) }
     at = end
   }
 }
