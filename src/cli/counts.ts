@@ -6,6 +6,7 @@ export const sumOf = (counts: Counts) => Object.values(counts).reduce((total, co
 /** `3 definitions, 2 topics`; empty if all are 0. */
 export function countsText(counts: Counts): string {
   const present = Object.entries(counts).filter(([, count]) => count > 0)
+  present.sort(([one], [other]) => (one < other ? -1 : 1)) // whatever came first
   return present.map(([name, count]) => `${count} ${name}`).join(', ')
 }
 
