@@ -2,8 +2,8 @@
 // With provenance, triples describe the document and the place of each chunk in it.
 import { pageAt } from '../src/documents/pages.ts'
 import { splitAside } from '../src/documents/split.ts'
+import { expectedUnits } from '../src/flow/expected-units.ts'
 import { defineProcessor } from '../src/flow/processor.ts'
-import { expectedUnits } from '../src/flow/units.ts'
 import { chunkProvenance, documentProvenance } from '../src/rdf/provenance.ts'
 import { version } from '../src/version.ts'
 

@@ -1,7 +1,7 @@
 // Rows: for each row schema of the flow, the rows of its table that a chunk contains. Each schema is a unit of work of its own.
 import { GraphmillError } from '../src/errors.ts'
+import { rowUnit } from '../src/flow/expected-units.ts'
 import { defineUnitExtractor } from '../src/flow/extractor.ts'
-import { rowUnit } from '../src/flow/units.ts'
 import { readRow } from '../src/rows/row.ts'
 
 /** The most characters of a chunk that a row's source span quotes. */

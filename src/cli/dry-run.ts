@@ -1,7 +1,7 @@
 // `extract --dry-run`: the same flow with a prompt processor that calls no model, adds up what the calls would cost, and replies
 // with an empty list.
 import { defineProcessor } from '../flow/processor.ts'
-import { runKey } from '../llm/cache/entry.ts'
+import { runKey } from '../llm/cache/run-key.ts'
 import { estimateTokens } from '../llm/limits/limited-stream.ts'
 import { costOf, type Price } from '../llm/limits/prices.ts'
 import { decodeTerms } from '../prompt/catalogue/terms.ts'

@@ -1,7 +1,7 @@
 // The command line; each command has its own file. Exit codes: 0 success, 1 failure, 2 wrong usage; extract has more, see its file.
 import { existsSync, readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
-import { type ErrorCode, GraphmillError, toGraphmillError } from '../errors.ts'
+import { GraphmillError, toGraphmillError } from '../errors.ts'
 import { stuckCalls } from '../system-calls.ts'
 import { coloured } from './colour.ts'
 import { addCache } from './commands/cache.ts'
@@ -19,6 +19,7 @@ import { addRun } from './commands/run.ts'
 import { addStatus } from './commands/status.ts'
 import { addTail } from './commands/tail.ts'
 import { addTopics } from './commands/topics.ts'
+import { exitCodeOfError } from './exit-code.ts'
 import { failureText } from './failure.ts'
 import { readOwnOptions } from './options.ts'
 import { guardStandardError } from './standard-error.ts'
@@ -63,13 +64,6 @@ const commands = [
 ]
 for (const add of commands) add(program)
 
-const wrongUsage: readonly ErrorCode[] = [
-  'usage',
-  'configuration_invalid',
-  'broker_url_invalid',
-  'topic_name_invalid',
-]
-
 let command = ''
 program.hook('preAction', (_, action) => {
   command = action.name()
@@ -108,5 +102,5 @@ setTimeout(() => {
 function fail(error: GraphmillError): 1 | 2 {
   console.error(`${coloured('red', `graphmill: ${failureText(error)}`, process.stderr)}\n${error.remedy}`)
   if (error.code === 'unexpected' && error.cause instanceof Error) console.error(error.cause.stack)
-  return wrongUsage.includes(error.code) ? 2 : 1
+  return exitCodeOfError(error)
 }

@@ -2,7 +2,7 @@
 import { costOf, type Prices, priceOf } from '../llm/limits/prices.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { Status, Tokens } from '../messages/generated.ts'
-import type { Counts } from '../progress/document-progress.ts'
+import type { Counts } from '../progress/totals.ts'
 import { countsText, sumOf } from './counts.ts'
 import { cutText } from './table.ts'
 

@@ -1,4 +1,4 @@
-// The summary at the end of `extract`, its exit code, and its line of progress, all computed from the documents' progress.
+// The summary at the end of `extract` and its line of progress, computed from the documents' progress.
 import type { DocumentStatus } from '../progress/progress-aggregate.ts'
 import { addCounts, countsText, sumOf } from './counts.ts'
 
@@ -20,18 +20,6 @@ function failedFiles(documents: readonly DocumentStatus[], { loaded, unloaded }:
       : [],
   )
   return [...unloaded, ...dead]
-}
-
-/** 4: some chunk is dead or some document failed; 3: some chunk is partial, or with `strict` any item was rejected; 0 otherwise. */
-export function exitCodeOf(
-  documents: readonly DocumentStatus[],
-  { unloaded }: Files,
-  strict: boolean,
-): 0 | 3 | 4 {
-  if (unloaded.length > 0 || documents.some(({ state, units }) => state === 'failed' || units.dead > 0))
-    return 4
-  const rejected = documents.some(({ totals }) => sumOf(totals.rejected) > 0)
-  return documents.some(({ units }) => units.partial > 0) || (strict && rejected) ? 3 : 0
 }
 
 /** The lines of the closing summary. */

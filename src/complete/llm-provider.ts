@@ -8,8 +8,14 @@ import { joinedExtras, jsonFormatOf } from '../llm/structured-output/modes.ts'
 import { Refusals } from '../llm/structured-output/schema-refusal.ts'
 import { readWholeReply } from '../llm/structured-output/whole-reply.ts'
 import { completeOn, type Exchange, type ProviderReply } from './call.ts'
-import type { CallOptions, ContentBlock, Provider, ProviderRequest, RuntimeConfig } from './provider.ts'
-import { textOf } from './provider.ts'
+import {
+  type CallOptions,
+  type ContentBlock,
+  type Provider,
+  type ProviderRequest,
+  type RuntimeConfig,
+  textOf,
+} from './provider.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 

@@ -2,8 +2,7 @@
 // written.
 import { toGraphmillError } from '../errors.ts'
 import type { InputPort, MessageOf } from './ports.ts'
-import type { Context, Processor, Scope } from './processor.ts'
-import { defineProcessor } from './processor.ts'
+import { type Context, defineProcessor, type Processor, type Scope } from './processor.ts'
 
 export interface SinkOptions<I extends InputPort> {
   readonly name: string

@@ -1,8 +1,7 @@
 // Concatenated JSON: texts one after the other, with or without white space between them. Objects, arrays and strings end themselves; a
 // bare number or word ends before white space or a structural character, the last one with the input.
 import { createByteBuffer } from './byte-buffer.ts'
-import type { ByteSource, FormatEvent, FormatOptions, FormatRules } from './format.ts'
-import { rulesOf } from './format.ts'
+import { type ByteSource, type FormatEvent, type FormatOptions, type FormatRules, rulesOf } from './format.ts'
 import { raising } from './raise.ts'
 import { type FormatParser, readBytes } from './source.ts'
 import { lineFeed } from './split.ts'

@@ -1,7 +1,6 @@
 // The line formats: ndjson 1.0.0 and JSON Lines. A line ends only at \n (a \r before it is white space to JSON, U+2028 is a character of a
 // string). A last line without \n is a record if it is complete, and truncated if more input could have made it one.
-import type { ByteSource, FormatEvent, FormatOptions, FormatRules } from './format.ts'
-import { rulesOf } from './format.ts'
+import { type ByteSource, type FormatEvent, type FormatOptions, type FormatRules, rulesOf } from './format.ts'
 import { raising } from './raise.ts'
 import { type FormatParser, readBytes } from './source.ts'
 import { createSplitter, lineFeed, type Segment } from './split.ts'

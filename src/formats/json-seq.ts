@@ -1,7 +1,6 @@
 // JSON text sequences (RFC 7464): RS before each text, LF after it. A truncated text does not affect others, since no text can hold an RS.
 // An element is certain only when the next one begins or the input ends, so it is given then.
-import type { ByteSource, FormatEvent, FormatOptions, FormatRules } from './format.ts'
-import { rulesOf } from './format.ts'
+import { type ByteSource, type FormatEvent, type FormatOptions, type FormatRules, rulesOf } from './format.ts'
 import { isBlank } from './json-lines.ts'
 import { raising } from './raise.ts'
 import { type FormatParser, readBytes } from './source.ts'

@@ -3,8 +3,7 @@
 import { createHash } from 'node:crypto'
 import cacache from 'cacache'
 import { batches } from '../batches.ts'
-import type { Embed } from './embeddings.ts'
-import { batchSize } from './embeddings.ts'
+import { batchSize, type Embed } from './embeddings.ts'
 
 export interface VectorCache {
   /** The vectors of many texts, from disk where possible. */

@@ -1,21 +1,19 @@
 // Units that have ended badly are folded into bits, so that a document with very many of them still fits a message. A folded unit loses
 // its counts (when a complete run comes later, both runs are counted) and the ids of its dead messages (the replay of any message of its
 // chunk brings it back).
+
 import {
   type ChunkPlace,
   chunkPlace,
   clearBit,
-  countedBefore,
   type Document,
-  emptyTotals,
-  emptyUnit,
   type Fold,
   hasBit,
-  type OpenUnit,
   setBit,
-  stateOfUnit,
   unitKey,
 } from './document-progress.ts'
+import { emptyTotals } from './totals.ts'
+import { countedBefore, emptyUnit, type OpenUnit, stateOfUnit } from './unit-state.ts'
 
 /** Stands for the id of a dead message that was folded away. */
 export const anyDeath = ''

@@ -3,7 +3,8 @@
 import { parseTopic } from '../broker/topics.ts'
 import type { LostRecords } from '../messages/generated.ts'
 import { foldDead, isFolded } from './compaction.ts'
-import { type Document, isDone, stateOfUnit, unitKey } from './document-progress.ts'
+import { type Document, isDone, unitKey } from './document-progress.ts'
+import { stateOfUnit } from './unit-state.ts'
 
 const reason = 'expired'
 

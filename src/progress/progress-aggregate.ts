@@ -6,32 +6,25 @@ import type { Message } from '../messages/envelope.ts'
 import type { LostRecords } from '../messages/generated.ts'
 import { anyDeath, foldUnits, stateOfFold, unfoldUnit } from './compaction.ts'
 import {
-  addToRun,
-  addTotals,
-  addUsage,
   type ChunkPlace,
-  type Counts,
   chunkPlace,
   clearBit,
   clearDone,
-  countedBefore,
   type Document,
   emptyDocument,
-  emptyRun,
   hasBit,
   isDone,
   keepDone,
-  type OpenUnit,
   type PartSize,
   type ProgressEntry,
   type Reason,
   setDone,
-  stateOfUnit,
-  type Totals,
   unitKey,
 } from './document-progress.ts'
 import { expire } from './expiry.ts'
 import { readState, writeState } from './snapshot.ts'
+import { addTotals, addUsage, type Counts, type Totals } from './totals.ts'
+import { addToRun, countedBefore, emptyRun, type OpenUnit, stateOfUnit } from './unit-state.ts'
 
 export type DocumentState = 'queued' | 'running' | 'done' | 'partial' | 'failed'
 

@@ -1,7 +1,8 @@
 // What of a document has not ended yet, from the state that the ledger stores.
 import { isFolded } from './compaction.ts'
-import { isDone, stateOfUnit, unitKey } from './document-progress.ts'
+import { isDone, unitKey } from './document-progress.ts'
 import { readState } from './snapshot.ts'
+import { stateOfUnit } from './unit-state.ts'
 
 export interface Running {
   /** Whether its parts were not all published yet. */

@@ -3,20 +3,16 @@
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { GraphmillError } from '../errors.ts'
 import {
-  addTotals,
   type ChunkSets,
-  countedBefore,
   type DeadPart,
   type Document,
   emptyDocument,
-  emptyTotals,
   type Fold,
-  type OpenUnit,
   type ProgressEntry,
   type Reason,
-  type SeenRun,
-  type Totals,
 } from './document-progress.ts'
+import { addTotals, emptyTotals, type Totals } from './totals.ts'
+import { countedBefore, type OpenUnit, type SeenRun } from './unit-state.ts'
 
 /** Raised when an older build would misread what this one writes. */
 const version = 1

@@ -2,8 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { GraphmillError } from '../../src/errors.ts'
 import { providerError } from '../../src/llm/provider-error.ts'
-import type { AttemptRecord } from '../../src/llm/structured-output/attempts.ts'
-import { fullJitter, isTransient } from '../../src/llm/structured-output/attempts.ts'
+import { type AttemptRecord, fullJitter, isTransient } from '../../src/llm/structured-output/attempts.ts'
 import type { StructuredOutputInvalid } from '../../src/llm/structured-output/invalid-error.ts'
 import { completion, counted, failure, frozen, hi, P, setup } from './harness.ts'
 

@@ -1,6 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import type { FactTriples } from '../../src/rdf/facts.ts'
-import { definitionContexts, definitionTriples, relationshipTriples } from '../../src/rdf/facts.ts'
+import {
+  definitionContexts,
+  definitionTriples,
+  type FactTriples,
+  relationshipTriples,
+} from '../../src/rdf/facts.ts'
 import {
   chunkProvenance,
   documentProvenance,

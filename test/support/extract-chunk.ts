@@ -1,9 +1,9 @@
 // One chunk through the prompt processor and an extractor, with a model that says what the test wants it to.
 
 import { prompt } from '../../processors/prompt.ts'
+import { unitsOf } from '../../src/flow/expected-units.ts'
 import { inputGroup, inputTopic } from '../../src/flow/ports.ts'
 import type { AnyProcessor, FlowSettings } from '../../src/flow/processor.ts'
-import { unitsOf } from '../../src/flow/units.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import type { Chunk, Progress, Rejection } from '../../src/messages/generated.ts'
 import { createProgressAggregate, type DocumentStatus } from '../../src/progress/progress-aggregate.ts'

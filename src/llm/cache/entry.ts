@@ -1,11 +1,9 @@
 // What the cache keeps of a run: the raw texts of its calls in order and, after its end, where its parts were cut. Items are not
 // stored: every replay reads them from the texts again.
-import { hash } from 'node:crypto'
 import { type ErrorCode, errorTable } from '../../errors.ts'
 import { isObject } from '../../is-object.ts'
 import { jsonValue } from '../../json-value.ts'
-import type { CompletionRequest, FinishReason, Llm, Usage } from '../llm.ts'
-import { flatJson } from './canonical.ts'
+import type { FinishReason, Usage } from '../llm.ts'
 
 /** Why the model was called. `longer`: again with a doubled output limit. `cached`: it was not called, the cache had the reply. */
 export type CallReason = 'first' | 'continuation' | 'longer' | 'reask' | 'split' | 'cached'
@@ -39,18 +37,6 @@ export interface RunEntry {
   readonly form?: string
   /** The sizes of its parts in items or characters, and whether it was streamed, once the run has ended. */
   readonly cut?: { readonly streaming: boolean; readonly cuts: readonly number[] }
-}
-
-/** The hash of a request's messages and parameters, in 32 hexadecimal digits. The order of keys does not count. */
-export function requestDigest({ messages, sampling = {}, extras = {} }: CompletionRequest): string {
-  return hash('sha256', flatJson({ messages, sampling, extras }), 'hex').slice(0, 32)
-}
-
-/** The key of the run that begins with this request. */
-export function runKey(workspace: string, llm: Llm, request: CompletionRequest): string {
-  const { provider, destination, model, defaults = {} } = llm
-  const asked = { provider, destination, model, defaults }
-  return flatJson({ version: 1, workspace, ...asked, request: requestDigest(request) })
 }
 
 /** The entry in a text; undefined for anything else. */

@@ -2,7 +2,8 @@
 // while the run asks the same. A call is remembered by its whole text, or as a final failure; a call that a retry may improve
 // is not remembered.
 import { GraphmillError, toGraphmillError } from '../../errors.ts'
-import { type CallReason, type Failure, type RecordedCall, requestDigest } from '../../llm/cache/entry.ts'
+import type { CallReason, Failure, RecordedCall } from '../../llm/cache/entry.ts'
+import { requestDigest } from '../../llm/cache/run-key.ts'
 import type { CompletionEvent, CompletionRequest, FinishReason, Llm, Usage } from '../../llm/llm.ts'
 import { isOutputRefusal } from '../../llm/structured-output/schema-refusal.ts'
 import { sumOfUsages, unknownUsage } from '../../llm/usage.ts'

@@ -2,7 +2,7 @@
 import { GraphmillError } from '../../errors.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../../llm/llm.ts'
 import { answerJson, type JsonAnswer } from '../../llm/structured-output/json-answer.ts'
-import { withoutServer } from '../../llm/structured-output/path.ts'
+import { withoutServer } from '../../llm/structured-output/mode-choice.ts'
 import { type Calls, onlyThought, reasoningTooLong } from './calls.ts'
 import { brokenOff } from './incompleteness.ts'
 import { endAtCostLimit, endWithoutItems, maxPart, type ReplyStream, type RunContext } from './reply.ts'

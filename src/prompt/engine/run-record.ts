@@ -3,8 +3,9 @@
 import { hash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { flatJson } from '../../llm/cache/canonical.ts'
-import { type RunEntry, runKey } from '../../llm/cache/entry.ts'
+import type { RunEntry } from '../../llm/cache/entry.ts'
 import type { ReplyCache } from '../../llm/cache/reply-cache.ts'
+import { runKey } from '../../llm/cache/run-key.ts'
 import type { CompletionRequest, Llm } from '../../llm/llm.ts'
 import type { Prompt } from '../catalogue/catalogue.ts'
 
