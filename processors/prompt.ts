@@ -41,7 +41,7 @@ export const prompt = defineProcessor({
         run: { id: context.ids.next(), startedAt: context.clock.now() },
         endOfStream: true,
         error: { type: error.code, message: error.message },
-        // Every part of a reply must fit a message.
+        // Every reply part must fit a message.
         context: error.code === 'context_too_large' ? {} : echo,
       },
     }

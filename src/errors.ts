@@ -191,7 +191,7 @@ export interface GraphmillErrorOptions {
   readonly cause?: unknown
   /** For rate limits: how long the server asks the client to wait, in milliseconds. */
   readonly retryAfterMs?: number | undefined
-  /** The circuit that this error opens: `llm:<provider> <model>` or `topic:<name>`. */
+  /** The circuit that this error opens: `llm:<provider> <destination> <model>` or `topic:<name>`. */
   readonly circuit?: string | undefined
   /** Further facts, such as a category, a place or the verbatim reply. */
   readonly details?: Readonly<Record<string, unknown>>

@@ -8,7 +8,7 @@
 // - A secret of 4 to 7 characters is found only as a separate word, and only if it is not all letters or all digits.
 // - Anything else is an ordinary word or number, which text must be able to contain.
 
-export const redactedText = '[secret]'
+const redactedText = '[secret]'
 
 /** A piece of a secret of this length is found; a shorter secret only as a whole. */
 const leastPiece = 12

@@ -1,8 +1,9 @@
 // `extract --dry-run`: the same flow with a prompt processor that calls no model, adds up what the calls would cost, and replies
 // with an empty list.
+
 import { defineProcessor } from '../flow/processor.ts'
 import { runKey } from '../llm/cache/run-key.ts'
-import { estimateTokens } from '../llm/limits/limited-stream.ts'
+import { charactersPerToken, estimateTokens } from '../llm/limits/limited-stream.ts'
 import { costOf, type Price } from '../llm/limits/prices.ts'
 import { decodeTerms } from '../prompt/catalogue/terms.ts'
 import { chooseForm } from '../prompt/engine/items-form.ts'
@@ -49,8 +50,6 @@ export function estimator(estimate: Estimate) {
     },
   })
 }
-
-const charactersPerToken = 3.5
 
 /** The output of `--dry-run --json`; the cost is null if the model has no price. */
 export function estimateRow(estimate: Estimate, chunks: number, price: Price | undefined): object {

@@ -7,7 +7,7 @@ import type { PreparedFlow } from '../flow/flow-set.ts'
 import type { AnyProcessor } from '../flow/processor.ts'
 import { type FlowRuntimeOptions, run } from '../flow/run.ts'
 import { flowError, flowsOf, nameOf, serving } from './flows.ts'
-import type { Assembly, Wiring } from './wiring.ts'
+import type { FlowWiring, Wiring } from './wiring.ts'
 
 export interface FlowPreparerOptions {
   readonly processors: readonly AnyProcessor[]
@@ -16,7 +16,7 @@ export interface FlowPreparerOptions {
   readonly wiring: Wiring
   /** What the flows of the process share; asked for when a flow starts. */
   readonly shared: () => Omit<FlowRuntimeOptions, 'processors' | 'flows' | 'llm'>
-  readonly onAssembled: (assembly: Assembly) => void
+  readonly onWired: (flowWiring: FlowWiring) => void
   /** Called when a flow has ended that is no longer configured. */
   readonly gone: (flow: FlowConfig) => Promise<void>
 }
@@ -44,13 +44,13 @@ async function prepareFlow(flow: FlowConfig, options: FlowPreparerOptions): Prom
   // Read first: what is opened after this is no older than its fingerprint.
   const content = await contentOf(filesOf(flow))
   const processors = options.byFlow ? serving(options.processors, flow) : options.processors
-  const assembly = await options.wiring.assemble(flow)
-  options.onAssembled(assembly)
-  const flows = assembly.flows.map((each) => ({ ...each, topics: flow.topics }))
+  const flowWiring = await options.wiring.wire(flow)
+  options.onWired(flowWiring)
+  const flows = flowWiring.flows.map((each) => ({ ...each, topics: flow.topics }))
   return {
     name: nameOf(flow),
     fingerprint: JSON.stringify([flow.options, flow.topics, content]),
-    start: (until) => run({ ...assembly, ...options.shared(), flows, processors }, until),
+    start: (until) => run({ ...flowWiring, ...options.shared(), flows, processors }, until),
     gone: () => options.gone(flow),
   }
 }

@@ -26,7 +26,7 @@ export interface StatusView {
   readonly calls: Counts
   /** By model. */
   readonly tokens: Readonly<Record<string, Tokens>>
-  /** By `--prices`; null where a price or a count of tokens is unknown. */
+  /** By `--prices`; null if a price or a count of tokens is unknown. */
   readonly cost: number | null
   /**
    * What a document waits for if it has not ended or has expired units, one sentence each. Null in the changes that `--watch`

@@ -38,7 +38,7 @@ export const modelOptions = [
   ...replyOptions,
 ] as const
 
-export interface Assembly {
+export interface FlowWiring {
   readonly llm: Llm
   readonly rateLimiter: RateLimiter
   readonly prompts: Catalogue
@@ -71,7 +71,7 @@ export interface WiringOptions {
 /** Makes the parts of one flow after another. Flows with the same model share its rate limiter. */
 export interface Wiring {
   /** Throws the errors of opening the model and of loading prompts and ontologies. */
-  assemble(config: Config): Promise<Assembly>
+  wire(config: Config): Promise<FlowWiring>
 }
 
 export function createWiring(options: WiringOptions, signal: AbortSignal): Wiring {
@@ -90,17 +90,14 @@ export function createWiring(options: WiringOptions, signal: AbortSignal): Wirin
         requestsPerMinute: options['requests-per-minute'],
         tokensPerMinute: options['tokens-per-minute'],
         onPause: ({ error, leftMs }) =>
-          log.warn(
-            { err: error, remedy: error.remedy, delayMs: leftMs },
-            'the model is not asked for a while',
-          ),
+          log.warn({ err: error, remedy: error.remedy, delayMs: leftMs }, 'calls to the model are paused'),
       })
     rateLimiters.set(llm.circuit, rateLimiter)
     return rateLimiter
   }
 
   return {
-    async assemble(config) {
+    async wire(config) {
       const { space, workspace, flow, prompts } = config.options
       const llm = needsModel ? await openLlm(config, fallback, signal) : unasked
       return {
@@ -166,7 +163,7 @@ const unasked: Llm = {
 }
 
 /** The names of all processors. */
-export const processorNames = processors.map(({ name }) => name)
+const processorNames = processors.map(({ name }) => name)
 
 /** Processors by name. Throws `usage`, with a suggestion, for an unknown name. */
 export function findProcessors(names: readonly string[]): AnyProcessor[] {

@@ -52,7 +52,7 @@ const secret = <const E extends Extra = Record<never, never>>(value: string, hel
 
 const ownTable = {
   config: text('FILE', 'configuration file (YAML or JSON); graphmill.yaml if it exists'),
-  // where
+  // broker and topics
   broker: text('URL', 'kafka://host:port[,host:port] or pulsar+ws://host:port', { address: true }),
   space: text('NAME', 'first part of all topic names', { default: 'gm' }),
   workspace: text('NAME', 'workspace', { default: 'default' }),

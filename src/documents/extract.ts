@@ -3,7 +3,7 @@ import { GraphmillError } from '../errors.ts'
 import { runInSubprocess, type SubprocessLimits } from '../subprocess/subprocess.ts'
 import { siblingModule } from '../workers/sibling-module.ts'
 
-export const extractedTypes = ['text/html', 'application/pdf'] as const
+const extractedTypes = ['text/html', 'application/pdf'] as const
 
 export type ExtractedType = (typeof extractedTypes)[number]
 

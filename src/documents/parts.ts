@@ -2,7 +2,7 @@
 // space. The text is read piece by piece, so that memory does not grow with the document.
 
 /** The largest part, in bytes of UTF-8. */
-export const maxPartBytes = 512 * 1024
+const maxPartBytes = 512 * 1024
 
 export interface TextPart {
   readonly part: number

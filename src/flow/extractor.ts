@@ -1,5 +1,5 @@
 // An extractor: a chunk becomes prompt requests, one for each unit of work. Their replies come back to the extractor's own topic, and
-// every part of a reply becomes facts. The extractor keeps no state between the two: everything it needs travels in the messages.
+// every reply part becomes facts. The extractor keeps no state between the two: everything it needs travels in the messages.
 import { batches } from '../batches.ts'
 import { topicName } from '../broker/topics.ts'
 import { GraphmillError } from '../errors.ts'
@@ -50,7 +50,7 @@ export interface UnitRequest {
   readonly context?: Readonly<Record<string, string>>
 }
 
-/** How one part of a reply is read. */
+/** How one reply part is read. */
 export interface ReplyReader<P extends FactPort> {
   /** `index` counts all items of the reply part. */
   readonly fact: (item: Item, index: number) => Fact<P>

@@ -1,5 +1,5 @@
-// The flows that a process serves. A flow that changed drains and starts again, one that is gone drains, and one that can't start or
-// go on is tried again after a pause; the other flows are not affected. The changes of one flow are made one after the other, and no
+// The flows that a process serves. A changed flow drains and starts again, a removed one drains, and one that cannot start or
+// continue is retried after a pause; the other flows are not affected. The changes of one flow are made one after the other, and no
 // flow waits for another.
 import type { Logger } from 'pino'
 import { type GraphmillError, toGraphmillError } from '../errors.ts'

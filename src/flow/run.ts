@@ -89,7 +89,7 @@ export async function run(options: FlowRuntimeOptions, signal: AbortSignal): Pro
   const untilBroker = (act: () => Promise<void>) =>
     untilAvailable(act, {
       signal,
-      onFailure: (error) => log.warn({ err: error }, 'waiting for the broker to make the topics'),
+      onFailure: (error) => log.warn({ err: error }, 'waiting for the broker to create the topics'),
     })
   await untilBroker(() => broker.ensureTopics(specs))
   if (flows.some(({ topics = {} }) => Object.keys(topics).length > 0))
@@ -162,6 +162,9 @@ async function warnOfPartitions(
   for (const { name: topic, partitions: wanted } of specs) {
     const partitions = found.get(topic)
     if (partitions !== undefined && partitions !== wanted)
-      log.warn({ topic, partitions, wanted }, 'a topic keeps the partitions that it was made with')
+      log.warn(
+        { topic, partitions, wanted },
+        'a topic keeps the number of partitions that it was created with',
+      )
   }
 }

@@ -17,12 +17,12 @@ export interface SinkOptions<I extends InputPort> {
 }
 
 /** The messages of one flow that wait to be written. */
-interface Queue<I extends InputPort> {
-  readonly waiting: QueuedMessage<I>[]
+interface FlowQueue<I extends InputPort> {
+  readonly waiting: WaitingMessage<I>[]
   writing: boolean
 }
 
-interface QueuedMessage<I extends InputPort> {
+interface WaitingMessage<I extends InputPort> {
   readonly message: MessageOf<I>
   readonly context: Context
   readonly resolve: () => void
@@ -37,9 +37,9 @@ interface QueuedMessage<I extends InputPort> {
 export function defineSink<const I extends InputPort>(options: SinkOptions<I>): Processor<I, never> {
   const { maxBatch = 256 } = options
   // By scope, which is one object for all contexts of a flow of a runtime: other runtimes of the process have stores of their own.
-  const queues = new WeakMap<Scope, Queue<I>>()
+  const queues = new WeakMap<Scope, FlowQueue<I>>()
 
-  async function writeAll(queue: Queue<I>): Promise<void> {
+  async function writeAll(queue: FlowQueue<I>): Promise<void> {
     if (queue.writing) return
     queue.writing = true
     // Deliveries that are already here join the first batch.
@@ -50,7 +50,7 @@ export function defineSink<const I extends InputPort>(options: SinkOptions<I>): 
     queue.writing = false
   }
 
-  async function writeBatch(batch: readonly QueuedMessage<I>[]): Promise<void> {
+  async function writeBatch(batch: readonly WaitingMessage<I>[]): Promise<void> {
     const { context } = batch[0]!
     try {
       await options.write(

@@ -1,5 +1,4 @@
-// The types of what the items engine gives. The order is scanner (text to records), repair (record to value), validate (value to item),
-// dispatch (item to fact).
+// The types of what the items engine gives. The order is scanner (text to records), repair (record to value), validate (value to item).
 
 /** Why a record was not accepted. */
 export type RejectReason = 'invalid_json' | 'schema' | 'not_finite' | 'too_deep' | 'too_large' | 'broken'

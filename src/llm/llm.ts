@@ -82,7 +82,7 @@ export interface Llm {
   readonly destination: string
   /** The model runs in this process: no text leaves it, and calls cost nothing. Default false. */
   readonly isLocal?: boolean
-  /** How this model is asked for JSON; false when only words can ask it. Default: its provider's. */
+  /** How this model is asked for JSON; false when it can be asked only in the prompt. Default: its provider's. */
   readonly jsonFormat?: JsonFormat | false
   /** The mode that `auto` means for this model, in `answerJson`. Default: that of `jsonFormat`, else `text-based`. */
   readonly jsonType?: string

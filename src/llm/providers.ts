@@ -25,7 +25,7 @@ export interface ProviderRow<Spec> {
   isConfigured(servers: Config['servers']): boolean
   /** The configured model. Throws `llm_not_configured`, and the errors of listing the server's models. */
   specOf(config: Config, signal: AbortSignal): Promise<Spec>
-  /** How its models are asked for JSON, unless a model says so itself; false when only words can ask them. */
+  /** How its models are asked for JSON, unless a model says so itself; false when they can be asked only in the prompt. */
   readonly jsonFormat: JsonFormat | false
   /** Throws `configuration_invalid` for an invalid address. */
   create(spec: Spec): Llm

@@ -216,6 +216,6 @@ export function brokenOff(peer: NamedServer, text?: string): GraphmillError {
   return serverError('llm_unavailable', peer, 'broke off its reply.', details)
 }
 
-function isAbort(thrown: unknown): boolean {
+export function isAbort(thrown: unknown): boolean {
   return thrown instanceof Error && thrown.name === 'AbortError'
 }

@@ -43,9 +43,9 @@ interface Internals extends Reads {
 type InternalClass = new (schema: unknown, options: unknown) => avro.Type & Internals
 
 /** Records, items and entries of a message, at most. Only an attack fits more into 700 KiB. */
-export const maxValues = 200_000
+const maxValues = 200_000
 /** How deep records may be nested: a quoted triple takes two levels. */
-export const maxRecordDepth = 64
+const maxRecordDepth = 64
 
 function charge(tap: Tap, values: number): void {
   tap.values = (tap.values ?? 0) + values

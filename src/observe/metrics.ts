@@ -213,7 +213,7 @@ function showProcess({
   )
   collectedGauge(
     'graphmill_flow_running',
-    '1 for a flow that runs or drains, 0 for one that could not be started or go on and is tried again',
+    '1 for a flow that runs or drains, 0 for one that has failed and is retried',
     ['workspace', 'flow'],
     (gauge) => {
       for (const { name, runs } of configured.flows()) {

@@ -24,13 +24,13 @@ export interface Ontologies {
 /** Throws what `reload` throws. */
 export async function openOntologies(options: OntologyOptions): Promise<Ontologies> {
   /** The current one comes last. */
-  let desks: RestartingService[] = [await openRestartingService(options)]
+  let services: RestartingService[] = [await openRestartingService(options)]
   let inForce = options
 
   return {
-    current: () => desks.at(-1)!,
+    current: () => services.at(-1)!,
     at(version) {
-      const service = desks.find(({ summary }) => summary.version === version)
+      const service = services.find(({ summary }) => summary.version === version)
       if (service) return service
       throw new GraphmillError('version_gone', `Version ${version} of the ontologies is no longer loaded.`, {
         details: { version },
@@ -40,15 +40,15 @@ export async function openOntologies(options: OntologyOptions): Promise<Ontologi
       const opened = await openRestartingService(changed)
       inForce = changed
       const { version } = opened.summary
-      const others = desks.filter(({ summary }) => summary.version !== version)
-      const same = desks.filter(({ summary }) => summary.version === version)
+      const others = services.filter(({ summary }) => summary.version !== version)
+      const same = services.filter(({ summary }) => summary.version === version)
       const gone = others.slice(0, Math.max(0, others.length - (keptVersions - 1)))
-      desks = [...others.slice(gone.length), opened]
+      services = [...others.slice(gone.length), opened]
       await Promise.all([...gone, ...same].map((service) => service.close()))
       return opened.summary
     },
     async close() {
-      await Promise.all(desks.map((service) => service.close()))
+      await Promise.all(services.map((service) => service.close()))
     },
   }
 }

@@ -17,23 +17,23 @@ export async function openRestartingService(
   options: OntologyOptions,
   open = openOntologyWorker,
 ): Promise<RestartingService> {
-  let thread = await open(options)
-  const { summary, files } = thread
+  let worker = await open(options)
+  const { summary, files } = worker
   let opening: Promise<OntologyWorker> | undefined
   let closed = false
 
   /** The running thread, or a new one in place of a dead one. Concurrent callers share the new one. */
-  async function living(): Promise<OntologyWorker> {
-    if (closed || !thread.ended()) return thread
+  async function runningWorker(): Promise<OntologyWorker> {
+    if (closed || !worker.ended()) return worker
     opening ??= open({ ...options, files })
-      .then((opened) => (thread = opened))
+      .then((opened) => (worker = opened))
       .finally(() => (opening = undefined))
     return opening
   }
 
   async function ask<T>(question: (service: OntologyWorker) => Promise<T>): Promise<T> {
     for (let isLast = false; ; isLast = true) {
-      const service = await living()
+      const service = await runningWorker()
       try {
         return await question(service)
       } catch (error) {
@@ -52,7 +52,7 @@ export async function openRestartingService(
     async close() {
       closed = true
       await opening?.catch(() => undefined)
-      await thread.close()
+      await worker.close()
     },
   }
 }

@@ -1,11 +1,10 @@
 // Selects the elements of an ontology that fit a chunk's prompt: the best ranked, each with what it needs (superclasses, one way to satisfy
 // its domain and range, inverses), and the properties between the chosen classes. A small ontology is included whole.
+import { charactersPerToken } from '../llm/limits/limited-stream.ts'
 import { type ListedElement, lineLength, listElements, type OntologyTerms, termsOf } from './element-list.ts'
 import { mostGeneral, needsOf } from './needs.ts'
 import type { Ontology } from './ontology.ts'
 
-/** Characters of a token, approximately, for English and IRIs. */
-const charactersPerToken = 3.5
 /** The share of the budget for ranked elements; the rest is for the properties between them. */
 const rankedShare = 0.6
 /** After so many elements in a row that do not fit, the search for smaller ones ends. */

@@ -20,44 +20,44 @@ export interface VectorCacheOptions {
 }
 
 /** Files for the vectors of elements. The hash of a text chooses its file. */
-const shelves = 16
+const buckets = 16
 /** Vectors of other ontologies that a file keeps, at most. */
 const maxOthers = 4000
 
 export function createVectorCache({ folder, space, embed }: VectorCacheOptions): VectorCache {
   const hash = (text: string) => createHash('sha256').update(space).update('\0').update(text).digest('hex')
-  const keyOf = (shelf: number) => `vectors:${hash('')}:${shelf}`
+  const keyOf = (bucket: number) => `vectors:${hash('')}:${bucket}`
 
   async function all(texts: readonly string[]): Promise<Float32Array[]> {
     const ids = texts.map(hash)
     const wanted = new Map(ids.map((id, place) => [id, texts[place]!]))
     const found = new Map<string, Float32Array>()
-    for (let shelf = 0; shelf < shelves; shelf++)
-      for (const [id, vector] of await readShelf(folder, keyOf(shelf)))
+    for (let bucket = 0; bucket < buckets; bucket++)
+      for (const [id, vector] of await readBucket(folder, keyOf(bucket)))
         if (wanted.has(id)) found.set(id, vector)
     // File by file, so that paid vectors are written soon.
     const missing = [...wanted.keys()]
       .filter((id) => !found.has(id))
-      .sort((a, b) => shelfOf(a) - shelfOf(b) || (a < b ? -1 : 1))
+      .sort((a, b) => bucketOf(a) - bucketOf(b) || (a < b ? -1 : 1))
     let done = 0
     for (const batch of batches(missing, { maxItems: batchSize })) {
       done += batch.length
       const vectors = await embed(batch.map((id) => wanted.get(id)!))
       for (const [place, id] of batch.entries()) found.set(id, vectors[place]!)
       const next = missing[done]
-      for (const shelf of new Set(batch.map(shelfOf)))
-        if (next === undefined || shelf !== shelfOf(next)) await writeShelf(shelf, found)
+      for (const bucket of new Set(batch.map(bucketOf)))
+        if (next === undefined || bucket !== bucketOf(next)) await writeBucket(bucket, found)
     }
     return ids.map((id) => found.get(id)!)
   }
 
-  async function writeShelf(shelf: number, found: ReadonlyMap<string, Float32Array>): Promise<void> {
-    const own = [...found].filter(([id]) => shelfOf(id) === shelf)
+  async function writeBucket(bucket: number, found: ReadonlyMap<string, Float32Array>): Promise<void> {
+    const own = [...found].filter(([id]) => bucketOf(id) === bucket)
     const size = own[0]![1].length
-    const others = [...(await readShelf(folder, keyOf(shelf)))].filter(
+    const others = [...(await readBucket(folder, keyOf(bucket)))].filter(
       ([id, vector]) => !found.has(id) && vector.length === size,
     )
-    await cacache.put(folder, keyOf(shelf), encodeShelf([...others.slice(-maxOthers), ...own]))
+    await cacache.put(folder, keyOf(bucket), encodeBucket([...others.slice(-maxOthers), ...own]))
   }
 
   async function one(text: string): Promise<Float32Array> {
@@ -72,7 +72,7 @@ export function createVectorCache({ folder, space, embed }: VectorCacheOptions):
   return { all, one }
 }
 
-const shelfOf = (id: string) => Number.parseInt(id.slice(0, 2), 16) % shelves
+const bucketOf = (id: string) => Number.parseInt(id.slice(0, 2), 16) % buckets
 
 async function readBytes(folder: string, key: string): Promise<Buffer | undefined> {
   try {
@@ -82,13 +82,13 @@ async function readBytes(folder: string, key: string): Promise<Buffer | undefine
   }
 }
 
-async function readShelf(folder: string, key: string): Promise<Map<string, Float32Array>> {
+async function readBucket(folder: string, key: string): Promise<Map<string, Float32Array>> {
   const bytes = await readBytes(folder, key)
-  return bytes ? decodeShelf(bytes) : new Map()
+  return bytes ? decodeBucket(bytes) : new Map()
 }
 
 /** Format: records of 32 bytes of hash and the vector's floats. All have the same length, which comes first in four bytes. */
-function encodeShelf(vectors: readonly (readonly [id: string, vector: Float32Array])[]): Buffer {
+function encodeBucket(vectors: readonly (readonly [id: string, vector: Float32Array])[]): Buffer {
   const size = vectors[0]?.[1].byteLength ?? 0
   const head = Buffer.alloc(4)
   head.writeUInt32LE(size)
@@ -101,7 +101,7 @@ function encodeShelf(vectors: readonly (readonly [id: string, vector: Float32Arr
   ])
 }
 
-function decodeShelf(bytes: Buffer): Map<string, Float32Array> {
+function decodeBucket(bytes: Buffer): Map<string, Float32Array> {
   const vectors = new Map<string, Float32Array>()
   const size = bytes.length >= 4 ? bytes.readUInt32LE(0) : 0
   if (size === 0 || size % 4 !== 0 || (bytes.length - 4) % (32 + size) !== 0) return vectors

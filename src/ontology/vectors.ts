@@ -35,7 +35,7 @@ export function createVectorRanking(
 }
 
 /** The text of an element that is embedded: its names, its comment and its place in the ontology. */
-export function elementText(ontology: Ontology, { kind, element }: ListedElement): string {
+function elementText(ontology: Ontology, { kind, element }: ListedElement): string {
   const names = [...new Set([spaced(element.name), element.label ?? '', ...element.synonyms])].filter(
     (name) => name !== '',
   )

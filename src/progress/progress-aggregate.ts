@@ -1,5 +1,5 @@
 // From `Progress` messages, in any order and with any repetitions, to the state of each document. A chunk is done for a unit when every
-// part of one run was seen and not all of its items were rejected. The first complete run counts, and a later one turns partial or dead
+// reply part of one run was seen and not all of its items were rejected. The first complete run counts, and a later one turns partial or dead
 // into done. Everything else changes nothing.
 import { parseTopic } from '../broker/topics.ts'
 import type { Message } from '../messages/envelope.ts'
@@ -26,12 +26,12 @@ import { readState, writeState } from './snapshot.ts'
 import { addTotals, addUsage, type Counts, type Totals } from './totals.ts'
 import { addToRun, countedBefore, emptyRun, type OpenUnit, stateOfUnit } from './unit-state.ts'
 
-export type DocumentState = 'queued' | 'running' | 'done' | 'partial' | 'failed'
+export type DocumentPhase = 'queued' | 'running' | 'done' | 'partial' | 'failed'
 
 export interface DocumentStatus {
   readonly documentId: string
   readonly title: string
-  readonly state: DocumentState
+  readonly state: DocumentPhase
   /** Why it failed. */
   readonly error: Reason | undefined
   readonly chunks: number
@@ -333,7 +333,7 @@ function statusOf(document: Document): DocumentStatus {
   return { documentId, title, state, error, chunks, units, incomplete, totals }
 }
 
-function endState({ expected, partial, dead }: DocumentStatus['units']): DocumentState {
+function endState({ expected, partial, dead }: DocumentStatus['units']): DocumentPhase {
   if (dead === expected) return 'failed'
   return partial + dead > 0 ? 'partial' : 'done'
 }

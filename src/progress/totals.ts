@@ -43,7 +43,7 @@ function emptyTokens(): Tokens {
   return { promptTokens: 0, completionTokens: 0, unreported: 0 }
 }
 
-/** Adds the counts of one part of a run. */
+/** Adds the counts of one reply part. */
 export function addProgress(totals: Totals, entry: Progress): void {
   addCounts(totals.facts, entry.facts, 1)
   addCounts(totals.rejected, entry.rejected, 1)

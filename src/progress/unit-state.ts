@@ -21,7 +21,7 @@ export interface OpenUnit {
 
 export interface SeenRun {
   readonly seqs: Set<number>
-  /** The `seq` of its last part. */
+  /** The `seq` of its last reply part. */
   last: number | undefined
   /** Why it leaves its unit partial; known when all of its parts were seen. */
   incomplete: string | undefined
@@ -45,7 +45,7 @@ export const emptyRun = (): SeenRun => ({
   totals: emptyTotals(),
 })
 
-/** Adds a reply part to its run. Returns whether all parts of the run have been seen. */
+/** Adds a reply part to its run. Returns whether all reply parts of the run have been seen. */
 export function addToRun(run: SeenRun, part: Progress): boolean {
   if (!run.seqs.has(part.seq)) {
     run.seqs.add(part.seq)

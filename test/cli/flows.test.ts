@@ -152,10 +152,12 @@ describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () 
       ['flows: [{workspace: acme, flow: x, prompts: [nowhere.yaml]}]', /acme\/x: .*nowhere\.yaml/],
     ]
     for (const [text, problem] of broken) {
-      const refusals = says('the change is refused; what ran before goes on')
+      const refusals = says('the change is refused; the previous configuration stays in use')
       change(text)
       await expect
-        .poll(() => says('the change is refused; what ran before goes on'), { timeout: 30_000 })
+        .poll(() => says('the change is refused; the previous configuration stays in use'), {
+          timeout: 30_000,
+        })
         .toBe(refusals + 1)
       expect(await statusOf()).toMatchObject({
         configurationCurrent: false,

@@ -40,5 +40,5 @@ test('a model that asks to wait for an hour is reported once, with its message a
   ])
   expect(extract.stderr().match(/waiting for/g)).toHaveLength(2)
   // For `run`, which shows no line of progress.
-  expect(extract.stderr().match(/"the model is not asked for a while"/g)).toHaveLength(1)
+  expect(extract.stderr().match(/"calls to the model are paused"/g)).toHaveLength(1)
 })

@@ -91,7 +91,7 @@ export function openSession(folder: string, environment: Readonly<Record<string,
           clearTimeout(timer)
           resolve()
         }
-        ended.then(() => {
+        void ended.then(() => {
           clearTimeout(timer)
           fail()
         })

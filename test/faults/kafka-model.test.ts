@@ -30,7 +30,7 @@ describe.skipIf(!present).concurrent('faults of the model, on Kafka', { timeout:
     expect.hasAssertions()
   })
 
-  test('the model is away for 15 s in mid-work: nothing is lost', async () => {
+  test('the model is unavailable for 15 s during work: nothing is lost', async () => {
     await modelAway(site, expected)
     expect.hasAssertions()
   })

@@ -175,7 +175,7 @@ describe.skipIf(!present)('poison, on Kafka', { timeout: 240_000 }, () => {
     await execution.close()
   })
 
-  test('one whose cause was mended before its replay is done, and its document with it', async () => {
+  test('one whose cause was fixed before its replay is done, and its document with it', async () => {
     await using llm = await startLlmServer()
     const execution = await openExecution(site, { space: 'mended', llmUrl: llm.url })
     const { broker, topic } = execution

@@ -48,7 +48,7 @@ describe.skipIf(!present)('PromptClient on Kafka', { timeout: 120_000 }, () => {
     await expect.poll(replyTopics, { timeout: 30_000 }).toEqual([])
   })
 
-  test('a request keeps its timeout, and is cancelled at once, while the broker is away', async () => {
+  test('a request keeps its timeout, and is cancelled at once, while the broker is unavailable', async () => {
     const client = await PromptClient.connect({ broker: execution.broker, space: 'asked' })
     await server.kill(0)
     const begun = performance.now()

@@ -31,7 +31,7 @@ describe.skipIf(!present)('faults, on Pulsar', { timeout: 120_000 }, () => {
     expect.hasAssertions()
   })
 
-  test('the model is away for 15 s in mid-work: nothing is lost', async () => {
+  test('the model is unavailable for 15 s during work: nothing is lost', async () => {
     await modelAway(site, expected)
     expect.hasAssertions()
   })

@@ -33,7 +33,7 @@ beforeAll(async () => {
 })
 afterEach(async () => {
   vi.useRealTimers()
-  server.back()
+  await server.back()
   await opened?.stop()
   opened = undefined
 })

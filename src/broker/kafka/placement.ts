@@ -87,7 +87,10 @@ export class Placement {
     if (committed !== undefined || low === 0) window.place(partition, committed, committed?.offset ?? 0)
     const position = window.position(partition)
     if (position !== undefined && position > high) {
-      settings.log.warn({ group, topic, partition, position, high }, 'kafka log was cut or made again')
+      settings.log.warn(
+        { group, topic, partition, position, high },
+        'kafka log was truncated or created again',
+      )
       consumer.seek({ topic, partition, offset: String(low) })
     } else if ((position ?? 0) < low) {
       const reported = window.skip(partition, position, low)

@@ -56,7 +56,7 @@ export function patchKafkajs(): void {
     try {
       patch(require)
     } catch {
-      // Bundled, or another version: the fault costs time only.
+      // Bundled, or another version: kafkajs stays as it is, which costs time, and repeats work when the group rebalances.
     }
 }
 
@@ -95,14 +95,14 @@ interface EncodedBytes {
   readonly buffer: Buffer
 }
 
-interface Encoder {
+interface KafkajsEncoder {
   buf: Buffer
   offset: number
   ensureAvailable(length: number): void
 }
 
 interface EncoderClass {
-  readonly prototype: Encoder
+  readonly prototype: KafkajsEncoder
   nextPowerOfTwo(value: number): number
 }
 

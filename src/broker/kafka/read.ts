@@ -127,7 +127,7 @@ async function moveIntoTopic(
     const [low, high] = [lows[index]?.next ?? 0, highs[index]?.next ?? 0]
     if (cursor.next >= low && cursor.next <= high) continue
     const { partition, next } = cursor
-    settings.log.warn({ topic, partition, next, low }, 'kafka read passes over messages that are gone')
+    settings.log.warn({ topic, partition, next, low }, 'kafka read skips messages that were deleted')
     cursor.next = low
   }
 }

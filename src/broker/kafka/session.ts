@@ -24,7 +24,7 @@ import { Placement } from './placement.ts'
 import { hookJoins, openConsumer, rejoinWhenCoordinatorIsLost } from './quirks.ts'
 
 const commitIntervalMs = 500
-/** Without a fetch or an answer for so long, a session asks whether the topic still exists and the broker accepts us. */
+/** If nothing was fetched or answered for this long, a session asks whether the topic still exists and the broker accepts us. */
 const silenceMs = 2500
 /** What disconnecting may take when the broker does not answer. */
 const closeTimeoutMs = 3000
@@ -239,7 +239,7 @@ export class KafkaSession {
     if (taken > 0 && !this.#window.isKnown(partition)) await this.#takeUp(partition)
   }
 
-  /** Nothing of a partition is handed out before it is stored that a death from now on is this owner's. */
+  /** Before any message of a partition is handed out, the broker stores that a death from now on counts for this owner. */
   async #takeUp(partition: number): Promise<void> {
     this.#window.know(partition, undefined)
     await this.commit()

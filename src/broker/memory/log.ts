@@ -17,7 +17,7 @@ const overhead = 512
 export class PartitionLog {
   /** Of a compacted log: the offset of the newest message of each key. */
   readonly #newest: Map<string, number> | undefined
-  /** The message with offset `base + index`; undefined where it was dropped or compacted away. */
+  /** The message with offset `base + index`; undefined if it was dropped or compacted. */
   #entries: (StoredMessage | undefined)[] = []
   #base = 0
   #begin = 0

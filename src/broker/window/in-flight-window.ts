@@ -61,7 +61,7 @@ export class InFlightWindow {
   #isReleased = false
   readonly #settler: Settler = {
     ack: (held) => this.#ack(held),
-    rest: (held, delayMs) => this.#rest(held, delayMs),
+    delay: (held, delayMs) => this.#delay(held, delayMs),
     record: (held, deaths) => this.#record(held, deaths),
   }
 
@@ -77,7 +77,7 @@ export class InFlightWindow {
     return this.#outstanding
   }
 
-  /** Whether one more message could be handed out, and none that came before it waits for bytes to be freed. */
+  /** Whether one more message may be handed out, and no earlier message waits for bytes to be freed. */
   get hasRoom(): boolean {
     return (
       this.#inFlight < this.#subscription.maxInFlight &&
@@ -89,7 +89,7 @@ export class InFlightWindow {
 
   /**
    * Takes on the partitions that are ours now, and drops all others: their deliveries abort.
-   * Returns where fetching goes on in those that were ours before.
+   * Returns the next offset to fetch of those that were ours before.
    */
   own(partitions: readonly number[]): Map<number, number> {
     this.#isPaused = false
@@ -130,7 +130,7 @@ export class InFlightWindow {
   next(): Delivery | undefined {
     if (this.#isDraining || this.#isPaused) return undefined
     for (let held = this.#delayed.shift(); held !== undefined; held = this.#delayed.shift()) {
-      if (held.state === 'resting') return this.#handOut(held)
+      if (held.state === 'delayed') return this.#handOut(held)
     }
     if (this.#waiting === 0 || this.#inFlight >= this.#subscription.maxInFlight) return undefined
     const turns = this.#turns
@@ -201,7 +201,7 @@ export class InFlightWindow {
     return state !== 'unknown' && state !== 'placed'
   }
 
-  /** What the previous owner stored is known; it counts if the partition goes on at that offset. To be stored next. */
+  /** Says what the previous owner stored. It counts only if the partition continues at that offset. */
   know(partition: number, stored: Commit | undefined): void {
     const buffer = this.#buffers.get(partition)
     if (buffer === undefined || buffer.state === 'known' || buffer.state === 'open') return
@@ -249,7 +249,7 @@ export class InFlightWindow {
   drain(): void {
     this.#isDraining = true
     for (const buffer of this.#turns) {
-      for (const held of buffer.inFlight) if (held.state === 'resting') this.#takeBack(held)
+      for (const held of buffer.inFlight) if (held.state === 'delayed') this.#takeBack(held)
       this.#dropWaiting(buffer)
     }
     this.#options.changed()
@@ -342,11 +342,11 @@ export class InFlightWindow {
     this.#options.changed()
   }
 
-  #rest(held: HeldMessage, delayMs: number): void {
+  #delay(held: HeldMessage, delayMs: number): void {
     if (this.#isDraining) this.#takeBack(held)
     else {
       this.#outstanding--
-      held.state = 'resting'
+      held.state = 'delayed'
       const wake = () => {
         this.#delayed.push(held)
         this.#options.changed()

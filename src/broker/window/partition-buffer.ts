@@ -26,8 +26,8 @@ export interface HeldMessage extends IncomingMessage {
   attempt: number
   /** It is handed out alone of its partition. */
   isSuspect: boolean
-  /** `out`: with a handler. `resting`: between retryLater and the next attempt. `gone`: settled or dropped. */
-  state: 'fetched' | 'out' | 'resting' | 'gone'
+  /** `out`: with a handler. `delayed`: between retryLater and the next attempt. `gone`: settled or dropped. */
+  state: 'fetched' | 'out' | 'delayed' | 'gone'
   timer?: NodeJS.Timeout
 }
 
@@ -51,7 +51,7 @@ export interface PartitionBuffer {
   readonly behind: Map<string, HeldMessage[]>
   /** Their key was freed: they are the next to be handed out. */
   readonly ready: HeldMessage[]
-  /** With handlers or resting. */
+  /** With handlers or delayed. */
   readonly inFlight: Set<HeldMessage>
   /** Messages that no handler has had yet, and their bytes. */
   waiting: number
@@ -120,7 +120,7 @@ export function freeKey(held: HeldMessage, ordering: Subscription['ordering']): 
 /** What a delivery may do to the window it came from. */
 export interface Settler {
   ack(held: HeldMessage): void
-  rest(held: HeldMessage, delayMs: number): void
+  delay(held: HeldMessage, delayMs: number): void
   /** Stores the number of processes that died with a suspect alone, in case this process dies now. */
   record(held: HeldMessage, deaths: number): Promise<void>
 }
@@ -177,7 +177,7 @@ export class HeldDelivery implements Delivery {
   }
 
   async retryLater(delayMs: number): Promise<void> {
-    if (this.#isCurrent()) this.#settler.rest(this.#held, delayMs)
+    if (this.#isCurrent()) this.#settler.delay(this.#held, delayMs)
   }
 
   #isCurrent(): boolean {

@@ -86,7 +86,7 @@ async function checkSettings(flow: FlowConfig): Promise<Problem[]> {
     log: createLogger('silent'),
   } as const
   try {
-    await createWiring(parts, new AbortController().signal).assemble(flow)
+    await createWiring(parts, new AbortController().signal).wire(flow)
     return []
   } catch (thrown) {
     const { code, message } = flowError(flow, thrown)

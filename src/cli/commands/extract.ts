@@ -32,7 +32,7 @@ import { say, showProgress } from '../progress.ts'
 import { showRejected } from '../show-rejected.ts'
 import { openOutput, storeOptions } from '../stores.ts'
 import { summaryLines } from '../summary.ts'
-import { type Assembly, announceModel, createWiring, findProcessors, modelOptions } from '../wiring.ts'
+import { announceModel, createWiring, type FlowWiring, findProcessors, modelOptions } from '../wiring.ts'
 
 /** Bytes that may wait on a topic before its publishers are held up. */
 const maxTopicBytes = 32 * 1024 * 1024
@@ -84,7 +84,7 @@ async function extract(files: readonly string[], config: Config): Promise<number
   if (fault.signal.aborted) throw fault.signal.reason
   if (shutdown.asked.aborted) {
     const rest = ' with --resume: what the model has answered is remembered, only the rest is asked'
-    const resume = extraction.assembly.replies && !extraction.isForgetful() ? rest : ''
+    const resume = extraction.flowWiring.replies && !extraction.isForgetful() ? rest : ''
     say(`stopped before the end; to go on, run the same command again${resume}`)
     return 1
   }
@@ -103,31 +103,31 @@ async function openExtraction(config: Config, fault: AbortController, signal: Ab
     const why = error instanceof Error ? ` (${error.message})` : ''
     say(`graphmill: replies of the model cannot be remembered in ${cacheDir}${why}: name another --cache-dir`)
   }
-  const assembly = await createWiring(
+  const flowWiring = await createWiring(
     { fallback: offline, provenance: optionTable.provenance.defaults.extract, log, onCacheFailure },
     signal,
-  ).assemble(config)
+  ).wire(config)
   if (options.resume && options['no-cache'])
     throw new GraphmillError('usage', '--resume replays the cache: leave --no-cache out.')
   const prices = readPrices(options.prices)
-  const llm = limitCost(assembly.llm, config)
-  announce(config, assembly)
+  const llm = limitCost(flowWiring.llm, config)
+  announce(config, flowWiring)
   const estimate = options['dry-run'] ? newEstimate() : undefined
-  if (!estimate) await assembly.llm.ready(signal)
+  if (!estimate) await flowWiring.llm.ready(signal)
 
   const store = estimate ? nowhere : await openOutput(config)
   const limit = options.limit === undefined ? undefined : limitChunks(chunkText, options.limit)
-  const processors = processorsOf(assembly, { estimate, limit })
+  const processors = processorsOf(flowWiring, { estimate, limit })
   const broker = createMemoryCluster({
     dropSettled: true,
     maxTopicBytes,
     discard: (topic) => unread.has(parseTopic(topic)?.role ?? ''),
   }).connect()
   const onOperatorFault = (error: GraphmillError) => fault.abort(error)
-  const runtime = await run({ ...assembly, llm, broker, processors, store, onOperatorFault }, signal)
+  const runtime = await run({ ...flowWiring, llm, broker, processors, store, onOperatorFault }, signal)
   return {
     config,
-    assembly,
+    flowWiring,
     log,
     prices,
     estimate,
@@ -153,7 +153,7 @@ async function openExtraction(config: Config, fault: AbortController, signal: Ab
 const unread: ReadonlySet<string> = new Set(['rejected', 'rows', 'entity-contexts', 'progress', 'schemas'])
 
 /** Says which model gets the text, and which settings may have unexpected effects. */
-function announce({ options }: Config, { llm, flows: [{ settings }] }: Assembly): void {
+function announce({ options }: Config, { llm, flows: [{ settings }] }: FlowWiring): void {
   say(announceModel(llm))
   const isStream = options.store === undefined && !options['dry-run']
   if (isStream && options.format === 'turtle' && settings.provenance === 'subgraph')
@@ -166,7 +166,7 @@ function announce({ options }: Config, { llm, flows: [{ settings }] }: Assembly)
 
 /** The processors of the flow, with those of an estimate or a limit in place of the usual ones. */
 function processorsOf(
-  { flows }: Assembly,
+  { flows }: FlowWiring,
   { estimate, limit }: { readonly estimate: Estimate | undefined; readonly limit: ChunkLimit | undefined },
 ): AnyProcessor[] {
   const { extractors } = flows[0].settings
@@ -188,19 +188,19 @@ async function loadAndFinish(
   extraction: Extraction,
   signal: AbortSignal,
 ): Promise<void> {
-  const { assembly, aggregate, store, runtime, broker, log } = extraction
+  const { flowWiring, aggregate, store, runtime, broker, log } = extraction
   const titleOf = (documentId: string) => aggregate.status(documentId)?.title || documentId
   const following = Promise.allSettled([
     followProgress(extraction, signal),
     showRejected(messagesOn('rejected', extraction, signal), { titleOf, log }),
   ])
-  const display = showProgress({ aggregate, circuits: runtime.circuits, ...assembly })
+  const display = showProgress({ aggregate, circuits: runtime.circuits, ...flowWiring })
   try {
     extraction.skipped = await loadAll(files, extraction, signal)
     await untilDone(extraction, signal)
     // A file that holds an older result must not keep it when nothing was found.
     if (aggregate.documents().some(({ state }) => state !== 'failed'))
-      await store.write([], assembly.flows[0])
+      await store.write([], flowWiring.flows[0])
   } catch (thrown) {
     if (!signal.aborted) throw thrown
   } finally {
@@ -218,13 +218,13 @@ async function loadAll(
   extraction: Extraction,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { config, broker, runtime, assembly, loaded, unloaded, limit } = extraction
+  const { config, broker, runtime, flowWiring, loaded, unloaded, limit } = extraction
   const source = {
-    ...assembly,
+    ...flowWiring,
     broker,
     codec: runtime.codec,
     circuits: runtime.circuits,
-    scope: assembly.flows[0],
+    scope: flowWiring.flows[0],
     collection: config.options.collection,
     source: 'extract',
   }
@@ -271,10 +271,10 @@ async function followProgress(extraction: Extraction, signal: AbortSignal): Prom
 
 async function* messagesOn<P extends 'progress' | 'rejected'>(
   port: P,
-  { broker, runtime, assembly }: Extraction,
+  { broker, runtime, flowWiring }: Extraction,
   signal: AbortSignal,
 ): AsyncGenerator<MessageOf<P>> {
-  const { topic } = outputRoute(port, { space: assembly.space, ...assembly.flows[0] })
+  const { topic } = outputRoute(port, { space: flowWiring.space, ...flowWiring.flows[0] })
   for await (const { value, headers } of broker.read({ topic, from: 'earliest', until: 'never' }, signal))
     yield runtime.codec.decode(value, headers) as MessageOf<P>
 }
@@ -298,10 +298,10 @@ async function untilIdle(
 
 /** Whether the processors have settled all that was published for them. */
 async function isIdle(
-  { broker, assembly }: Extraction,
+  { broker, flowWiring }: Extraction,
   processors: readonly AnyProcessor[],
 ): Promise<boolean> {
-  const flowTopics = { space: assembly.space, ...assembly.flows[0] }
+  const flowTopics = { space: flowWiring.space, ...flowWiring.flows[0] }
   for (const { name, inputs } of processors)
     for (const port of inputs) {
       const { total } = await broker.lag(
@@ -314,10 +314,10 @@ async function isIdle(
 }
 
 function reportEstimate(estimate: Estimate, extraction: Extraction): number {
-  const { config, assembly, aggregate, prices } = extraction
+  const { config, flowWiring, aggregate, prices } = extraction
   const documents = aggregate.documents()
   const chunks = documents.reduce((sum, document) => sum + document.chunks, 0)
-  const price = priceOf(assembly.llm.model, prices)
+  const price = priceOf(flowWiring.llm.model, prices)
   for (const line of limitLines(extraction)) say(line)
   const lines = config.options.json
     ? [JSON.stringify(estimateRow(estimate, chunks, price))]

@@ -188,7 +188,7 @@ async function followChanges(runProcess: RunProcess, since: string): Promise<voi
   const { config, log, flows, signal } = runProcess
   const refuse = (error: GraphmillError) => {
     runProcess.refused = error
-    log.error({ err: error }, 'the change is refused; what ran before goes on')
+    log.error({ err: error }, 'the change is refused; the previous configuration stays in use')
   }
   const watching = { paths: () => watchedPaths(config), since, everyMs: watchMs }
   for await (const _ of changes(watching, signal)) {
@@ -222,7 +222,7 @@ function prepare(runProcess: RunProcess): Promise<PreparedFlow[]> {
     byFlow: all || config.options.flows !== undefined,
     wiring,
     shared: () => ({ ...shared, broker: runProcess.broker!, store: runProcess.store! }),
-    onAssembled: ({ llm }) => needsModel && sayOnce(announceModel(llm)),
+    onWired: ({ llm }) => needsModel && sayOnce(announceModel(llm)),
     gone: (flow) => forget(flow, runProcess),
   })
 }

@@ -111,10 +111,10 @@ export class BodyAssembly {
   readonly #calls = new Map<number, PartialCall>()
 
   add({ choices, ...rest }: Fields): void {
-    const told = Object.entries(rest).filter(
+    const known = Object.entries(rest).filter(
       ([name, value]) => value != null || !Object.hasOwn(this.#root, name),
     )
-    this.#root = { ...this.#root, ...Object.fromEntries(told) }
+    this.#root = { ...this.#root, ...Object.fromEntries(known) }
     const first: unknown = Array.isArray(choices) ? choices[0] : undefined
     if (!isObject(first)) return
     const { delta, message, finish_reason: finish, ...others } = first

@@ -6,7 +6,7 @@ import { isReply, payloadAt, replyRoute } from '../ports.ts'
 import type { ConsumerBinding } from './consumer-binding.ts'
 import type { RunnerResources } from './resources.ts'
 
-/** The largest context of a request, in bytes: every part of the reply repeats it. */
+/** The largest context of a request, in bytes: every reply part repeats it. */
 const maxContextBytes = 4096
 
 type CheckResources = Pick<RunnerResources, 'clock' | 'signer' | 'space' | 'topics'>

@@ -4,7 +4,7 @@ import { type GraphmillError, toGraphmillError } from '../../errors.ts'
 import { wait } from '../../wait.ts'
 
 /** Attempts at a message whose handler throws an error that is not in the table. */
-export const unexpectedAttempts = 3
+const unexpectedAttempts = 3
 
 /** How long a fault that needs the operator pauses before the next attempt, in milliseconds. */
 export const operatorPauseMs = 30_000

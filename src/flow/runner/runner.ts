@@ -89,7 +89,7 @@ export function startRunner(options: RunnerOptions): Runner {
   }
 }
 
-interface ConsumeOptions {
+interface InputLoopOptions {
   readonly entries: FlowEntries
   readonly settle: (binding: ConsumerBinding, delivery: Delivery) => Promise<void>
   readonly stopping: AbortSignal
@@ -98,7 +98,7 @@ interface ConsumeOptions {
 }
 
 /** The loop of one input: takes deliveries until the runner stops, and ends when all of them are settled. */
-function createConsume({ broker, topics }: RunnerResources, options: ConsumeOptions) {
+function createConsume({ broker, topics }: RunnerResources, options: InputLoopOptions) {
   const { entries, settle, stopping, onBroken } = options
 
   return async (binding: ConsumerBinding): Promise<void> => {

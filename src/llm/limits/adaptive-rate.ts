@@ -1,7 +1,7 @@
 // How many calls a minute a server takes, learned from its refusals. The rate grows quickly up to the one refused last, and
 // slowly beyond it.
 
-/** Shares of a refused rate: where to go on, and from where on the rate counts as near to it. */
+/** Shares of a refused rate: the rate after a refusal, and the share from which a rate counts as near to the refused one. */
 const after = 0.95
 const near = 0.94
 /** Far below the refused rate: the factor of growth, after so many calls and milliseconds. */

@@ -1,9 +1,10 @@
 // A limit on the cost of all calls of a process. A call is admitted when the money spent and the expected costs of this call and
 // of those in flight fit together. When they do not, it waits for the calls in flight.
+
 import { GraphmillError } from '../../errors.ts'
 import { unlessAborted } from '../../wait.ts'
 import type { CompletionEvent, CompletionRequest, Llm, Usage } from '../llm.ts'
-import { estimateTokens } from './limited-stream.ts'
+import { charactersPerToken, estimateTokens } from './limited-stream.ts'
 import { costOf, type Price } from './prices.ts'
 
 export interface Budget {
@@ -13,7 +14,6 @@ export interface Budget {
   limit(llm: Llm): Llm
 }
 
-const charactersPerToken = 3.5
 /** The least share of its prompt that a reply is expected to have. */
 const leastShare = 0.25
 /** How much longer than all before the next reply may be. */

@@ -6,7 +6,7 @@ import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
 import type { Caller, CallOutcome, RateLimiter } from './rate-limiter.ts'
 
 /** The average length of a token. */
-const charactersPerToken = 3.5
+export const charactersPerToken = 3.5
 
 /** Characters that a model may be ahead of its reader: a whole reply, unless it is very long. */
 const mostAhead = 1024 * 1024

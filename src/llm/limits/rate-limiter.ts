@@ -164,7 +164,7 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
 
   function start(wanted: SlotRequest, cost: number, now: number): Slot {
     requests?.spend(1, now)
-    const spending = tokens?.spend(cost, now)
+    const withdrawal = tokens?.spend(cost, now)
     const begun = limiter.started(now, running)
     let taken = false
     let held = true
@@ -185,7 +185,7 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
         if (limiter.pause(clock.now()) === 0) pauses++
         refusal = outcome.error
         limiter.refused(begun, clock.now(), running, refusal.retryAfterMs)
-        spending?.correct(0, clock.now())
+        withdrawal?.correct(0, clock.now())
         reportPause()
       }
       if (outcome.type === 'done') {
@@ -197,7 +197,7 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
 
     function settle(actual: number | null): void {
       if (actual === null) return
-      spending?.correct(actual, clock.now())
+      withdrawal?.correct(actual, clock.now())
       excess = Math.max(0, excess + (actual - (wanted.tokens ?? 0) - excess) / 10)
     }
 

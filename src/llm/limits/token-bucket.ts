@@ -4,10 +4,10 @@
 export interface TokenBucket {
   /** Milliseconds until `amount` may be spent; 0 for now. An amount above the limit may be spent alone. */
   delay(amount: number, now: number): number
-  spend(amount: number, now: number): Spending
+  spend(amount: number, now: number): Withdrawal
 }
 
-export interface Spending {
+export interface Withdrawal {
   /** Replaces the amount by the true one. */
   correct(amount: number, now: number): void
 }

@@ -8,7 +8,7 @@ import { unknownUsage } from '../usage.ts'
 import type { OfflineTask } from './worker.ts'
 
 /** The prompts that `offline` answers. */
-export const offlinePrompts: ReadonlySet<string> = new Set([
+const offlinePrompts: ReadonlySet<string> = new Set([
   'extract-definitions',
   'extract-relationships',
   'extract-topics',

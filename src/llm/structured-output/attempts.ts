@@ -1,8 +1,10 @@
 // The attempts of one call (OpenArmature llm-provider 7.1, pipeline-utilities 6.1): a transient failure waits and is tried
 // again, an invalid reply is answered with a reask, an abort ends everything. Without a policy there is one attempt.
+
 import { jitteredBackoffMs } from '../../backoff.ts'
 import { wait } from '../../wait.ts'
 import { type Category, invalid, ProviderError } from '../provider-error.ts'
+import { isAbort } from '../transport.ts'
 import { StructuredOutputInvalid } from './invalid-error.ts'
 
 /** What a reask is built from. */
@@ -146,9 +148,4 @@ async function observed(
 function failureOf(thrown: unknown): NonNullable<AttemptRecord['error']> {
   const category = thrown instanceof ProviderError ? thrown.category : undefined
   return { category, message: thrown instanceof Error ? thrown.message : String(thrown) }
-}
-
-/** Whether a call ended because it was aborted. */
-export function isAbort(thrown: unknown): boolean {
-  return thrown instanceof Error && thrown.name === 'AbortError'
 }

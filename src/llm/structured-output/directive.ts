@@ -2,7 +2,7 @@
 import { wireSchema } from '../cache/canonical.ts'
 import type { JsonSchema } from '../llm.ts'
 
-interface SystemMessage {
+interface SystemText {
   readonly role: 'system'
   readonly content: string
 }
@@ -11,7 +11,7 @@ interface SystemMessage {
 export function withSystemText<M extends { readonly role: string; readonly content?: unknown }>(
   messages: readonly M[],
   text: string,
-): (M | SystemMessage)[] {
+): (M | SystemText)[] {
   const [first, ...rest] = messages
   if (first?.role !== 'system') return [{ role: 'system', content: text }, ...messages]
   return [{ role: 'system', content: `${String(first.content)}\n\n${text}` }, ...rest]

@@ -1,8 +1,9 @@
 // One call for a checked value, as `complete` and `answerJson` both make it: attempts, each in the first mode until the server
 // refuses that and then in the second, and the value of each reply checked. A caller says only how one exchange goes.
 import type { FinishReason, JsonSchema } from '../llm.ts'
+import { isAbort } from '../transport.ts'
 import type { ProviderUsage } from '../usage.ts'
-import { type Attempt, type AttemptRecord, type AttemptsOptions, isAbort, runAttempts } from './attempts.ts'
+import { type Attempt, type AttemptRecord, type AttemptsOptions, runAttempts } from './attempts.ts'
 import type { CheckedSchema } from './checked-schema.ts'
 import { StructuredOutputInvalid } from './invalid-error.ts'
 import type { Refusals } from './schema-refusal.ts'

@@ -6,7 +6,7 @@ import { forbiddenNames } from '../template/tree.ts'
 import { suggest } from './problem.ts'
 import type { KeyPath, Report } from './source.ts'
 
-export const responseTypes = ['text', 'json', 'jsonl'] as const
+const responseTypes = ['text', 'json', 'jsonl'] as const
 export type ResponseType = (typeof responseTypes)[number]
 
 /** The terms of a request, and a reply that the prompt asks for; a test renders and validates each. */
@@ -83,7 +83,7 @@ const exampleChecks: Readonly<Record<string, FieldCheck>> = {
   value: { accepts: () => true, what: 'a value' },
 }
 
-export interface ReadOptions {
+export interface DefinitionOptions {
   readonly at: KeyPath
   readonly report: Report
   /** Ignore unknown keys unless they look like a typing error: TrustGraph reads three keys and ignores the rest. */
@@ -91,7 +91,11 @@ export interface ReadOptions {
 }
 
 /** The prompt, or undefined when a problem was reported. */
-export function readPrompt(id: string, value: unknown, options: ReadOptions): PromptDefinition | undefined {
+export function readPrompt(
+  id: string,
+  value: unknown,
+  options: DefinitionOptions,
+): PromptDefinition | undefined {
   const { at, report } = options
   const fields = readFields(value, promptChecks, options)
   if (fields === undefined) return undefined
@@ -124,7 +128,7 @@ export function readPrompt(id: string, value: unknown, options: ReadOptions): Pr
 }
 
 /** The system template and global terms, or undefined when a problem was reported. */
-export function readSystem(value: unknown, options: ReadOptions): SystemDefinition | undefined {
+export function readSystem(value: unknown, options: DefinitionOptions): SystemDefinition | undefined {
   const fields = readFields(value, systemChecks, options)
   const terms = fields && readTerms(fields['terms'], options)
   return terms && { terms, ...present<Partial<SystemDefinition>>({ prompt: fields?.['prompt'] }) }
@@ -134,7 +138,7 @@ export function readSystem(value: unknown, options: ReadOptions): SystemDefiniti
 function readFields(
   value: unknown,
   checks: Readonly<Record<string, FieldCheck>>,
-  { at, report, lenient = false }: ReadOptions,
+  { at, report, lenient = false }: DefinitionOptions,
 ): Readonly<Record<string, unknown>> | undefined {
   if (!isObject(value)) {
     report(at, `must be an object with the keys ${Object.keys(checks).join(', ')}`)
@@ -161,7 +165,7 @@ function readFields(
 /** Terms whose names a template can write. */
 function readTerms(
   value: unknown,
-  { at, report }: ReadOptions,
+  { at, report }: DefinitionOptions,
 ): Readonly<Record<string, unknown>> | undefined {
   const terms = (value ?? {}) as Readonly<Record<string, unknown>>
   const unwritable = Object.keys(terms).filter(
@@ -172,7 +176,7 @@ function readTerms(
   return unwritable.length > 0 ? undefined : terms
 }
 
-function readExamples(value: unknown, options: ReadOptions): readonly PromptExample[] | undefined {
+function readExamples(value: unknown, options: DefinitionOptions): readonly PromptExample[] | undefined {
   const examples = ((value ?? []) as readonly unknown[]).map((example, index) => {
     const at = [...options.at, 'examples', index]
     const fields = readFields(example, exampleChecks, { ...options, at })

@@ -45,7 +45,7 @@ export async function chooseForm(prompt: Prompt, llm: Llm, signal: AbortSignal):
   if (mode === format.objectMode) return { form: wrappedForm(prompt, format.objectMode, format.object) }
   const copy = jsonSchema ? copyOf(jsonSchema) : { problem: 'there is no schema' }
   if ('problem' in copy) {
-    const note = `The server cannot be told the schema of ${prompt.id}: ${copy.problem}. Its model is asked for lines.`
+    const note = `The schema of ${prompt.id} cannot be sent to the server: ${copy.problem}. Its model is asked for lines.`
     const isWanted = mode !== 'auto' || (jsonSchema && (await llm.constrains?.(signal)))
     return { form: lines, ...(isWanted && { note }) }
   }

@@ -149,7 +149,7 @@ export function inFlight(harness: Harness): void {
     expect(member.texts.filter((text) => Number(text.slice(1)) % 4 === 0)).toEqual(['m0'])
   })
 
-  test('with order by member, the messages of a key are side by side in the hands of one member', async (context) => {
+  test('with order by member, the messages of a key are in flight together at one member', async (context) => {
     harness.needs('key-order', context)
     const client = await harness.client()
     const topic = await harness.topic(client, { partitions: 3 })

@@ -62,7 +62,7 @@ describe('the embeddings endpoint', () => {
     [401, /answered 401: not you/, /Set --embeddings-key/],
     [404, /answered 404: not you/, /--embeddings-model names a model.*path in --embeddings/],
     [500, /answered 500: not you/, /Check that the embeddings server is up/],
-  ])('that answers %i is told with what to do', async (status, detail, fix) => {
+  ])('that answers %i is reported with what to do', async (status, detail, fix) => {
     server.answer = { status, body: 'not you, sk-embed' }
     const { code, found, said } = await doctor(...configured(), '--embeddings-key', 'sk-embed')
     expect(found.get('embeddings')).toMatchObject({
@@ -137,7 +137,7 @@ describe.skipIf(source === undefined)('the store', { timeout: 60_000 }, () => {
       /405: .*Read-only; .*takes no updates/,
       /read-only/,
     ],
-  ])('%s is told with what to do', async (_, place, detail, fix) => {
+  ])('%s is reported with what to do', async (_, place, detail, fix) => {
     const { code, found, said } = await doctor('--store', ...place())
     expect(found.get('store')).toMatchObject({
       state: 'failed',
