@@ -308,7 +308,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
       {},
     )
     expect(runtime.stderr()).toMatch(
-      /"topic":"filed\.flow\.chunk\.default\.small","partitions":2,"wanted":9,"msg":"a topic keeps the partitions/,
+      /"topic":"filed\.flow\.chunk\.default\.small","partitions":2,"wanted":9,"msg":"a topic keeps the number of partitions/,
     )
     expect((await runtime.end('SIGTERM')).code).toBe(0)
   })
