@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest'
 import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
 import { createSchemasTopic } from '../../src/flow/schemas-topic.ts'
 import { createCodec } from '../../src/messages/codec.ts'
-import type { Header, Message, TypedPayload } from '../../src/messages/envelope.ts'
+import { emptyHeader, type Header, type Message, type TypedPayload } from '../../src/messages/envelope.ts'
 import { loadSchemas } from '../../src/messages/registry.ts'
 import { createSchemaRegistry } from '../../src/messages/schema-registry.ts'
 import type { ComposedSchema } from '../../src/messages/wire.ts'
@@ -10,18 +10,12 @@ import { startRegistry } from '../support/schema-registry.ts'
 
 const signal = new AbortController().signal
 const header: Omit<Header, 'id'> = {
+  ...emptyHeader,
   source: 's',
   time: 1,
   workspace: 'w',
   flow: 'f',
   collection: 'c',
-  documentId: '',
-  chunkId: '',
-  correlationId: '',
-  causationId: '',
-  replyTo: null,
-  deadline: null,
-  traceparent: null,
 }
 const chunk: TypedPayload = { type: 'Chunk', payload: { text: 'mills' } }
 const sealing = { topic: 't', salt: '', id: (digest: string) => digest }

@@ -58,7 +58,7 @@ function isTransientItself(error: unknown): boolean {
 
 /** The default backoff: a random time up to 1, 2, 4, … and at most 30 seconds, so that callers do not return together. */
 export function fullJitter(attemptIndex: number, random: () => number = Math.random): number {
-  return jitteredBackoffMs(attemptIndex, { firstMs: 1, mostMs: 30 }, random)
+  return jitteredBackoffMs(attemptIndex, { firstMs: 1000, mostMs: 30_000 }, random) / 1000
 }
 
 /** What differs from attempt to attempt. */

@@ -6,6 +6,7 @@ import { createContextSigner } from '../../../src/flow/context-signature.ts'
 import { createCircuits } from '../../../src/flow/runner/circuits.ts'
 import { createOutbox } from '../../../src/flow/runner/outbox.ts'
 import { createCodec } from '../../../src/messages/codec.ts'
+import { emptyHeader } from '../../../src/messages/envelope.ts'
 import { loadSchemas } from '../../../src/messages/registry.ts'
 
 test('the missing topic of one output is not reported as that of another, which waits for its own', async () => {
@@ -25,21 +26,7 @@ test('the missing topic of one output is not reported as that of another, which 
       signer: createContextSigner(),
     },
     {
-      cause: {
-        id: 'cause',
-        source: 's',
-        time: 1,
-        workspace: 'w',
-        flow: 'f',
-        collection: 'c',
-        documentId: 'd',
-        chunkId: '',
-        correlationId: '',
-        causationId: '',
-        replyTo: null,
-        deadline: null,
-        traceparent: null,
-      },
+      cause: { ...emptyHeader, id: 'cause', source: 's', time: 1, workspace: 'w', flow: 'f' },
       source: 'p',
       signal: abort.signal,
       onFailure(thrown, topic) {
