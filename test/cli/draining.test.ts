@@ -1,11 +1,11 @@
 // A `graphmill run` that is stopped while slow connections fill its HTTP server and a model has not answered yet, on a real Kafka.
-import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { brokerSource } from '../support/brokers.ts'
 import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
 import { startLlmServer } from '../support/llm-server.ts'
 import { freePorts } from '../support/ports.ts'
 import { startGraphmill } from '../support/processes.ts'
+import { openSlowConnections } from '../support/slow-connections.ts'
 
 const present = (await brokerSource('a process that drains', ['jars'])) !== undefined
 
@@ -42,27 +42,11 @@ describe.skipIf(!present)('a process that drains', { timeout: 180_000 }, () => {
     const client = startGraphmill(['prompt', 'extract-topics', '--term', 'text="Mills grind."', ...broker])
     await asked.promise
 
-    const sockets = new Set<Socket>()
-    let closed = 0
-    /** A request that never ends: a byte of its header from time to time; another one when the server has closed it. */
-    const open = () => {
-      const socket = connect(port, '127.0.0.1', () => socket.write('GET /status.json HTTP/1.1\r\nX: '))
-      sockets.add(socket)
-      socket
-        .on('error', () => {})
-        .on('close', () => {
-          sockets.delete(socket)
-          closed++
-        })
-    }
-    const drip = setInterval(() => {
-      for (const socket of sockets) if (socket.writable) socket.write('x')
-      while (sockets.size < 600) open()
-    }, 100)
+    const slow = openSlowConnections(port, '/status.json')
     const probe = () => fetch(`http://127.0.0.1:${port}/readyz`).then(({ status }) => status)
     try {
       // The server keeps 512 at a time.
-      await expect.poll(() => closed, { timeout: 60_000 }).toBeGreaterThan(200)
+      await expect.poll(() => slow.closed, { timeout: 60_000 }).toBeGreaterThan(200)
       expect(await probe()).toBe(200)
       const ended = runtime.end('SIGTERM')
       await runtime.says('"msg":"stopping"')
@@ -71,8 +55,7 @@ describe.skipIf(!present)('a process that drains', { timeout: 180_000 }, () => {
       // The grace period is two minutes: it ends by its own, and not by that.
       expect(await ended).toEqual({ code: 0, signal: null })
     } finally {
-      clearInterval(drip)
-      for (const socket of sockets) socket.destroy()
+      slow.stop()
       await runtime.end('SIGKILL')
     }
     expect(runtime.stderr()).toContain('"msg":"stopped"')

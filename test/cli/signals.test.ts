@@ -5,7 +5,6 @@ import { mkdtemp, open, rm } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import {
   type AddressInfo,
-  connect,
   createServer as createTcpServer,
   type Socket,
   type Server as TcpServer,
@@ -17,6 +16,7 @@ import { promisify } from 'node:util'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { freePorts } from '../support/ports.ts'
 import { startGraphmill } from '../support/processes.ts'
+import { openSlowConnections } from '../support/slow-connections.ts'
 
 const address = (server: Server | TcpServer) => `127.0.0.1:${(server.address() as AddressInfo).port}`
 
@@ -112,27 +112,10 @@ describe('SIGTERM while `run` waits for its broker ends it with 0', { timeout: 1
     const parameters = ['--broker', `kafka://127.0.0.1:${nobody}`, '--http', `127.0.0.1:${port}`]
     const started = startGraphmill(['run', 'chunk-text', ...parameters])
     await started.says('waiting for the broker')
-    const sockets = new Set<Socket>()
-    let closed = 0
-    /** A request that never ends: each call sends another byte of its header. */
-    const open = () => {
-      const socket = connect(port, '127.0.0.1', () => socket.write('GET /healthz HTTP/1.1\r\nX: '))
-      sockets.add(socket.on('error', () => {}))
-      socket.on('close', () => {
-        sockets.delete(socket)
-        closed++
-      })
-    }
-    const drip = setInterval(() => {
-      for (const socket of sockets) if (socket.writable) socket.write('x')
-      while (sockets.size < 600) open()
-    }, 100)
-    onTestFinished(() => {
-      clearInterval(drip)
-      for (const socket of sockets) socket.destroy()
-    })
+    const slow = openSlowConnections(port, '/healthz')
+    onTestFinished(() => slow.stop())
     // The server keeps 512 connections, and still accepts a probe.
-    await expect.poll(() => closed, { timeout: 60_000 }).toBeGreaterThan(100)
+    await expect.poll(() => slow.closed, { timeout: 60_000 }).toBeGreaterThan(100)
     expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200)
     expect(await started.end('SIGTERM')).toEqual({ code: 0, signal: null })
     expect(started.stderr()).not.toContain('the process ends before everything was finished')
