@@ -9,8 +9,10 @@ export { type CompleteRequest, complete } from './complete/complete.ts'
 export { createLlmProvider, type LlmProviderOptions } from './complete/llm-provider.ts'
 export { createOpenAiProvider, type OpenAiProviderOptions } from './complete/openai/openai.ts'
 export {
+  type AssistantBlock,
   type CallOptions,
   type ContentBlock,
+  type ImageBlock,
   type Message as ChatMessage,
   type OutputPath,
   type Provider,
@@ -23,6 +25,7 @@ export {
   type ToolCall,
   type ToolChoice,
   textOf,
+  type UserBlock,
 } from './complete/provider.ts'
 export { type AnswerMode, answerModes, type ResolvedMode } from './config/models.ts'
 export {

@@ -4,6 +4,7 @@ import { directiveFor, withSystemText } from '../llm/structured-output/directive
 import type { Refusals } from '../llm/structured-output/schema-refusal.ts'
 import { callStructured } from '../llm/structured-output/structured-call.ts'
 import { exactValue } from '../llm/structured-output/value.ts'
+import { blockRefusal } from './block-refusal.ts'
 import { type CheckedRequest, checkRequest } from './check.ts'
 import {
   type CallOptions,
@@ -56,14 +57,19 @@ export async function completeOn(
     retry,
     onAttempt,
     signal,
-    ask(path: OutputPath | undefined, attempt) {
+    async ask(path: OutputPath | undefined, attempt) {
       const transcript = [...request.messages, ...attempt.added]
       const messages =
         schema && path === 'fallback'
           ? withSystemText(transcript, directiveFor(schema.schema, tools.size > 0))
           : transcript
       const config = configOf(request.config, how, attempt)
-      return exchange({ request: { ...request, messages, config }, path, checked, how, signal })
+      const asked = { ...request, messages, config }
+      try {
+        return await exchange({ request: asked, path, checked, how, signal })
+      } catch (thrown) {
+        throw blockRefusal(thrown, asked)
+      }
     },
     textOf({ message, finishReason }) {
       const text = textOf(message)

@@ -1,5 +1,4 @@
-// The check of a request before anything is sent. Every fault is a `provider_invalid_request`, except a content block that this
-// project does not send, which is `provider_unsupported_content_block`.
+// The check of a request before anything is sent. Every fault is a `provider_invalid_request`.
 import { isObject } from '../is-object.ts'
 import { invalid, ProviderError } from '../llm/provider-error.ts'
 import { type CheckedSchema, checkedSchema } from '../llm/structured-output/checked-schema.ts'
@@ -54,13 +53,13 @@ function checkMessage(message: Fields, index: number, where: string, calls: Set<
       return
     case 'user':
       if (!isFilled(content)) throw invalid(`${where} (user) needs text or content blocks.`)
-      checkBlocks(content, where, ['text'])
+      checkBlocks(content, where, ['text', 'image'])
       return
     case 'assistant':
       checkToolCalls(message['toolCalls'], where, calls)
       if (!isFilled(content) && !isFilled(message['toolCalls']))
         throw invalid(`${where} (assistant) needs text, content blocks or tool calls.`)
-      if (content != null) checkBlocks(content, where, ['text', 'thinking'])
+      if (content != null) checkBlocks(content, where, ['text', 'thinking', 'redacted_thinking'])
       return
     case 'tool':
       if (typeof content !== 'string') throw invalid(`${where} (tool) needs its result as text.`)
@@ -76,26 +75,35 @@ function isFilled(content: unknown): boolean {
   return (typeof content === 'string' || Array.isArray(content)) && content.length > 0
 }
 
-/** Blocks that OpenArmature knows and this project does not send. */
-const unsent = ['image', 'redacted_thinking']
-
 function checkBlocks(content: unknown, where: string, allowed: readonly string[]): void {
   if (typeof content === 'string') return
   if (!Array.isArray(content)) throw invalid(`${where} has content that is neither text nor content blocks.`)
   for (const block of content as unknown[]) {
     const type = isObject(block) ? block['type'] : undefined
-    if (typeof type === 'string' && unsent.includes(type))
-      throw new ProviderError(
-        'llm_request_invalid',
-        'provider_unsupported_content_block',
-        `${where} has a content block of the type ${type}; only text is sent.`,
-      )
-    if (typeof type !== 'string' || !allowed.includes(type))
+    if (!isObject(block) || typeof type !== 'string' || !allowed.includes(type))
       throw invalid(`${where} has a content block of the type ${String(type)}.`)
-    const { text } = block as Fields
-    if (typeof text !== 'string' || (type === 'text' && text === ''))
-      throw invalid(`${where} has a ${type} block without text.`)
+    if (type === 'image') checkImage(block, where)
+    else {
+      const text = block[type === 'redacted_thinking' ? 'data' : 'text']
+      if (typeof text !== 'string' || (type === 'text' && text === ''))
+        throw invalid(`${where} has a ${type} block without text.`)
+    }
   }
+}
+
+function checkImage({ source, mediaType, detail }: Fields, where: string): void {
+  const { type, url, base64Data } = isObject(source) ? source : {}
+  const given = type === 'url' ? url : type === 'inline' ? base64Data : undefined
+  if (typeof given !== 'string' || given === '')
+    throw invalid(
+      `${where} has an image without a source: {type: "url", url} or {type: "inline", base64Data}.`,
+    )
+  if (url !== undefined && base64Data !== undefined)
+    throw invalid(`${where} has an image with two sources, a url and base64Data.`)
+  if (type === 'inline' && (typeof mediaType !== 'string' || !/^image\/[\w.+-]+$/.test(mediaType)))
+    throw invalid(`${where} has an inline image whose mediaType is not that of an image, such as image/png.`)
+  if (detail !== undefined && detail !== 'auto' && detail !== 'low' && detail !== 'high')
+    throw invalid(`${where} has an image whose detail is not auto, low or high.`)
 }
 
 function checkToolCalls(toolCalls: unknown, where: string, calls: Set<unknown>): void {

@@ -1,16 +1,17 @@
-// OpenArmature's provider on any model that streams text, such as Ollama's own API: the whole contract except tools, which an
-// `Llm` does not take.
+// OpenArmature's provider on any model that streams text, such as Ollama's own API: the whole contract except tools and images,
+// which an `Llm` does not take.
 import { randomUUID } from 'node:crypto'
 import { sorted } from '../llm/cache/canonical.ts'
 import type { CompletionRequest, JsonSchema, Llm, Sampling, TextMessage } from '../llm/llm.ts'
-import { invalid } from '../llm/provider-error.ts'
+import { invalid, ProviderError } from '../llm/provider-error.ts'
 import { joinedExtras, jsonFormatOf } from '../llm/structured-output/modes.ts'
 import { Refusals } from '../llm/structured-output/schema-refusal.ts'
 import { readWholeReply } from '../llm/structured-output/whole-reply.ts'
 import { completeOn, type Exchange, type ProviderReply } from './call.ts'
 import {
+  type AssistantBlock,
   type CallOptions,
-  type ContentBlock,
+  type Message,
   type Provider,
   type ProviderRequest,
   type RuntimeConfig,
@@ -24,11 +25,16 @@ export interface LlmProviderOptions {
   readonly native?: boolean | undefined
 }
 
-/** A provider on `llm`. Tools and tool messages are refused before anything is sent. */
+/** A provider on `llm`. Tools, tool messages and images are refused before anything is sent. */
 export function createLlmProvider(llm: Llm, options: LlmProviderOptions = {}): Provider {
   const { native = jsonFormatOf(llm) !== undefined } = options
 
-  function accept({ messages, tools = [], toolChoice }: ProviderRequest): void {
+  function accept(request: ProviderRequest): void {
+    const { messages, tools = [], toolChoice } = request
+    if (messages.some(hasImage)) {
+      const message = `${llm.destination} is asked with text only, and a message has an image.`
+      throw new ProviderError('llm_request_invalid', 'provider_unsupported_content_block', message)
+    }
     const calls = messages.some(
       ({ role, ...rest }) => role === 'tool' || ('toolCalls' in rest && rest.toolCalls),
     )
@@ -48,6 +54,10 @@ export function createLlmProvider(llm: Llm, options: LlmProviderOptions = {}): P
     ready: (signal = new AbortController().signal) => llm.ready(signal),
     complete: (request, how) => completeOn(wire, request, how),
   }
+}
+
+function hasImage({ content }: Message): boolean {
+  return Array.isArray(content) && content.some(({ type }) => type === 'image')
 }
 
 function completionRequest(
@@ -100,8 +110,8 @@ async function read(
   }
 }
 
-function contentOf(content: string, reasoning: string): string | readonly ContentBlock[] {
+function contentOf(content: string, reasoning: string): string | readonly AssistantBlock[] {
   if (reasoning === '') return content
-  const thinking: ContentBlock = { type: 'thinking', text: reasoning }
+  const thinking: AssistantBlock = { type: 'thinking', text: reasoning }
   return content === '' ? [thinking] : [thinking, { type: 'text', text: content }]
 }

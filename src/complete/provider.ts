@@ -13,6 +13,18 @@ export interface TextBlock {
   readonly signature?: string
 }
 
+/** A picture for the model. Neither its bytes nor its address are looked at: both are sent as they are. */
+export interface ImageBlock {
+  readonly type: 'image'
+  readonly source:
+    | { readonly type: 'url'; readonly url: string }
+    | { readonly type: 'inline'; readonly base64Data: string }
+  /** Such as `image/png`. Required with an inline source; without meaning beside a URL. */
+  readonly mediaType?: string | undefined
+  /** How closely the model looks at it. Left out where a server has no such setting. */
+  readonly detail?: 'auto' | 'low' | 'high' | undefined
+}
+
 /** What a model thought before it answered. Not sent back to an OpenAI-compatible server. */
 export interface ThinkingBlock {
   readonly type: 'thinking'
@@ -20,7 +32,15 @@ export interface ThinkingBlock {
   readonly signature?: string
 }
 
-export type ContentBlock = TextBlock | ThinkingBlock
+/** A thought that the provider withholds. Opaque; goes back only to the provider that made it. */
+export interface RedactedThinkingBlock {
+  readonly type: 'redacted_thinking'
+  readonly data: string
+}
+
+export type UserBlock = TextBlock | ImageBlock
+export type AssistantBlock = TextBlock | ThinkingBlock | RedactedThinkingBlock
+export type ContentBlock = UserBlock | AssistantBlock
 
 /** Only as the first message. */
 export interface SystemMessage {
@@ -31,13 +51,13 @@ export interface SystemMessage {
 export interface UserMessage {
   readonly role: 'user'
   /** Not empty; a list of one text block is the same as its text. */
-  readonly content: string | readonly TextBlock[]
+  readonly content: string | readonly UserBlock[]
 }
 
 export interface AssistantMessage {
   readonly role: 'assistant'
   /** Empty, null or absent only beside tool calls. */
-  readonly content?: string | readonly ContentBlock[] | null
+  readonly content?: string | readonly AssistantBlock[] | null
   readonly toolCalls?: readonly ToolCall[]
 }
 
@@ -130,7 +150,7 @@ export interface TokenEvent {
 
 export interface Response<T = unknown> {
   /** `content` is what the model wrote, verbatim: text, blocks when it also thought, null when it only calls tools. */
-  readonly message: AssistantMessage & { readonly content: string | readonly ContentBlock[] | null }
+  readonly message: AssistantMessage & { readonly content: string | readonly AssistantBlock[] | null }
   readonly finishReason: FinishReason
   readonly usage: ProviderUsage
   /** The server's body, parsed and otherwise untouched; for a stream, put together from its chunks. */
@@ -156,7 +176,7 @@ export interface Provider {
   complete(request: ProviderRequest, options?: CallOptions): Promise<Response>
 }
 
-/** The text of a message, without what the model thought. */
+/** The text of a message, without images and what the model thought. */
 export function textOf(message: { readonly content?: Message['content'] }): string {
   const { content } = message
   if (typeof content === 'string') return content

@@ -141,3 +141,15 @@ describe('tools', () => {
     expect(server.requests).toHaveLength(0)
   })
 })
+
+describe('images', () => {
+  it('are refused before anything is sent', async () => {
+    const provider = await onOllama(ollamaSays('x'))
+    const content = [
+      { type: 'image', source: { type: 'url', url: 'https://example.invalid/i.png' } },
+    ] as const
+    const request = { messages: [{ role: 'user', content }] } as const
+    await failure(provider, request, 'provider_unsupported_content_block')
+    expect(server.requests).toHaveLength(0)
+  })
+})

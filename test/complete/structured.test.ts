@@ -198,6 +198,19 @@ describe('054 and 055 wire bytes', () => {
     },
   )
 
+  it('are the same for tools whose properties are in another order', async () => {
+    await using test = await setup(completion('Hi.'))
+    const properties = { unit: { type: 'string' }, at: { type: 'object', properties: { y: {}, x: {} } } }
+    const other = { at: { properties: { x: {}, y: {} }, type: 'object' }, unit: { type: 'string' } }
+    for (const each of [properties, other])
+      await test.provider.complete({
+        messages: hi,
+        tools: [{ name: 'f', description: 'F.', parameters: { type: 'object', properties: each } }],
+      })
+    const [first, second] = test.server.requests.map(({ text }) => text)
+    expect(second).toBe(first)
+  })
+
   it('keep the order of properties, the constant one first', async () => {
     const responseSchema = {
       type: 'object',

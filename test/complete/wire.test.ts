@@ -99,12 +99,77 @@ describe('003 message validation', () => {
     expect(test.server.requests).toHaveLength(0)
   })
 
-  it('refuses an image as a block that is not sent', async () => {
+  const images: readonly [string, unknown][] = [
+    ['without a source', {}],
+    ['with an unknown source', { source: { type: 'file', url: 'a.png' } }],
+    ['with an empty address', { source: { type: 'url', url: '' } }],
+    ['with two sources', { source: { type: 'url', url: 'x:y', base64Data: 'AA==' } }],
+    ['with inline bytes of no type', { source: { type: 'inline', base64Data: 'AA==' } }],
+    [
+      'with inline bytes that are no image',
+      { mediaType: 'text/html', source: { type: 'inline', base64Data: 'AA==' } },
+    ],
+    [
+      'with inline bytes in the wrong field',
+      { mediaType: 'image/png', source: { type: 'inline', url: 'x:y' } },
+    ],
+    ['with a detail that is none', { source: { type: 'url', url: 'x:y' }, detail: 'ultra' }],
+  ]
+  it.each(images)('refuses an image %s, and sends nothing', async (_, image) => {
     await using test = await setup(completion('no'))
-    const image = { type: 'image', source: { type: 'url', url: 'https://example.invalid/i.png' } }
-    const request = { messages: [{ role: 'user', content: [image] }] } as unknown as ProviderRequest
-    await failure(test.provider, request, 'provider_unsupported_content_block')
+    const content = [{ type: 'image', ...(image as object) }]
+    const request = { messages: [{ role: 'user', content }] } as unknown as ProviderRequest
+    await failure(test.provider, request, 'provider_invalid_request')
     expect(test.server.requests).toHaveLength(0)
+  })
+
+  it.each(['system', 'assistant', 'tool'])('refuses an image of the role %s', async (role) => {
+    await using test = await setup(completion('no'))
+    const content = [{ type: 'image', source: { type: 'url', url: 'https://example.invalid/i.png' } }]
+    const request = { messages: [...hi, { role, content }, ...hi] } as unknown as ProviderRequest
+    await failure(test.provider, request, 'provider_invalid_request')
+  })
+})
+
+describe('010-013 images', () => {
+  it('sends addresses and bytes as they are, in order, and detail only when it is set', async () => {
+    await using test = await setup(completion('Two.'))
+    const content = [
+      { type: 'image', source: { type: 'url', url: 'https://example.invalid/1.png' }, detail: 'high' },
+      { type: 'text', text: 'and' },
+      { type: 'image', mediaType: 'image/png', source: { type: 'inline', base64Data: 'iVBORw0=' } },
+    ] as const
+    await test.provider.complete(frozen({ messages: [{ role: 'user', content }] }))
+    expect(test.wire()[0]!['messages']).toEqual([
+      {
+        role: 'user',
+        content: [
+          { type: 'image_url', image_url: { url: 'https://example.invalid/1.png', detail: 'high' } },
+          { type: 'text', text: 'and' },
+          { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0=' } },
+        ],
+      },
+    ])
+  })
+
+  it('sends a lone image as a block', async () => {
+    await using test = await setup(completion('One.'))
+    const content = [{ type: 'image', source: { type: 'url', url: 'data:image/png;base64,AA==' } }] as const
+    await test.provider.complete({ messages: [{ role: 'user', content }] })
+    expect(test.wire()[0]!['messages']).toEqual([
+      { role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AA==' } }] },
+    ])
+  })
+
+  it('tells of a model that takes no images', async () => {
+    const message = 'This model does not support image inputs.'
+    await using test = await setup({ status: 400, body: { error: { message } } })
+    const content = [
+      { type: 'image', source: { type: 'url', url: 'https://example.invalid/i.png' } },
+    ] as const
+    const request = { messages: [{ role: 'user', content }] } as const
+    const thrown = await failure(test.provider, request, 'provider_unsupported_content_block')
+    expect(thrown.message).toContain(message)
   })
 })
 

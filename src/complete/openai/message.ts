@@ -8,7 +8,7 @@ import type { Fields } from '../../llm/openai/reply.ts'
 import type { CheckedSchema } from '../../llm/structured-output/checked-schema.ts'
 import { type ProviderUsage, tokenCount } from '../../llm/usage.ts'
 import type { ProviderReply } from '../call.ts'
-import type { ContentBlock, ToolCall } from '../provider.ts'
+import type { AssistantBlock, ToolCall } from '../provider.ts'
 
 /** What is wrong with a body, in a few words. */
 interface Misfit {
@@ -42,13 +42,13 @@ export function readBody(
 }
 
 /** Text; blocks when the model also thought; null when there is neither; undefined for a value that is not content. */
-function contentOf(message: Fields): string | readonly ContentBlock[] | null | undefined {
+function contentOf(message: Fields): string | readonly AssistantBlock[] | null | undefined {
   const given = message['content'] ?? message['refusal'] ?? null
   const text = Array.isArray(given) ? given.map(blockText).join('') : given
   if (text !== null && typeof text !== 'string') return undefined
   const thought = message['reasoning_content'] ?? message['reasoning']
   if (typeof thought !== 'string' || thought === '') return text
-  const thinking: ContentBlock = { type: 'thinking', text: thought }
+  const thinking: AssistantBlock = { type: 'thinking', text: thought }
   return text ? [thinking, { type: 'text', text }] : [thinking]
 }
 

@@ -11,7 +11,7 @@ import {
   responseFormat,
 } from '../../llm/openai/openai.ts'
 import type { Fields, OpenAiReply } from '../../llm/openai/reply.ts'
-import { invalid, ProviderError } from '../../llm/provider-error.ts'
+import { invalid } from '../../llm/provider-error.ts'
 import { Refusals } from '../../llm/structured-output/schema-refusal.ts'
 import { beginCall } from '../../llm/transport.ts'
 import { completeOn, type Exchange } from '../call.ts'
@@ -61,8 +61,7 @@ export function createOpenAiProvider(options: OpenAiProviderOptions): Provider {
       call.over = true
       return raw
     } catch (thrown) {
-      const error = explain(call.explain(thrown), peer)
-      throw isUnsupportedBlock(error, body) ? unsupportedBlock(error) : error
+      throw explain(call.explain(thrown), peer)
     } finally {
       call.end()
     }
@@ -89,23 +88,4 @@ async function streamed(reply: OpenAiReply, how: CallOptions): Promise<Fields> {
         how.onToken?.({ deltaKind: event.kind, delta: event.text, chunkIndex: chunkIndex++, callId })
   reply.signal.throwIfAborted()
   return assembly.body()
-}
-
-function unsupportedBlock(error: ProviderError): ProviderError {
-  const { code, message, retryAfterMs, circuit, details } = error
-  return new ProviderError(code, 'provider_unsupported_content_block', message, {
-    cause: error,
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    ...(circuit === undefined ? {} : { circuit }),
-    details: { ...details, category: 'provider_unsupported_content_block' },
-  })
-}
-
-/** Whether a server refused the content blocks of a body. */
-function isUnsupportedBlock(error: unknown, body: string): error is ProviderError {
-  if (!(error instanceof ProviderError) || error.category !== 'provider_invalid_request') return false
-  if (!/"content":\[/.test(body)) return false
-  return /content.*(block|part|type|array|list|string)|image|audio|media.?type/i.test(
-    String(error.details['server'] ?? ''),
-  )
 }

@@ -2,9 +2,16 @@
 // Managed fields: model, messages, tools, tool_choice, response_format, stream, stream_options, the declared sampling fields
 // and stop. An extra that names a field that is sent is merged (stop), dropped (the same value) or refused; others pass untouched.
 
-import { isSameJson, sorted, wireSchema } from '../../llm/cache/canonical.ts'
+import { flat, isSameJson, sorted } from '../../llm/cache/canonical.ts'
 import { invalid } from '../../llm/provider-error.ts'
-import { type Message, type ProviderRequest, type RuntimeConfig, type Tool, textOf } from '../provider.ts'
+import {
+  type ContentBlock,
+  type Message,
+  type ProviderRequest,
+  type RuntimeConfig,
+  type Tool,
+  textOf,
+} from '../provider.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -65,8 +72,9 @@ function sampling(config: RuntimeConfig): Fields {
   }
 }
 
+/** The properties of parameters are sorted too, as OpenArmature's rule of stable bytes says of tools. */
 function wireTool({ name, description, parameters }: Tool): Fields {
-  return { type: 'function', function: { name, description, parameters: wireSchema(parameters) } }
+  return { type: 'function', function: { name, description, parameters: flat(parameters) } }
 }
 
 /** Thoughts and signatures belong to the provider that made them and are not sent. */
@@ -101,10 +109,25 @@ function wireMessage(message: Message): Fields {
 function wireContent(message: Message): unknown {
   const { content } = message
   if (typeof content === 'string') return content
-  const texts = (content ?? []).flatMap((block) =>
-    block.type === 'text' ? [{ type: 'text', text: block.text }] : [],
-  )
-  return texts.length > 1 ? texts : textOf(message)
+  const blocks = (content ?? []).map(wireBlock).filter((block) => block !== undefined)
+  return blocks.length > 1 || blocks[0]?.['type'] === 'image_url' ? blocks : textOf(message)
+}
+
+function wireBlock(block: ContentBlock): Fields | undefined {
+  switch (block.type) {
+    case 'text':
+      return { type: 'text', text: block.text }
+    case 'image': {
+      const { source, mediaType, detail } = block
+      const url = source.type === 'url' ? source.url : `data:${mediaType};base64,${source.base64Data}`
+      return { type: 'image_url', image_url: { url, detail } }
+    }
+    case 'thinking':
+    case 'redacted_thinking':
+      return undefined
+    default:
+      return block satisfies never
+  }
 }
 
 /** The declared ones first, each once. Extras that are neither a list of strings nor one string count as absent. */

@@ -76,7 +76,8 @@ function isSchemaWithProperties(value: Fields): boolean {
   return isObject(value['properties']) && (value['type'] === 'object' || '$schema' in value)
 }
 
-function flat(value: unknown): unknown {
+/** A copy of a JSON value with all keys sorted, those of `properties` too. */
+export function flat(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(flat)
   return isObject(value) ? byKey(value, flat) : value
 }
