@@ -121,7 +121,7 @@ test('brokers know no message and processors know no broker', () => {
 test("no provider's name decides anything outside of the providers' folders and their table", () => {
   const literal = new RegExp(`['"\`](?:llm:)?(?:${providerNames.join('|')})['"\` ]`)
   const folders = providerNames.flatMap((name) => [`src/llm/${name}/`, `src/complete/${name}/`])
-  const allowed = ['src/config/models.ts', 'src/llm/providers.ts', 'src/cli/diagnosis.ts', ...folders]
+  const allowed = ['src/config/models.ts', 'src/llm/providers.ts', ...folders]
   const wrong = ['src', 'processors'].flatMap((folder) =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' })
       .map((file) => `${folder}/${file}`)

@@ -2,10 +2,12 @@
 import type { Broker } from '../broker/broker.ts'
 import { maskAddress } from '../config/address.ts'
 import type { Config } from '../config/config.ts'
+import type { Secret } from '../config/secret.ts'
 import { GraphmillError, toGraphmillError } from '../errors.ts'
 import { decodeEntry } from '../flow/schemas-topic.ts'
 import { openLlm } from '../llm/from-config.ts'
 import type { Llm } from '../llm/llm.ts'
+import { providers } from '../llm/providers.ts'
 import type { Status } from '../messages/generated.ts'
 import { readOntologyBounded } from '../ontology/bounded-load.ts'
 import { type FlowStatus, flowStatusId } from '../progress/flow-status.ts'
@@ -59,17 +61,18 @@ async function* checkModel(config: Config, signal: AbortSignal): AsyncGenerator<
     (thrown: unknown) => inTime(thrown, signal),
   )
   const answer = refusal ?? (await answerOf(llm, config, signal))
+  const { apiKeyOf } = providers[llm.provider]
   const ofKey = answer instanceof GraphmillError && answer.code === 'llm_authentication'
   if (ofKey) yield failedWith('key', answer)
-  else if (llm.provider === 'openai') yield keyResult(config, refusal, llm)
+  else if (apiKeyOf) yield keyResult(apiKeyOf(config.servers), refusal, llm)
   if (ofKey) yield skipped('model', `${llm.model} was not tried`)
   else yield answer instanceof GraphmillError ? failedWith('model', answer) : ok('model', answer)
 }
 
-function keyResult({ servers }: Config, refusal: GraphmillError | undefined, llm: Llm): CheckResult {
+function keyResult(key: Secret | undefined, refusal: GraphmillError | undefined, llm: Llm): CheckResult {
   if (refusal?.details['category'] === 'provider_unavailable')
     return skipped('key', `${llm.destination} was not reached`)
-  if (!servers.openaiApiKey) return ok('key', `none is set, and ${llm.destination} requires none`)
+  if (!key) return ok('key', `none is set, and ${llm.destination} requires none`)
   return ok('key', `${llm.destination} accepts it`)
 }
 

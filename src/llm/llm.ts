@@ -58,13 +58,13 @@ export type CompletionEvent =
 
 /** How a provider is asked for JSON: by fields of the request's body, to be sent as `extras`. */
 export interface JsonFormat {
-  /** The output modes for this format: with a schema, and for any object. */
-  readonly schemaMode: ResolvedMode
-  readonly objectMode: ResolvedMode
+  /** The output modes that are named after this format: with a schema, and for any object. Default: none is; `native` uses it. */
+  readonly schemaMode?: ResolvedMode
+  readonly objectMode?: ResolvedMode
   /** A schema must describe an object at its root. */
   readonly objectsOnly: boolean
-  /** JSON mode: the reply is any JSON object. */
-  readonly object: Readonly<Record<string, unknown>>
+  /** JSON mode: the reply is any JSON object. Default: there is no such mode. */
+  readonly object?: Readonly<Record<string, unknown>>
   /** The reply fits `schema`. Without `named`, a format that gives the schema a name or `strict` derives them from it. */
   schema(
     schema: JsonSchema,

@@ -2,6 +2,7 @@
 // Nothing else outside of the providers' folders knows which providers there are.
 import type { Config } from '../config/config.ts'
 import type { ProviderName } from '../config/models.ts'
+import type { Secret } from '../config/secret.ts'
 import { GraphmillError } from '../errors.ts'
 import type { JsonFormat, Llm } from './llm.ts'
 import { createOffline } from './offline/offline.ts'
@@ -23,6 +24,8 @@ export interface ProviderRow<Spec> {
   readonly server: string | undefined
   /** Whether one of its servers is configured. */
   isConfigured(servers: Config['servers']): boolean
+  /** The key that is configured for its server. Default: its servers take none. */
+  apiKeyOf?(servers: Config['servers']): Secret | undefined
   /** The configured model. Throws `llm_not_configured`, and the errors of listing the server's models. */
   specOf(config: Config, signal: AbortSignal): Promise<Spec>
   /** How its models are asked for JSON, unless a model says so itself; false when they can be asked only in the prompt. */
@@ -41,6 +44,7 @@ export const providers: { readonly [P in ProviderName]: ProviderRow<Specs[P]> } 
   openai: {
     server: 'OpenAI (OPENAI_BASE_URL or OPENAI_API_KEY)',
     isConfigured: ({ openaiBaseUrl, openaiApiKey }) => (openaiBaseUrl ?? openaiApiKey) !== undefined,
+    apiKeyOf: ({ openaiApiKey }) => openaiApiKey,
     async specOf({ options, servers }, signal) {
       const { openaiBaseUrl: baseUrl = openAiAddress, openaiApiKey: apiKey } = servers
       if (!apiKey && !servers.openaiBaseUrl)

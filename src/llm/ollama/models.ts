@@ -2,8 +2,9 @@
 import { GraphmillError } from '../../errors.ts'
 import { isObject } from '../../is-object.ts'
 import { onlyOne, unknownModel } from '../model-list.ts'
+import type { ModelServer } from '../model-server.ts'
 import { notOllama } from './record.ts'
-import { type OllamaServer, ollamaServer } from './server.ts'
+import { ollamaServer } from './server.ts'
 
 /** The names of the models that a server has; none if it has no list. `host` is written as OLLAMA_HOST is. */
 export function listOllamaModels(host: string, signal: AbortSignal): Promise<readonly string[]> {
@@ -17,7 +18,7 @@ export async function onlyOllamaModel(host: string, signal: AbortSignal): Promis
 }
 
 /** Throws `llm_model_unknown`, with the names of the server's models, when the server does not have `model`. */
-export async function checkModel(server: OllamaServer, model: string, signal: AbortSignal): Promise<void> {
+export async function checkModel(server: ModelServer, model: string, signal: AbortSignal): Promise<void> {
   const { peer, fetchJson } = server
   const names = await namesOn(server, signal)
   if (names.includes(model) || names.includes(`${model}:latest`)) return
@@ -30,7 +31,7 @@ export async function checkModel(server: OllamaServer, model: string, signal: Ab
   }
 }
 
-async function namesOn({ peer, fetchJson }: OllamaServer, signal: AbortSignal): Promise<readonly string[]> {
+async function namesOn({ peer, fetchJson }: ModelServer, signal: AbortSignal): Promise<readonly string[]> {
   try {
     const answer = await fetchJson('/api/tags', undefined, signal)
     // A server without any model sends null.

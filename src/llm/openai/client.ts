@@ -2,6 +2,7 @@
 import { APIConnectionTimeoutError, APIError, OpenAI } from 'openai'
 import { type Secret, secretText } from '../../config/secret.ts'
 import { GraphmillError } from '../../errors.ts'
+import { serverAddress } from '../model-server.ts'
 import { type ClientOptions, limitsOf, type Peer, refusing, silence, unreachable } from '../transport.ts'
 
 export interface OpenAiServer extends ClientOptions {
@@ -18,7 +19,7 @@ export interface Connection {
 
 /** `model` becomes a part of the circuit's name. Throws `configuration_invalid` for an invalid address. */
 export function connect(server: OpenAiServer, model: string): Connection {
-  const destination = addressOf(server.baseUrl)
+  const destination = serverAddress(server.baseUrl)
   const peer = { destination, circuit: `llm:openai ${destination} ${model}`, ...limitsOf(server) }
   const client = new OpenAI({
     baseURL: server.baseUrl.replace(/\/+$/, ''),
@@ -34,19 +35,6 @@ export function connect(server: OpenAiServer, model: string): Connection {
     ...(server.apiKey ? {} : { defaultHeaders: { authorization: null } }),
   })
   return { client, peer }
-}
-
-/** The address as it may be shown. */
-function addressOf(baseUrl: string): string {
-  const url = URL.parse(baseUrl)
-  if (!url || !/^https?:$/.test(url.protocol))
-    throw new GraphmillError('configuration_invalid', `The address of the model server is no http(s) URL.`)
-  if (url.username || url.password)
-    throw new GraphmillError(
-      'configuration_invalid',
-      `The address of the model server must not hold credentials: ${url.host}`,
-    )
-  return `${url.origin}${url.pathname.replace(/\/+$/, '')}`
 }
 
 /** An error of the `openai` package as one of graphmill's. Everything else, such as a defect, is returned as it is. */

@@ -50,7 +50,7 @@ export function planAnswer(options: PlanOptions): AnswerPlan {
     default: {
       const format = formatNamed(mode)!
       if (!schema || mode === format.objectMode)
-        return { ...plan, ...instructed(options), extras: format.object }
+        return { ...plan, ...instructed(options), extras: format.object ?? {} }
       return { ...plan, extras: format.schema(schema, { name: 'schema', strict: options.strict }) }
     }
   }
@@ -64,7 +64,9 @@ export function jsonFormatOf({ provider, jsonFormat }: Llm): JsonFormat | undefi
 /** The format that a mode is named after; undefined for all other modes. */
 export function formatNamed(mode: AnswerMode | 'plain'): JsonFormat | undefined {
   const formats = Object.values(providers).map(({ jsonFormat }) => jsonFormat || undefined)
-  return formats.find((format) => mode === format?.schemaMode || mode === format?.objectMode)
+  return formats.find(
+    (format) => format && [format.schemaMode, format.objectMode].includes(mode as ResolvedMode),
+  )
 }
 
 /** Whether the server can give only objects in this mode. */
@@ -98,7 +100,8 @@ function blockOf(schema: JsonSchema, as: PlanOptions['as']): string {
 export function autoMode(llm: Llm): ResolvedMode {
   const own = answerModes.find((mode) => mode === llm.jsonType)
   if (own && own !== 'auto') return own
-  return jsonFormatOf(llm)?.schemaMode ?? 'text-based'
+  const format = jsonFormatOf(llm)
+  return format ? (format.schemaMode ?? 'native') : 'text-based'
 }
 
 /** The caller's extra fields and the request's own. Throws `provider_invalid_request` when a field has two values. */
