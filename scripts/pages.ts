@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { processors } from '../processors/index.ts'
 import { isDeadTopic, schemasTopic } from '../src/broker/topics.ts'
+import { serverVariables } from '../src/config/models.ts'
 import { defaultsText, type OptionEntry, optionTable } from '../src/config/options.ts'
 import { errorTable } from '../src/errors.ts'
 import { type Permission, permissionsOf } from '../src/flow/permissions.ts'
@@ -53,6 +54,9 @@ function configurationPage(): string {
     const help = `${entry.help}${choices}`.replaceAll('|', '\\|')
     return `| \`--${name}${value.replaceAll('|', '\\|')}\` | ${help} | ${standard === '' || standard === false ? '' : standard === defaultsText(entry) ? standard : `\`${standard}\``} |`
   })
+  const ofServers = Object.values(serverVariables).map(
+    ({ variable, help }) => `| \`${variable}\` | ${help} |`,
+  )
   return `# Configuration
 
 You can set every option in three ways: as a flag of the commands that use it, as an environment variable (\`GRAPHMILL_\` and the name
@@ -60,8 +64,12 @@ in capitals, as in \`GRAPHMILL_CHUNK_SIZE\`), or as a key of the configuration f
 names). A flag overrides the environment, the environment overrides the file, and the file overrides the default.
 \`graphmill config\` prints every value and where it came from.
 
-graphmill also reads the variables of the model servers: \`OPENAI_BASE_URL\`, \`OPENAI_API_KEY\` (or \`OPENAI_API_KEY_FILE\`) and
-\`OLLAMA_HOST\`.
+graphmill also reads the variables of the model servers. A key may also be in a file, which the variable with \`_FILE\` names, such
+as \`OPENAI_API_KEY_FILE\`.
+
+| variable | what it holds |
+|---|---|
+${ofServers.join('\n')}
 
 You can give a secret as a file (\`--store-token-file\`, \`GRAPHMILL_STORE_TOKEN_FILE\`). The file is read again when it changes; see
 [operations](operations.md#secrets).

@@ -4,6 +4,7 @@ import { closest, distance } from 'fastest-levenshtein'
 import { GraphmillError } from '../errors.ts'
 import { keepAddress } from './address.ts'
 import { cacheFolder } from './cache-folder.ts'
+import { serverVariables } from './models.ts'
 import {
   fileOption,
   type OptionEntry,
@@ -27,11 +28,13 @@ export interface Config {
   /** The cache folder: `--cache-dir`, or graphmill's folder among the system's caches. */
   readonly cacheDir: string
   /** The servers' own variables. */
-  readonly servers: {
-    readonly openaiBaseUrl: string | undefined
-    readonly openaiApiKey: Secret | undefined
-    readonly ollamaHost: string | undefined
-  }
+  readonly servers: Servers
+}
+
+type Servers = {
+  readonly [N in keyof typeof serverVariables]:
+    | ((typeof serverVariables)[N]['holds'] extends 'secret' ? Secret : string)
+    | undefined
 }
 
 export interface ConfigSources {
@@ -73,17 +76,12 @@ export function readConfig(sources: ConfigSources): Config {
   const placeOf = (name: OptionName, origin: Origin) =>
     origin === 'flag' ? `--${name}` : origin === 'environment' ? variableOf(name) : `${path}: ${name}`
   for (const name of secretNames) options[name] = readSecret(name, { options, origins, placeOf })
-  for (const name of ['OPENAI_BASE_URL', 'OLLAMA_HOST']) keepAddress(environment[name] ?? '', name)
   return {
     options: options as Options,
     origins: origins as Record<OptionName, Origin>,
     file: path,
     cacheDir: (options['cache-dir'] as string | undefined) ?? cacheFolder(environment),
-    servers: {
-      openaiBaseUrl: environment['OPENAI_BASE_URL'] || undefined,
-      openaiApiKey: secretOfServer('OPENAI_API_KEY', environment),
-      ollamaHost: environment['OLLAMA_HOST'] || undefined,
-    },
+    servers: readServers(environment),
   }
 }
 
@@ -111,6 +109,15 @@ function readSecret(name: SecretName, { options, origins, placeOf }: FoundOption
   return text === undefined ? undefined : checked({ place: placeOf(name, ofText), anyText, text })
 }
 
+function readServers(environment: ConfigSources['environment']): Servers {
+  const values = Object.entries(serverVariables).map(([name, { variable, holds }]) => {
+    if (holds === 'secret') return [name, secretOfServer(variable, environment)]
+    if (holds === 'address') keepAddress(environment[variable] ?? '', variable)
+    return [name, environment[variable] || undefined]
+  })
+  return Object.fromEntries(values) as Servers
+}
+
 /** A secret without an option: from its own variable, or from the one that names its file. */
 function secretOfServer(variable: string, environment: ConfigSources['environment']): Secret | undefined {
   const [text, file] = [environment[variable], environment[`${variable}_FILE`]]
@@ -126,8 +133,8 @@ function checked(secret: Secret): Secret {
 
 /** The secrets of a configuration that are files. */
 export function secretFiles({ options, servers }: Config): (Secret & { readonly file: string })[] {
-  const secrets = [...secretNames.map((name) => options[name]), servers.openaiApiKey]
-  return secrets.filter((secret) => secret !== undefined && 'file' in secret)
+  const secrets = [...secretNames.map((name) => options[name]), ...Object.values(servers)]
+  return secrets.filter((secret) => typeof secret === 'object' && 'file' in secret)
 }
 
 /** The configuration with `values` put first. `place` is their source, for errors. Throws `configuration_invalid`. */

@@ -1,9 +1,27 @@
-// The names of model providers and of output modes, for options.
+// The names of model providers, of the variables of their servers, and of output modes.
 
 /** The values of `--llm`. Each has its row in `src/llm/providers.ts`. */
 export const providerNames = ['openai', 'ollama', 'offline'] as const
 
 export type ProviderName = (typeof providerNames)[number]
+
+interface ServerVariable {
+  readonly variable: string
+  /** A secret may also be in the file that the variable with `_FILE` names. */
+  readonly holds: 'address' | 'secret' | 'text'
+  readonly help: string
+}
+
+/** The variables that configure the servers of models, by their names in the configuration. */
+export const serverVariables = {
+  openaiBaseUrl: {
+    variable: 'OPENAI_BASE_URL',
+    holds: 'address',
+    help: 'an OpenAI-compatible server, up to the part before /chat/completions; default: OpenAI itself',
+  },
+  openaiApiKey: { variable: 'OPENAI_API_KEY', holds: 'secret', help: 'its key' },
+  ollamaHost: { variable: 'OLLAMA_HOST', holds: 'address', help: 'host and port of an Ollama server' },
+} as const satisfies Readonly<Record<string, ServerVariable>>
 
 /**
  * The values of `--output-mode`: the six modes of tidyprompt's answer_as_json, then OpenArmature's two: the server constrains the

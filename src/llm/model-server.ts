@@ -2,6 +2,7 @@
 import { GraphmillError } from '../errors.ts'
 import { parseJson } from '../http/json.ts'
 import { isObject } from '../is-object.ts'
+import type { Refusal } from './provider-error.ts'
 import {
   beginCall,
   type ClientOptions,
@@ -29,6 +30,8 @@ export interface ModelServerOptions extends Pick<ClientOptions, 'fetch'> {
   readonly peer: Peer
   /** Read at each request, since a key may change. Default: none. */
   readonly headers?: () => Readonly<Record<string, string>>
+  /** The error for an answer that is not 2xx, from its body. Default: `refusalError`. */
+  readonly refusal?: (refusal: Refusal) => GraphmillError
   /** The same failure under the code that the server's own words stand for. Default: unchanged. */
   readonly recoded?: (thrown: unknown) => unknown
   /** The error for an answer that is not a JSON object. */
@@ -37,7 +40,7 @@ export interface ModelServerOptions extends Pick<ClientOptions, 'fetch'> {
 
 export function createModelServer(options: ModelServerOptions): ModelServer {
   const { peer, headers = () => ({}), recoded = (thrown) => thrown, unexpected } = options
-  const send = refusing(options.fetch ?? globalThis.fetch, peer)
+  const send = refusing(options.fetch ?? globalThis.fetch, peer, options.refusal)
 
   async function fetch(path: string, body: object | string | undefined, upstream: AbortController) {
     const late = setTimeout(() => upstream.abort(silence(peer.timeoutMs, peer)), peer.timeoutMs)

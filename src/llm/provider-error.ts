@@ -85,6 +85,11 @@ export function unexpectedAnswer(
   return serverError('llm_response_invalid', server, message, { cause, details: { text } })
 }
 
+/** The error for an answer that is no completion. */
+export function notACompletion(server: NamedServer, answer: string): ProviderError {
+  return unexpectedAnswer(server, 'is no completion', answer)
+}
+
 /** Why a connection failed, as an error of a model call. Everything else is returned as it is. */
 export function asProviderError(thrown: unknown, circuit: string): unknown {
   if (!(thrown instanceof GraphmillError) || !Object.hasOwn(categories, thrown.code)) return thrown

@@ -9,6 +9,7 @@ import {
   asProviderError,
   type NamedServer,
   providerError,
+  type Refusal,
   refusalError,
   serverError,
 } from './provider-error.ts'
@@ -48,8 +49,14 @@ const bodyLimit = 4 * 1024 * 1024
 /** Largest stream, in bytes: about 300,000 tokens, each with the hundreds of bytes that servers put around it. */
 const streamLimit = 128 * 1024 * 1024
 
-/** A fetch that throws a ProviderError for every answer that is not 2xx, and for a connection that a retry can't fix. */
-export function refusing(fetch: Fetch, peer: Peer): Fetch {
+/**
+ * A fetch that throws `errorOf` every answer that is not 2xx, and a ProviderError for a connection that a retry can't fix.
+ */
+export function refusing(
+  fetch: Fetch,
+  peer: Peer,
+  errorOf: (refusal: Refusal) => GraphmillError = refusalError,
+): Fetch {
   const { destination, circuit } = peer
   return async (input, init) => {
     const response = await request(input, { ...init, fetch }).catch((thrown: unknown) => {
@@ -58,7 +65,7 @@ export function refusing(fetch: Fetch, peer: Peer): Fetch {
     if (response.ok) return response
     const text = movedTo(response) ?? (await readOpening(response.body, refusalLimit))
     const { status, headers } = response
-    throw refusalError({ status, headers, text, destination, circuit })
+    throw errorOf({ status, headers, text, destination, circuit })
   }
 }
 

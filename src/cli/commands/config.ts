@@ -2,6 +2,7 @@
 import type { Command } from 'commander'
 import { maskAddress } from '../../config/address.ts'
 import { type Config, strangeVariables, variableOf } from '../../config/config.ts'
+import { serverVariables } from '../../config/models.ts'
 import {
   defaultsText,
   fileOption,
@@ -60,19 +61,13 @@ function settingsOf({ options, origins, file, servers, cacheDir }: Config): Sett
       return { option, value: shown(value, address === true), from: from(option) }
     },
   )
-  const ofServers = [
-    ['OPENAI_BASE_URL', shown(servers.openaiBaseUrl ?? null, true)],
-    ['OPENAI_API_KEY', servers.openaiApiKey ? '***' : null],
-    ['OLLAMA_HOST', shown(servers.ollamaHost ?? null, true)],
-  ] as const
-  return [
-    ...ofOptions,
-    ...ofServers.map(([option, value]) => ({
-      option,
-      value,
-      from: value === null ? 'default' : 'environment',
-    })),
-  ]
+  const ofServers = Object.entries(serverVariables).map(([name, { variable, holds }]) => {
+    const value = servers[name as keyof typeof servers]
+    const from = value === undefined ? 'default' : 'environment'
+    if (typeof value === 'object') return { option: variable, value: '***', from }
+    return { option: variable, value: shown(value ?? null, holds === 'address'), from }
+  })
+  return [...ofOptions, ...ofServers]
 }
 
 /** Addresses may contain credentials, even in options that should have none. */

@@ -5,19 +5,18 @@ import {
   connect,
   createOpenAi,
   explain,
-  notACompletion,
   type OpenAiOptions,
   readBatches,
   responseFormat,
 } from '../../llm/openai/openai.ts'
 import type { Fields, OpenAiReply } from '../../llm/openai/reply.ts'
-import { invalid } from '../../llm/provider-error.ts'
+import { embeddedError, invalid, notACompletion } from '../../llm/provider-error.ts'
 import { Refusals } from '../../llm/structured-output/schema-refusal.ts'
 import { beginCall } from '../../llm/transport.ts'
 import { completeOn, type Exchange } from '../call.ts'
 import type { CallOptions, Provider, ProviderRequest } from '../provider.ts'
+import { checkedText, jsonBody } from '../reply-text.ts'
 import { BodyAssembly, readBody } from './message.ts'
-import { checkedText, jsonBody } from './text.ts'
 import { completionBody } from './wire.ts'
 
 export interface OpenAiProviderOptions extends OpenAiOptions {
@@ -57,7 +56,7 @@ export function createOpenAiProvider(options: OpenAiProviderOptions): Provider {
       const sent = client.post('/chat/completions', { body, headers, signal: call.upstream.signal })
       const response = checkedText(await sent.asResponse(), peer)
       const reply = { response, model, peer, signal }
-      const raw = how.stream ? await streamed(reply, how) : await jsonBody(reply)
+      const raw = how.stream ? await streamed(reply, how) : await whole(reply)
       call.over = true
       return raw
     } catch (thrown) {
@@ -75,9 +74,15 @@ export function createOpenAiProvider(options: OpenAiProviderOptions): Provider {
   }
 }
 
+async function whole({ response, peer }: OpenAiReply): Promise<Fields> {
+  const body = await jsonBody(response, peer)
+  if (body['error'] && !body['choices']) throw embeddedError(body['error'], peer)
+  return body
+}
+
 async function streamed(reply: OpenAiReply, how: CallOptions): Promise<Fields> {
   // Some servers ignore the flag.
-  if (/\bjson\b/.test(reply.response.headers.get('content-type') ?? '')) return jsonBody(reply)
+  if (/\bjson\b/.test(reply.response.headers.get('content-type') ?? '')) return whole(reply)
   const assembly = new BodyAssembly()
   const seen = { ...reply, onChunk: (chunk: Fields) => assembly.add(chunk) }
   const callId = randomUUID()

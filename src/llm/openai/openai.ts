@@ -1,16 +1,17 @@
 // A model of an OpenAI-compatible server. Nothing is retried here. A parameter that the server refuses is left out from then
 // on, for as long as this value lives.
 import { GraphmillError } from '../../errors.ts'
+import { joinDeltas } from '../event-stream.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
 import { beginCall } from '../transport.ts'
 import { chatBody, type Quirk, refusedParameter } from './body.ts'
 import { connect, explain, type OpenAiServer } from './client.ts'
 import { checkModel, createConstraintProbe } from './models.ts'
-import { joinDeltas, readBatches, readWhole } from './reply.ts'
+import { readBatches, readWhole } from './reply.ts'
 
 export { connect, explain } from './client.ts'
 export { listModels, onlyModel } from './models.ts'
-export { finishReason, lineLimit, notACompletion, readBatches, reportedUsage } from './reply.ts'
+export { finishReason, readBatches, reportedUsage } from './reply.ts'
 export { openAiJson, responseFormat } from './response-format.ts'
 
 export interface OpenAiOptions extends OpenAiServer {

@@ -1,11 +1,12 @@
 // Reads the reply of an OpenAI-compatible server: deltas as they come, then the end.
 // An event stream is complete after a finish_reason or [DONE]. Without either it broke off.
-import { createParser, type EventSourceMessage } from 'eventsource-parser'
+import type { EventSourceMessage } from 'eventsource-parser'
 import { tryParseJson } from '../../http/json.ts'
 import { isObject } from '../../is-object.ts'
+import { readEvents } from '../event-stream.ts'
 import type { CompletionEvent, FinishReason, Usage } from '../llm.ts'
-import { embeddedError, type NamedServer, type ProviderError, unexpectedAnswer } from '../provider-error.ts'
-import { brokenOff, newWatch, type Peer, readWatched, type Watch, watched } from '../transport.ts'
+import { embeddedError, notACompletion } from '../provider-error.ts'
+import { brokenOff, newWatch, type Peer, readWatched, type Watch } from '../transport.ts'
 import { tokenCount, usageOf } from '../usage.ts'
 import { type ContentPattern, matchPattern, patternOf } from './pattern.ts'
 
@@ -26,10 +27,6 @@ const patternAttempts = 3
 /** After the finish reason only the usage is due, and it is not awaited for longer. */
 const patienceForUsageMs = 5_000
 
-const lineFeed = 10
-/** Largest stretch of a reply without a line end, in bytes, and largest event, in characters. */
-export const lineLimit = 16 * 1024 * 1024
-
 export type Fields = Readonly<Record<string, unknown>>
 
 /** The events of an SSE reply, in batches of one read of the network each. The last one ends it. Memory is bounded by the largest event. */
@@ -38,25 +35,12 @@ export async function* readBatches(reply: OpenAiReply): AsyncGenerator<Completio
   const watch = newWatch()
   const end = newEnd(reply.model)
   const read = eventReader(reply, watch, end)
-  const received: EventSourceMessage[] = []
-  const parser = createParser({
-    maxBufferSize: lineLimit,
-    onEvent: (event) => received.push(event),
-    onError(error) {
-      if (error.type === 'max-buffer-size-exceeded') throw notACompletion(peer, watch.head)
-    },
-  })
-  const decoder = new TextDecoder()
-  let openLine = 0
   let over = false
   try {
-    for await (const part of watched(response, peer, watch)) {
-      openLine = part.lastIndexOf(lineFeed) < 0 ? openLine + part.length : 0
-      if (openLine > lineLimit) throw notACompletion(peer, watch.head)
-      parser.feed(decoder.decode(part, { stream: true }))
+    for await (const received of readEvents(response, peer, watch)) {
       const batch: CompletionEvent[] = []
       try {
-        for (const event of received.splice(0)) {
+        for (const event of received) {
           over = event.data === '[DONE]'
           if (over) break
           read(event, batch)
@@ -213,25 +197,4 @@ export function reportedUsage(usage: unknown): Usage {
     tokenCount(fields['completion_tokens']),
     fields['total_tokens'],
   )
-}
-
-/** Joins neighbouring deltas of the same kind, so that what was read together is passed on together. */
-export function* joinDeltas(batch: readonly CompletionEvent[]): Generator<CompletionEvent> {
-  for (let at = 0; at < batch.length; ) {
-    const event = batch[at++]!
-    let text = event.type === 'delta' ? event.text : ''
-    for (let next = batch[at]; next && isSameKind(event, next); next = batch[++at]) text += next.text
-    yield event.type === 'delta' ? { ...event, text } : event
-  }
-}
-
-type Delta = Extract<CompletionEvent, { type: 'delta' }>
-
-function isSameKind(event: CompletionEvent, next: CompletionEvent): next is Delta {
-  return event.type === 'delta' && next.type === 'delta' && event.kind === next.kind
-}
-
-/** The error for an answer of another form. */
-export function notACompletion(server: NamedServer, answer: string): ProviderError {
-  return unexpectedAnswer(server, 'is no completion', answer)
 }

@@ -1,11 +1,10 @@
 // The bytes of a reply as text. Invalid UTF-8 is an error that quotes what could be read, and the length of a body is bounded.
-import { tryParseJson } from '../../http/json.ts'
-import { isObject } from '../../is-object.ts'
-import { lineLimit, notACompletion } from '../../llm/openai/openai.ts'
-import type { Fields, OpenAiReply } from '../../llm/openai/reply.ts'
-import { embeddedError, providerError } from '../../llm/provider-error.ts'
-import { newWatch, type Peer, watched } from '../../llm/transport.ts'
-import { redactCut } from '../../redact.ts'
+import { tryParseJson } from '../http/json.ts'
+import { isObject } from '../is-object.ts'
+import { lineLimit } from '../llm/event-stream.ts'
+import { notACompletion, providerError } from '../llm/provider-error.ts'
+import { newWatch, type Peer, watched } from '../llm/transport.ts'
+import { redactCut } from '../redact.ts'
 
 /** The same response, whose body throws `llm_response_invalid` when it is not UTF-8. */
 export function checkedText(response: Response, peer: Peer): Response {
@@ -34,9 +33,8 @@ function decode(strict: InstanceType<typeof TextDecoder>, part: Uint8Array | und
   }
 }
 
-/** The body of a reply that is not streamed. Throws `llm_response_invalid` unless it is a JSON object without an error in it. */
-export async function jsonBody(reply: OpenAiReply): Promise<Fields> {
-  const { response, peer } = reply
+/** The body of a reply that is not streamed. Throws `llm_response_invalid` unless it is a JSON object. */
+export async function jsonBody(response: Response, peer: Peer): Promise<Readonly<Record<string, unknown>>> {
   const decoder = new TextDecoder()
   let text = ''
   for await (const part of watched(response, peer, newWatch())) {
@@ -46,6 +44,5 @@ export async function jsonBody(reply: OpenAiReply): Promise<Fields> {
   }
   const body = tryParseJson(text + decoder.decode())
   if (!isObject(body)) throw notACompletion(peer, text)
-  if (body['error'] && !body['choices']) throw embeddedError(body['error'], peer)
   return body
 }
