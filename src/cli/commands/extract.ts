@@ -2,16 +2,12 @@
 // standard error. Exit: 0 every chunk done, 3 some partial, 4 some chunk dead or document failed, 2 wrong usage, 1 anything else.
 import type { Command } from 'commander'
 import { chunkText } from '../../../processors/chunk-text.ts'
-import { createMemoryCluster } from '../../broker/memory/memory.ts'
-import { parseTopic } from '../../broker/topics.ts'
 import type { Config } from '../../config/config.ts'
 import { optionTable } from '../../config/options.ts'
 import { findDocuments, type NamedSource } from '../../documents/read.ts'
 import { type ErrorCode, errorTable, GraphmillError, toGraphmillError } from '../../errors.ts'
 import { loadDocument } from '../../flow/load-document.ts'
-import { inputGroup, inputTopic, type MessageOf, outputRoute } from '../../flow/ports.ts'
 import type { AnyProcessor } from '../../flow/processor.ts'
-import { run } from '../../flow/run.ts'
 import { onShutdown } from '../../flow/shutdown.ts'
 import { priceOf, readPrices } from '../../llm/limits/prices.ts'
 import { offline } from '../../llm/providers.ts'
@@ -19,7 +15,6 @@ import { createLogger } from '../../observe/log.ts'
 import { createProgressAggregate } from '../../progress/progress-aggregate.ts'
 import { createTokenUsage } from '../../progress/token-usage.ts'
 import type { TripleStore } from '../../rdf/store.ts'
-import { wait } from '../../wait.ts'
 import { coloured } from '../colour.ts'
 import { costLines, costOptions, limitCost } from '../cost.ts'
 import { findOptions } from '../documents.ts'
@@ -27,15 +22,13 @@ import { type Estimate, estimateLines, estimateRow, estimator, newEstimate } fro
 import { exitCodeOf } from '../exit-code.ts'
 import { failureText } from '../failure.ts'
 import { type ChunkLimit, limitChunks } from '../limit.ts'
+import { openLocalFlow } from '../local-flow.ts'
 import { addOptions, configOf } from '../options.ts'
 import { say, showProgress } from '../progress.ts'
 import { showRejected } from '../show-rejected.ts'
 import { openOutput, storeOptions } from '../stores.ts'
 import { summaryLines } from '../summary.ts'
 import { announceModel, createWiring, type FlowWiring, findProcessors, modelOptions } from '../wiring.ts'
-
-/** Bytes that may wait on a topic before its publishers are held up. */
-const maxTopicBytes = 32 * 1024 * 1024
 
 export function addExtract(program: Command): void {
   const command = program
@@ -118,13 +111,18 @@ async function openExtraction(config: Config, fault: AbortController, signal: Ab
   const store = estimate ? nowhere : await openOutput(config)
   const limit = options.limit === undefined ? undefined : limitChunks(chunkText, options.limit)
   const processors = processorsOf(flowWiring, { estimate, limit })
-  const broker = createMemoryCluster({
-    dropSettled: true,
-    maxTopicBytes,
-    discard: (topic) => unread.has(parseTopic(topic)?.role ?? ''),
-  }).connect()
-  const onOperatorFault = (error: GraphmillError) => fault.abort(error)
-  const runtime = await run({ ...flowWiring, llm, broker, processors, store, onOperatorFault }, signal)
+  const local = await openLocalFlow(
+    {
+      flowWiring,
+      llm,
+      processors,
+      store,
+      collection: options.collection,
+      source: 'extract',
+      onOperatorFault: (error) => fault.abort(error),
+    },
+    signal,
+  )
   return {
     config,
     flowWiring,
@@ -133,9 +131,7 @@ async function openExtraction(config: Config, fault: AbortController, signal: Ab
     estimate,
     limit,
     store,
-    broker,
-    processors,
-    runtime,
+    local,
     aggregate: createProgressAggregate(),
     tokenUsage: createTokenUsage(),
     /** The names of the documents that were loaded, by id. */
@@ -148,9 +144,6 @@ async function openExtraction(config: Config, fault: AbortController, signal: Ab
     isForgetful: () => isForgetful,
   }
 }
-
-/** The roles of topics that no processor reads here. */
-const unread: ReadonlySet<string> = new Set(['rejected', 'rows', 'entity-contexts', 'progress', 'schemas'])
 
 /** Says which model gets the text, and which settings may have unexpected effects. */
 function announce({ options }: Config, { llm, flows: [{ settings }] }: FlowWiring): void {
@@ -188,16 +181,18 @@ async function loadAndFinish(
   extraction: Extraction,
   signal: AbortSignal,
 ): Promise<void> {
-  const { flowWiring, aggregate, store, runtime, broker, log } = extraction
+  const { flowWiring, aggregate, store, local, log } = extraction
   const titleOf = (documentId: string) => aggregate.status(documentId)?.title || documentId
   const following = Promise.allSettled([
-    followProgress(extraction, signal),
-    showRejected(messagesOn('rejected', extraction, signal), { titleOf, log }),
+    followProgress(extraction),
+    showRejected(local.messages('rejected'), { titleOf, log }),
   ])
-  const display = showProgress({ aggregate, circuits: runtime.circuits, ...flowWiring })
+  const display = showProgress({ aggregate, circuits: local.circuits, ...flowWiring })
   try {
     extraction.skipped = await loadAll(files, extraction, signal)
-    await untilDone(extraction, signal)
+    await local.untilDone(() =>
+      aggregate.documents().every(({ state }) => state !== 'queued' && state !== 'running'),
+    )
     // A file that holds an older result must not keep it when nothing was found.
     if (aggregate.documents().some(({ state }) => state !== 'failed'))
       await store.write([], flowWiring.flows[0])
@@ -205,9 +200,7 @@ async function loadAndFinish(
     if (!signal.aborted) throw thrown
   } finally {
     display.stop()
-    await runtime.stop(0)
-    await store.close()
-    await broker.close()
+    await local.close()
     await following
   }
 }
@@ -218,16 +211,7 @@ async function loadAll(
   extraction: Extraction,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { config, broker, runtime, flowWiring, loaded, unloaded, limit } = extraction
-  const source = {
-    ...flowWiring,
-    broker,
-    codec: runtime.codec,
-    circuits: runtime.circuits,
-    scope: flowWiring.flows[0],
-    collection: config.options.collection,
-    source: 'extract',
-  }
+  const { config, local, loaded, unloaded, limit } = extraction
   const report = (thrown: unknown) => {
     signal.throwIfAborted()
     const error = toGraphmillError(thrown)
@@ -245,21 +229,21 @@ async function loadAll(
     for (const document of found) {
       if (limit?.reached) return true
       try {
-        const { documentId } = await loadDocument(document, source, signal)
+        const { documentId } = await loadDocument(document, local.source, signal)
         loaded.set(documentId, (loaded.get(documentId) ?? new Set()).add(document.name))
       } catch (thrown) {
         report(thrown)
       }
-      if (limit) await untilIdle(extraction, [chunkText], signal)
+      if (limit) await local.untilIdle([chunkText])
     }
   }
   return false
 }
 
 /** Counts the entries on `progress`, and shows the first error of each kind that cost a message. */
-async function followProgress(extraction: Extraction, signal: AbortSignal): Promise<void> {
+async function followProgress(extraction: Extraction): Promise<void> {
   const shown = new Set<string>()
-  for await (const message of messagesOn('progress', extraction, signal)) {
+  for await (const message of extraction.local.messages('progress')) {
     extraction.aggregate.add(message)
     extraction.tokenUsage.add(message)
     const { kind, error } = message.payload
@@ -267,50 +251,6 @@ async function followProgress(extraction: Extraction, signal: AbortSignal): Prom
     shown.add(error.type)
     say(`graphmill: ${error.message} [${error.type}] ${errorTable[error.type as ErrorCode].remedy}`)
   }
-}
-
-async function* messagesOn<P extends 'progress' | 'rejected'>(
-  port: P,
-  { broker, runtime, flowWiring }: Extraction,
-  signal: AbortSignal,
-): AsyncGenerator<MessageOf<P>> {
-  const { topic } = outputRoute(port, { space: flowWiring.space, ...flowWiring.flows[0] })
-  for await (const { value, headers } of broker.read({ topic, from: 'earliest', until: 'never' }, signal))
-    yield runtime.codec.decode(value, headers) as MessageOf<P>
-}
-
-/** Resolves when every document has ended and no message is left. */
-async function untilDone(extraction: Extraction, signal: AbortSignal): Promise<void> {
-  const hasEnded = () =>
-    extraction.aggregate.documents().every(({ state }) => state !== 'queued' && state !== 'running')
-  // Asked before and after: what the last message led to is counted by then.
-  while (!(hasEnded() && (await isIdle(extraction, extraction.processors)) && hasEnded()))
-    await wait(20, signal)
-}
-
-async function untilIdle(
-  extraction: Extraction,
-  processors: readonly AnyProcessor[],
-  signal: AbortSignal,
-): Promise<void> {
-  while (!(await isIdle(extraction, processors))) await wait(20, signal)
-}
-
-/** Whether the processors have settled all that was published for them. */
-async function isIdle(
-  { broker, flowWiring }: Extraction,
-  processors: readonly AnyProcessor[],
-): Promise<boolean> {
-  const flowTopics = { space: flowWiring.space, ...flowWiring.flows[0] }
-  for (const { name, inputs } of processors)
-    for (const port of inputs) {
-      const { total } = await broker.lag(
-        inputGroup(port, flowTopics, name),
-        inputTopic(port, flowTopics, name),
-      )
-      if (total > 0) return false
-    }
-  return true
 }
 
 function reportEstimate(estimate: Estimate, extraction: Extraction): number {

@@ -1,0 +1,97 @@
+// A flow in this process, on the memory broker, for commands that read documents and end with them.
+import { createMemoryCluster } from '../broker/memory/memory.ts'
+import { parseTopic } from '../broker/topics.ts'
+import type { GraphmillError } from '../errors.ts'
+import type { SourceOptions } from '../flow/load-document.ts'
+import { inputGroup, inputTopic, type MessageOf, outputRoute } from '../flow/ports.ts'
+import type { AnyProcessor } from '../flow/processor.ts'
+import { run } from '../flow/run.ts'
+import type { Llm } from '../llm/llm.ts'
+import type { TripleStore } from '../rdf/store.ts'
+import { wait } from '../wait.ts'
+import type { FlowWiring } from './wiring.ts'
+
+/** Bytes that may wait on a topic before its publishers are held up. */
+const maxTopicBytes = 32 * 1024 * 1024
+
+/** The roles of topics whose messages are dropped when no processor reads them. */
+const unread: ReadonlySet<string> = new Set([
+  'rejected',
+  'rows',
+  'triples',
+  'entity-contexts',
+  'progress',
+  'schemas',
+])
+
+export interface LocalFlowOptions {
+  readonly flowWiring: FlowWiring
+  readonly llm: Llm
+  readonly processors: readonly AnyProcessor[]
+  readonly store: TripleStore
+  readonly collection: string
+  /** The command's name in the envelopes. */
+  readonly source: string
+  readonly onOperatorFault: (error: GraphmillError) => void
+}
+
+export type LocalFlow = Awaited<ReturnType<typeof openLocalFlow>>
+
+/** Starts the processors. `signal` ends the waiting and the reading, not the flow: that is what `close` does. */
+export async function openLocalFlow(options: LocalFlowOptions, signal: AbortSignal) {
+  const { flowWiring, processors, collection, source } = options
+  const { space } = flowWiring
+  const [scope] = flowWiring.flows
+  const broker = createMemoryCluster({
+    dropSettled: true,
+    maxTopicBytes,
+    discard: (topic) => unread.has(parseTopic(topic)?.role ?? ''),
+  }).connect()
+  const runtime = await run({ ...flowWiring, ...options, broker }, signal)
+
+  /** Whether the processors have settled all that was published for them. */
+  async function isIdle(some: readonly AnyProcessor[] = processors): Promise<boolean> {
+    const flowTopics = { space, ...scope }
+    for (const { name, inputs } of some)
+      for (const port of inputs) {
+        const { total } = await broker.lag(
+          inputGroup(port, flowTopics, name),
+          inputTopic(port, flowTopics, name),
+        )
+        if (total > 0) return false
+      }
+    return true
+  }
+
+  return {
+    circuits: runtime.circuits,
+    /** What documents are loaded with. */
+    source: {
+      ...flowWiring,
+      broker,
+      codec: runtime.codec,
+      circuits: runtime.circuits,
+      scope,
+      collection,
+      source,
+    } satisfies SourceOptions,
+    async *messages<P extends 'progress' | 'rejected'>(port: P): AsyncGenerator<MessageOf<P>> {
+      const { topic } = outputRoute(port, { space, ...scope })
+      for await (const { value, headers } of broker.read({ topic, from: 'earliest', until: 'never' }, signal))
+        yield runtime.codec.decode(value, headers) as MessageOf<P>
+    },
+    async untilIdle(some: readonly AnyProcessor[]): Promise<void> {
+      while (!(await isIdle(some))) await wait(20, signal)
+    },
+    /** Resolves when `hasEnded` is true and no message is left. */
+    async untilDone(hasEnded: () => boolean): Promise<void> {
+      // Asked before and after: what the last message led to is counted by then.
+      while (!(hasEnded() && (await isIdle()) && hasEnded())) await wait(20, signal)
+    },
+    async close(): Promise<void> {
+      await runtime.stop(0)
+      await options.store.close()
+      await broker.close()
+    },
+  }
+}
