@@ -242,10 +242,10 @@ function discard(flowState: FlowState, document: DocumentState): void {
 function statusOf(document: DocumentState): Status {
   const { documentId, aggregate, epoch } = document
   const { state, title, error, chunks, units, incomplete, totals } = aggregate.status(documentId)!
-  const { facts, rejected, repaired, duplicates, calls, models } = structuredClone(totals)
+  const { models: tokens, facts, rejected, repaired, duplicates, ungrounded, calls } = structuredClone(totals)
   const truncated = incomplete['truncated'] ?? 0
   const own = { state, title, error: error ?? null, chunks, ...units, truncated, incomplete }
-  const counted = { facts, rejected, repaired, duplicates, calls, tokens: models }
+  const counted = { facts, rejected, repaired, duplicates, ungrounded, calls, tokens }
   const ledger = aggregate.save(documentId)!
   return { epoch, revision: ++document.revision, ...own, ...counted, ledger, lost: [], waiting: [] }
 }

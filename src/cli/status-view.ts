@@ -23,6 +23,8 @@ export interface StatusView {
   readonly continuations: number
   readonly repaired: number
   readonly duplicates: number
+  /** Facts that do not stand in the text. */
+  readonly ungrounded: number
   readonly calls: Counts
   /** By model. */
   readonly tokens: Readonly<Record<string, Tokens>>
@@ -43,7 +45,7 @@ export function viewStatus(
   waitsFor: StatusView['waitsFor'],
 ): StatusView {
   const { title, state, error, chunks, expected, done, partial, dead } = payload
-  const { facts, rejected, incomplete, truncated, repaired, duplicates, calls, tokens } = payload
+  const { facts, rejected, incomplete, truncated, repaired, duplicates, ungrounded, calls, tokens } = payload
   return {
     documentId,
     title,
@@ -58,6 +60,7 @@ export function viewStatus(
     continuations: calls['continuation'] ?? 0,
     repaired,
     duplicates,
+    ungrounded,
     calls,
     tokens,
     cost: costOfAll(tokens, prices),
@@ -107,7 +110,10 @@ export function statusLines(view: StatusView): string[] {
       'units',
       `${units.done} of ${units.expected} done, ${units.partial} partial, ${units.dead} dead${inBrackets(countsText(view.incomplete))}`,
     ],
-    ['facts', `${sumOf(view.facts)}${inBrackets(countsText(view.facts))}`],
+    [
+      'facts',
+      `${sumOf(view.facts)}${inBrackets(countsText(view.facts))}${view.ungrounded > 0 ? `, ${view.ungrounded} of them ungrounded` : ''}`,
+    ],
     ['rejected', `${sumOf(view.rejected)}${inBrackets(countsText(view.rejected))}`],
     ['repaired', `${view.repaired}, ${view.duplicates} repeated`],
     ['calls', `${sumOf(view.calls)}${inBrackets(countsText(view.calls))}`],

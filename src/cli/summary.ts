@@ -32,7 +32,7 @@ export function summaryLines(documents: readonly DocumentStatus[], files: Files,
   const lines = [
     `documents  ${read} read${note(failed.length, 'failed')}`,
     `chunks     ${total.chunks} (${total.done} units done${note(total.partial, 'partial')}${note(total.dead, 'dead')}${note(total.open, 'not finished')})`,
-    `facts      ${countsText(total.facts) || 'none'}${total.open > 0 ? ' (of units that have ended; others may have written some)' : ''}`,
+    `facts      ${countsText(total.facts) || 'none'}${note(total.ungrounded, 'of them ungrounded')}${total.open > 0 ? ' (of units that have ended; others may have written some)' : ''}`,
     `rejected   ${countsText(total.rejected) || 'none'}${note(total.repaired, 'repaired')}${note(total.duplicates, 'repeated')}`,
     `cut off    ${total.incomplete['truncated'] ?? 'none'}`,
   ]
@@ -56,8 +56,8 @@ function merge(documents: readonly DocumentStatus[]) {
   const sum = (value: (document: DocumentStatus) => number) =>
     documents.reduce((total, document) => total + value(document), 0)
   const units = (name: 'expected' | 'done' | 'partial' | 'dead') => sum((document) => document.units[name])
-  const totals = (name: 'repaired' | 'duplicates' | 'promptTokens' | 'completionTokens' | 'unreported') =>
-    sum((document) => document.totals[name])
+  type Total = 'repaired' | 'duplicates' | 'ungrounded' | 'promptTokens' | 'completionTokens' | 'unreported'
+  const totals = (name: Total) => sum((document) => document.totals[name])
   const [expected, done, partial, dead] = [units('expected'), units('done'), units('partial'), units('dead')]
   return {
     chunks: sum(({ chunks }) => chunks),
@@ -68,6 +68,7 @@ function merge(documents: readonly DocumentStatus[]) {
     open: Math.max(0, expected - done - partial - dead),
     repaired: totals('repaired'),
     duplicates: totals('duplicates'),
+    ungrounded: totals('ungrounded'),
     promptTokens: totals('promptTokens'),
     completionTokens: totals('completionTokens'),
     unreported: totals('unreported'),

@@ -14,6 +14,7 @@ import type {
   ProgressInit,
   PromptResponse,
   RejectionInit,
+  Relationship,
   RelationshipInit,
   TopicInit,
 } from '../messages/generated.ts'
@@ -23,7 +24,7 @@ import { type Context, defineProcessor, type Output, type Outputs, type Processo
 /** A fact, by the port of its message. */
 export interface FactPorts {
   readonly definitions: DefinitionInit
-  readonly relationships: Required<RelationshipInit>
+  readonly relationships: RelationshipInit & Pick<Relationship, 'objectEntity'>
   readonly topics: TopicInit
   readonly rows: Row
   readonly 'ontology-entities': OntologyEntityInit

@@ -141,7 +141,7 @@ export class PromptClient {
     let failure: GraphmillError | undefined
     try {
       signal.throwIfAborted()
-      const request = { promptId, terms, streaming, context }
+      const request = { promptId, terms, streaming, context, grounding: null }
       const sent = this.#send(id, request, { timeoutMs, traceparent: span.traceparent, signal })
       await unlessAborted(sent, signal)
       for (;;) {

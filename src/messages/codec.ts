@@ -5,6 +5,7 @@ import { crc32 } from 'node:zlib'
 import type avro from 'avsc'
 import { maxMessageBytes, type OutgoingBytes } from '../broker/broker.ts'
 import { GraphmillError } from '../errors.ts'
+import { isObject } from '../is-object.ts'
 import { brokerHeaders, type Header, type Message, type TypedPayload } from './envelope.ts'
 import { type PayloadName, readRecords, type SchemaSet } from './registry.ts'
 import {
@@ -25,7 +26,10 @@ export interface Sealing {
   readonly key?: string | undefined
   /** Goes into the digest besides the payload: cause, processor, topic. */
   readonly salt: string
-  /** Makes the id of the digest: 32 hexadecimal digits, over the salt and the payload without `seq` and `usage`. */
+  /**
+   * Makes the id of the digest: 32 hexadecimal digits, over the salt and the payload without `seq`, `usage`, and the fields that
+   * their schema excludes with `"identity": false`.
+   */
   readonly id: (digest: string) => string
   /** A request: its own id is its correlation id. */
   readonly startsCorrelation?: boolean
@@ -84,6 +88,7 @@ function createEncoder(types: readonly CurrentType[]): Pick<Codec, 'encode' | 'w
   const payloadTypes = new Map(
     types.map(({ name, type }) => [name, (type as avro.types.RecordType).fields.at(-1)!.type]),
   )
+  const identityTypes = new Map(types.map(({ name, schema }) => [name, identityType(schema)]))
   const prefixes = new Map(types.map(({ name, fingerprint }) => [name, singleObjectPrefix(fingerprint)]))
   // The envelope's fields are written at the start; then the salt and the payload, perhaps twice.
   const scratch = Buffer.allocUnsafeSlow(headerRoom + 2 * (maxMessageBytes + headerRoom))
@@ -100,12 +105,13 @@ function createEncoder(types: readonly CurrentType[]): Pick<Codec, 'encode' | 'w
     return end
   }
 
-  /** Over the salt and the payload from `start` to `end`, but without its fields `seq` and `usage`. */
+  /** Over the salt and the payload from `start` to `end`, but without what is not part of its identity. */
   function digestOf({ type, payload }: TypedPayload, start: number, end: number): string {
-    if (!('seq' in payload || 'usage' in payload))
+    const identity = identityTypes.get(type)
+    if (!identity && !('seq' in payload || 'usage' in payload))
       return hash('sha256', scratch.subarray(headerRoom, end), 'hex')
     const same = { ...payload, seq: undefined, usage: undefined }
-    const sameEnd = encodeInto(payloadTypes.get(type)!, same, end, type)
+    const sameEnd = encodeInto(identity ?? payloadTypes.get(type)!, same, end, type)
     const parts = [scratch.subarray(headerRoom, start), scratch.subarray(end, sameEnd)]
     return hash('sha256', Buffer.concat(parts), 'hex')
   }
@@ -133,6 +139,26 @@ function createEncoder(types: readonly CurrentType[]): Pick<Codec, 'encode' | 'w
       prefixes.set(type, confluentPrefix(registryId))
     },
   }
+}
+
+/** The type of a payload without the fields that are not part of an id; undefined when it has none of them. */
+function identityType(schema: ComposedSchema): avro.Type | undefined {
+  let isWhole = true
+  const strip = (part: unknown): unknown => {
+    if (Array.isArray(part)) return part.map(strip)
+    if (!isObject(part)) return part
+    const entries = Object.entries(part).map(([key, value]): [string, unknown] => {
+      if (key !== 'fields') return [key, key === 'type' || key === 'items' ? strip(value) : value]
+      const fields = (value as readonly Readonly<Record<string, unknown>>[]).filter(
+        (field) => field['identity'] !== false,
+      )
+      isWhole &&= fields.length === (value as readonly unknown[]).length
+      return [key, fields.map(strip)]
+    })
+    return Object.fromEntries(entries)
+  }
+  const payload = strip(schema.fields.at(-1)!.type)
+  return isWhole ? undefined : avroType(payload)
 }
 
 /** How the messages of a writer are read. */

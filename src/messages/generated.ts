@@ -17,10 +17,14 @@ export interface Chunk {
   readonly text: string
   /** The page on which it begins, from 1; null where the document has no pages. */
   readonly page: number | null
+  /** Where the chunk begins in the document, in Unicode code points; null where unknown. Not part of the id. */
+  readonly start: number | null
+  /** Where pages begin in the chunk after its own beginning, in UTF-16 code units of the document. Not part of the id. */
+  readonly pages: readonly number[]
 }
 
 /** A Chunk to be written: fields with a default may be left out. */
-export type ChunkInit = Defaulted<Chunk, 'part' | 'index' | 'offset' | 'length' | 'page'>
+export type ChunkInit = Defaulted<Chunk, 'part' | 'index' | 'offset' | 'length' | 'page' | 'start' | 'pages'>
 
 /** What something is. */
 export interface Definition {
@@ -28,10 +32,14 @@ export interface Definition {
   readonly entity: string
   /** What it is. */
   readonly definition: string
+  /** Where it stands in the document; null where nobody looked. Not part of the id. */
+  readonly grounding: Grounding | null
 }
 
 /** A Definition to be written: fields with a default may be left out. */
-export type DefinitionInit = Definition
+export interface DefinitionInit extends Omit<Definition, 'grounding'> {
+  readonly grounding?: GroundingInit | null | undefined
+}
 
 /** A batch of definitions of one chunk. */
 export interface Definitions {
@@ -121,6 +129,38 @@ export interface Error {
 /** A Error to be written: fields with a default may be left out. */
 export type ErrorInit = Error
 
+/** How the items of a reply are looked for in the term `text`. */
+export interface GroundingRequest {
+  /** The keys whose values must stand in the text, as far as an item has them; if empty, all texts and numbers of the item must. */
+  readonly names: readonly string[]
+  /** The keys whose values are looked for as a sentence of the text, and need not be found. */
+  readonly sentences: readonly string[]
+  /** Where the text begins in the document, in UTF-16 code units. */
+  readonly offset: number
+  /** The same in Unicode code points; null where unknown. */
+  readonly start: number | null
+  /** Where pages of the document begin, in UTF-16 code units; the first may begin before the text. Empty where there are no pages. */
+  readonly pages: readonly number[]
+  /** The number of the first of these pages, from 1. */
+  readonly firstPage: number
+}
+
+/** A GroundingRequest to be written: fields with a default may be left out. */
+export type GroundingRequestInit = Defaulted<GroundingRequest, 'names' | 'sentences' | 'offset' | 'start' | 'pages' | 'firstPage'>
+
+/** Whether a fact stands in its chunk. */
+export interface Grounding {
+  /** exact, normalized or fuzzy: the weakest match of the values that must stand in the text; ungrounded if one of them was not found. */
+  readonly status: string
+  /** The values that were found. */
+  readonly spans: readonly Span[]
+}
+
+/** A Grounding to be written: fields with a default may be left out. */
+export interface GroundingInit extends Omit<Grounding, 'spans'> {
+  readonly spans?: readonly SpanInit[] | undefined
+}
+
 /** Records of one partition that the broker deleted before a processor had read them. */
 export interface LostRecords {
   /** The processor that was to read them. */
@@ -154,10 +194,14 @@ export interface OntologyAttribute {
   readonly value: string
   /** The IRI of the datatype; null means xsd:string. */
   readonly datatype: string | null
+  /** Where it stands in the document; null where nobody looked. Not part of the id. */
+  readonly grounding: Grounding | null
 }
 
 /** A OntologyAttribute to be written: fields with a default may be left out. */
-export type OntologyAttributeInit = Defaulted<OntologyAttribute, 'datatype'>
+export interface OntologyAttributeInit extends Defaulted<Omit<OntologyAttribute, 'grounding'>, 'datatype'> {
+  readonly grounding?: GroundingInit | null | undefined
+}
 
 /** A batch of attributes found in one chunk. */
 export interface OntologyAttributes {
@@ -205,10 +249,14 @@ export interface OntologyEntity {
   readonly entity: string
   /** The IRI of its class. */
   readonly typeIri: string
+  /** Where it stands in the document; null where nobody looked. Not part of the id. */
+  readonly grounding: Grounding | null
 }
 
 /** A OntologyEntity to be written: fields with a default may be left out. */
-export type OntologyEntityInit = OntologyEntity
+export interface OntologyEntityInit extends Omit<OntologyEntity, 'grounding'> {
+  readonly grounding?: GroundingInit | null | undefined
+}
 
 /** A relation between two individuals by a property of an ontology. */
 export interface OntologyRelationship {
@@ -218,10 +266,14 @@ export interface OntologyRelationship {
   readonly propertyIri: string
   /** The name of the object. */
   readonly object: string
+  /** Where it stands in the document; null where nobody looked. Not part of the id. */
+  readonly grounding: Grounding | null
 }
 
 /** A OntologyRelationship to be written: fields with a default may be left out. */
-export type OntologyRelationshipInit = OntologyRelationship
+export interface OntologyRelationshipInit extends Omit<OntologyRelationship, 'grounding'> {
+  readonly grounding?: GroundingInit | null | undefined
+}
 
 /** A batch of relations found in one chunk. */
 export interface OntologyRelationships {
@@ -287,10 +339,12 @@ export interface Progress {
   readonly lost: LostRecords | null
   /** waiting: when the other side may be asked again, where it has said so. */
   readonly until: number | null
+  /** reply: facts published from this part that do not stand in the text. */
+  readonly ungrounded: number
 }
 
 /** A Progress to be written: fields with a default may be left out. */
-export interface ProgressInit extends Defaulted<Omit<Progress, 'run' | 'usage' | 'error' | 'lost'>, 'part' | 'parts' | 'chunks' | 'units' | 'unit' | 'seq' | 'last' | 'incomplete' | 'facts' | 'rejected' | 'repaired' | 'duplicates' | 'model' | 'topic' | 'title' | 'until'> {
+export interface ProgressInit extends Defaulted<Omit<Progress, 'run' | 'usage' | 'error' | 'lost'>, 'part' | 'parts' | 'chunks' | 'units' | 'unit' | 'seq' | 'last' | 'incomplete' | 'facts' | 'rejected' | 'repaired' | 'duplicates' | 'model' | 'topic' | 'title' | 'until' | 'ungrounded'> {
   readonly run?: RunInit | null | undefined
   readonly usage?: UsageInit | null | undefined
   readonly error?: ErrorInit | null | undefined
@@ -307,10 +361,14 @@ export interface PromptRequest {
   readonly streaming: boolean
   /** Echoed in every part of the reply; at most 4 KiB. */
   readonly context: { readonly [key: string]: string }
+  /** For jsonl prompts: how the items are looked for in the term `text`; null if they are not. Not part of the id. */
+  readonly grounding: GroundingRequest | null
 }
 
 /** A PromptRequest to be written: fields with a default may be left out. */
-export type PromptRequestInit = Defaulted<PromptRequest, 'streaming' | 'context'>
+export interface PromptRequestInit extends Defaulted<Omit<PromptRequest, 'grounding'>, 'streaming' | 'context'> {
+  readonly grounding?: GroundingRequestInit | null | undefined
+}
 
 /** One part of a run. */
 export interface PromptResponse {
@@ -356,14 +414,17 @@ export interface PromptResponse {
   readonly reasked: number
   /** How JSON was asked for: native, fallback, text-based, openai, ollama, openai_oo or ollama_oo; plain where nothing was said; on the last part. */
   readonly outputMode: string | null
+  /** For each item of the object where it stands in the document; empty where the request did not ask. Not part of the id. */
+  readonly groundings: readonly Grounding[]
 }
 
 /** A PromptResponse to be written: fields with a default may be left out. */
-export interface PromptResponseInit extends Defaulted<Omit<PromptResponse, 'run' | 'usage' | 'error' | 'cause'>, 'promptId' | 'seq' | 'text' | 'object' | 'endOfStream' | 'finishReason' | 'truncated' | 'accepted' | 'rejected' | 'rejections' | 'repaired' | 'duplicates' | 'incomplete' | 'model' | 'context' | 'reasked' | 'outputMode'> {
+export interface PromptResponseInit extends Defaulted<Omit<PromptResponse, 'run' | 'usage' | 'error' | 'cause' | 'groundings'>, 'promptId' | 'seq' | 'text' | 'object' | 'endOfStream' | 'finishReason' | 'truncated' | 'accepted' | 'rejected' | 'rejections' | 'repaired' | 'duplicates' | 'incomplete' | 'model' | 'context' | 'reasked' | 'outputMode'> {
   readonly run: RunInit
   readonly usage?: UsageInit | null | undefined
   readonly error?: ErrorInit | null | undefined
   readonly cause?: ErrorInit | null | undefined
+  readonly groundings?: readonly GroundingInit[] | undefined
 }
 
 /** Items that a model wrote and that were not accepted. */
@@ -409,10 +470,14 @@ export interface Relationship {
   readonly object: string
   /** Whether the object is an entity (else a literal). */
   readonly objectEntity: boolean
+  /** Where it stands in the document; null where nobody looked. Not part of the id. */
+  readonly grounding: Grounding | null
 }
 
 /** A Relationship to be written: fields with a default may be left out. */
-export type RelationshipInit = Defaulted<Relationship, 'objectEntity'>
+export interface RelationshipInit extends Defaulted<Omit<Relationship, 'grounding'>, 'objectEntity'> {
+  readonly grounding?: GroundingInit | null | undefined
+}
 
 /** A batch of relationships of one chunk. */
 export interface Relationships {
@@ -446,12 +511,15 @@ export interface Rows {
   readonly confidence: number
   /** The chunk. */
   readonly sourceSpan: SourceSpan
+  /** Where each row stands in the document; empty where nobody looked. Not part of the id. */
+  readonly groundings: readonly Grounding[]
 }
 
 /** A Rows to be written: fields with a default may be left out. */
-export interface RowsInit extends Defaulted<Omit<Rows, 'run' | 'sourceSpan'>, 'model' | 'typed' | 'confidence'> {
+export interface RowsInit extends Defaulted<Omit<Rows, 'run' | 'sourceSpan' | 'groundings'>, 'model' | 'typed' | 'confidence'> {
   readonly run: RunInit
   readonly sourceSpan?: SourceSpanInit | undefined
+  readonly groundings?: readonly GroundingInit[] | undefined
 }
 
 /** One attempt at a prompt request: its first call, continuations and reasks together. */
@@ -477,6 +545,29 @@ export interface SourceSpan {
 
 /** A SourceSpan to be written: fields with a default may be left out. */
 export type SourceSpanInit = Defaulted<SourceSpan, 'offset' | 'length' | 'text'>
+
+/** Where a value of a fact stands in the document. */
+export interface Span {
+  /** The key of the item whose value it is, such as subject. */
+  readonly field: string
+  /** exact (letter by letter), normalized (apart from case, punctuation, white space, hyphens and plurals) or fuzzy (most of its words, in their order; for a definition the sentence that has most of its words). */
+  readonly match: string
+  /** Where it begins in the document, in UTF-16 code units. */
+  readonly offset: number
+  /** Its length in UTF-16 code units. */
+  readonly length: number
+  /** Where it begins in the document, in Unicode code points, as Web Annotation and Python count; null where unknown. */
+  readonly start: number | null
+  /** Where it ends, in code points; the code point there is no longer part of it. */
+  readonly end: number | null
+  /** The page on which it begins, from 1; null where the document has no pages. */
+  readonly page: number | null
+  /** The text there; empty if it has over 500 characters. */
+  readonly text: string
+}
+
+/** A Span to be written: fields with a default may be left out. */
+export type SpanInit = Defaulted<Span, 'start' | 'end' | 'page' | 'text'>
 
 /** The tokens of a run's calls of one kind; null where the server did not report them. */
 export interface Spent {
@@ -539,10 +630,12 @@ export interface Status {
   readonly lost: readonly LostRecords[]
   /** Only there: what processors wait for, or waited for lately. */
   readonly waiting: readonly Waiting[]
+  /** Facts of complete runs that do not stand in the text. */
+  readonly ungrounded: number
 }
 
 /** A Status to be written: fields with a default may be left out. */
-export interface StatusInit extends Defaulted<Omit<Status, 'error' | 'tokens' | 'lost' | 'waiting'>, 'title' | 'chunks' | 'expected' | 'done' | 'partial' | 'dead' | 'truncated' | 'incomplete' | 'facts' | 'rejected' | 'repaired' | 'duplicates' | 'calls' | 'ledger'> {
+export interface StatusInit extends Defaulted<Omit<Status, 'error' | 'tokens' | 'lost' | 'waiting'>, 'title' | 'chunks' | 'expected' | 'done' | 'partial' | 'dead' | 'truncated' | 'incomplete' | 'facts' | 'rejected' | 'repaired' | 'duplicates' | 'calls' | 'ledger' | 'ungrounded'> {
   readonly error?: ErrorInit | null | undefined
   readonly tokens?: { readonly [key: string]: TokensInit } | undefined
   readonly lost?: readonly LostRecordsInit[] | undefined
@@ -640,10 +733,12 @@ export interface TextDocument {
   readonly pages: readonly number[]
   /** The number of the first of these pages, from 1. */
   readonly firstPage: number
+  /** Where the part begins in the document, in Unicode code points; null where unknown. */
+  readonly start: number | null
 }
 
 /** A TextDocument to be written: fields with a default may be left out. */
-export type TextDocumentInit = Defaulted<TextDocument, 'title' | 'uri' | 'mediaType' | 'part' | 'offset' | 'pages' | 'firstPage'>
+export type TextDocumentInit = Defaulted<TextDocument, 'title' | 'uri' | 'mediaType' | 'part' | 'offset' | 'pages' | 'firstPage' | 'start'>
 
 /** Tokens of many calls together. */
 export interface Tokens {
@@ -664,10 +759,14 @@ export interface Topic {
   readonly topic: string
   /** What it is. */
   readonly definition: string
+  /** Where it stands in the document; null where nobody looked. Not part of the id. */
+  readonly grounding: Grounding | null
 }
 
 /** A Topic to be written: fields with a default may be left out. */
-export type TopicInit = Topic
+export interface TopicInit extends Omit<Topic, 'grounding'> {
+  readonly grounding?: GroundingInit | null | undefined
+}
 
 /** A batch of topics of one chunk. */
 export interface Topics {

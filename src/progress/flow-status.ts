@@ -44,7 +44,7 @@ function newest<T>(known: readonly T[], fresh: T, keyOf: (one: T) => string): T[
 /** The status to be stored, newer than the one before. */
 export function statusOfFlow({ lost, waiting }: FlowStatus, before: Status | undefined, now: number): Status {
   const nothing = { done: 0, partial: 0, dead: 0, expected: 0, chunks: 0, truncated: 0, incomplete: {} }
-  const counts = { facts: {}, rejected: {}, repaired: 0, duplicates: 0, calls: {}, tokens: {} }
+  const counts = { facts: {}, rejected: {}, repaired: 0, duplicates: 0, ungrounded: 0, calls: {}, tokens: {} }
   const epoch = Math.max(now, (before?.epoch ?? 0) + 1)
   const own = { state: 'flow', title: '', error: null, ledger: Buffer.alloc(0) } // avsc takes no other bytes
   return { epoch, revision: 1, ...own, ...nothing, ...counts, lost, waiting }

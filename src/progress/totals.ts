@@ -16,6 +16,8 @@ export interface Totals extends Tokens {
   readonly rejected: Counts
   repaired: number
   duplicates: number
+  /** Facts that do not stand in the text. */
+  ungrounded: number
   /** Calls, by what they were for: first, continuation, reask and so on; see schemas/spent.avsc. */
   readonly calls: Counts
   /** The tokens by the model as the server names it, without replies from the cache, which cost nothing. */
@@ -28,6 +30,7 @@ export function emptyTotals(): Totals {
     rejected: named(),
     repaired: 0,
     duplicates: 0,
+    ungrounded: 0,
     calls: named(),
     models: named(),
     ...emptyTokens(),
@@ -49,6 +52,7 @@ export function addProgress(totals: Totals, entry: Progress): void {
   addCounts(totals.rejected, entry.rejected, 1)
   totals.repaired += entry.repaired
   totals.duplicates += entry.duplicates
+  totals.ungrounded += entry.ungrounded ?? 0 // older states lack it
   if (entry.last) addUsage(totals, entry)
 }
 
@@ -86,6 +90,7 @@ export function addTotals(totals: Totals, more: Totals, sign: 1 | -1): void {
   addCounts(totals.calls, more.calls, sign)
   totals.repaired += sign * more.repaired
   totals.duplicates += sign * more.duplicates
+  totals.ungrounded += sign * (more.ungrounded ?? 0)
   addTokens(totals, more, sign)
   for (const [model, tokens] of Object.entries(more.models)) addTokens(tokensOf(totals, model), tokens, sign)
 }

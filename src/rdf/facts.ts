@@ -14,6 +14,9 @@ import { entityIri, safeIri } from './iri.ts'
 import { iri, literal, type Term, type Triple, triple } from './term.ts'
 import { rdf, rdfs, schema, skos } from './vocabulary.ts'
 
+/** A fact without its place in the text, which its triples do not depend on. */
+type Stated<F> = Omit<F, 'grounding'>
+
 /** The triples of a fact. */
 export interface FactTriples {
   /** All triples, in the order in which they are published. */
@@ -27,17 +30,17 @@ const label = iri(rdfs.label)
 const definition = iri(skos.definition)
 
 /** (E rdfs:label entity), (E skos:definition definition). */
-export function definitionTriples(fact: Definition): FactTriples {
+export function definitionTriples(fact: Stated<Definition>): FactTriples {
   return described(fact.entity, fact.definition)
 }
 
 /** (T rdfs:label topic), (T skos:definition definition). */
-export function topicTriples(fact: Topic): FactTriples {
+export function topicTriples(fact: Stated<Topic>): FactTriples {
   return described(fact.topic, fact.definition)
 }
 
 /** (S P O), and the labels of S, P and O. When O is not an entity it is a literal without datatype, and has no label. */
-export function relationshipTriples(fact: Relationship): FactTriples {
+export function relationshipTriples(fact: Stated<Relationship>): FactTriples {
   const subject = named(fact.subject)
   const predicate = named(fact.predicate)
   const object = fact.objectEntity ? named(fact.object) : literal(fact.object)
@@ -48,36 +51,36 @@ export function relationshipTriples(fact: Relationship): FactTriples {
 }
 
 /** (E rdf:type class), (E rdfs:label entity). */
-export function ontologyEntityTriples(fact: OntologyEntity): FactTriples {
+export function ontologyEntityTriples(fact: Stated<OntologyEntity>): FactTriples {
   const entity = named(fact.entity)
   return content([triple(entity, type, iri(safeIri(fact.typeIri))), labelled(entity, fact.entity)])
 }
 
 /** (S property O). */
-export function ontologyRelationshipTriples(fact: OntologyRelationship): FactTriples {
+export function ontologyRelationshipTriples(fact: Stated<OntologyRelationship>): FactTriples {
   return content([triple(named(fact.subject), iri(safeIri(fact.propertyIri)), named(fact.object))])
 }
 
 /** (E property "value"^^datatype). */
-export function ontologyAttributeTriples(fact: OntologyAttribute): FactTriples {
+export function ontologyAttributeTriples(fact: Stated<OntologyAttribute>): FactTriples {
   const datatype = fact.datatype === null ? null : safeIri(fact.datatype)
   const value = literal(fact.value, { datatype })
   return content([triple(named(fact.entity), iri(safeIri(fact.propertyIri)), value)])
 }
 
 /** Two contexts: the entity's name, and its definition. */
-export function definitionContexts(fact: Definition, chunkId: string): EntityContext[] {
+export function definitionContexts(fact: Stated<Definition>, chunkId: string): EntityContext[] {
   const entity = named(fact.entity)
   return [context(entity, fact.entity, chunkId), context(entity, fact.definition, chunkId)]
 }
 
 /** One context: `Label: <name>`. */
-export function ontologyEntityContexts(fact: OntologyEntity, chunkId: string): EntityContext[] {
+export function ontologyEntityContexts(fact: Stated<OntologyEntity>, chunkId: string): EntityContext[] {
   return [context(named(fact.entity), `Label: ${fact.entity}`, chunkId)]
 }
 
 /** The value, when the property describes the entity (skos:definition, schema:description); otherwise none. */
-export function ontologyAttributeContexts(fact: OntologyAttribute, chunkId: string): EntityContext[] {
+export function ontologyAttributeContexts(fact: Stated<OntologyAttribute>, chunkId: string): EntityContext[] {
   const describes = fact.propertyIri === skos.definition || fact.propertyIri === schema.description
   return describes ? [context(named(fact.entity), fact.value, chunkId)] : []
 }

@@ -16,6 +16,7 @@ const view = (title: string): StatusView => ({
   continuations: 0,
   repaired: 0,
   duplicates: 0,
+  ungrounded: 0,
   calls: {},
   tokens: {},
   cost: null,

@@ -235,7 +235,8 @@ describe('bad bytes', () => {
         type: 'Chunk',
         payload: { text: 'x', part: 0, index: 1, offset: 7, length: 1, page: 3 },
       })
-      refused(Buffer.concat([value.subarray(0, -1), numbers(2 ** 40)]), /32 bits/)
+      // Behind the page stand two empty fields.
+      refused(Buffer.concat([value.subarray(0, -3), numbers(2 ** 40)]), /32 bits/)
     })
 
     test('quoted triples may be nested 31 deep, and no deeper', () => {
@@ -327,6 +328,23 @@ describe('ids', () => {
     })
     expect(digestOf(part({ seq: 1, usage: { promptTokens: 4 } }))).toBe(digestOf(part({ seq: 2 })))
     expect(digestOf(part({ seq: 1, text: 'y' }))).not.toBe(digestOf(part({ seq: 1 })))
+  })
+
+  test('leave out where a fact stands in the text, and are those of versions that did not look', () => {
+    const span = { field: 'entity', match: 'exact', offset: 7, length: 5 }
+    const definitions = (grounding: object | null): TypedPayload => ({
+      type: 'Definitions',
+      payload: {
+        run: { id: 'r', startedAt: 1 },
+        facts: [{ entity: 'E', definition: 'D', ...(grounding && { grounding: grounding as never }) }],
+      },
+    })
+    const known = 'c889db2ec94c43d498f3fb733e5bb969'
+    expect(digestOf(definitions(null))).toBe(known)
+    expect(digestOf(definitions({ status: 'exact', spans: [span] }))).toBe(known)
+    const chunk = (more: object): TypedPayload => ({ type: 'Chunk', payload: { text: 'x', ...more } })
+    expect(digestOf(chunk({ start: 3, pages: [1, 2] }))).toBe(digestOf(chunk({})))
+    expect(digestOf(chunk({ offset: 3 }))).not.toBe(digestOf(chunk({})))
   })
 
   test('different content never shares one', () => {

@@ -20,6 +20,7 @@ const nothing: Progress = {
   rejected: {},
   repaired: 0,
   duplicates: 0,
+  ungrounded: 0,
   usage: null,
   model: null,
   topic: null,
