@@ -18,6 +18,8 @@ export const backtick = 0x60
 export const openBrace = 0x7b
 export const closeBrace = 0x7d
 export const tilde = 0x7e
+/** ◁, which opens a mark of Kimi. */
+export const openTriangle = 0x25c1
 
 const singleQuote = 0x27
 

@@ -55,7 +55,10 @@ export interface ItemsEnd {
   readonly ignored: number
   /** The cut tail, at most 200 characters, for people only. */
   readonly tail: string
-  /** Only white space, `[]` or a wrapper of an empty array, after any thoughts: the model honestly found nothing, if it stopped by itself. */
+  /**
+   * The model honestly found nothing, if it stopped by itself: there is only white space, or `[]` or a wrapper of an empty array after any
+   * thoughts.
+   */
   readonly empty: boolean
 }
 
@@ -80,6 +83,8 @@ export interface Thoughts {
 export interface ItemsParser {
   /** How many of the events given so far turned out to be a thought: the first ones. */
   readonly thoughts: Thoughts
+  /** Whether the text so far ends inside a thought. */
+  readonly thinking: boolean
   /** The events that `text` completed. */
   push(text: string): readonly ItemEvent[]
   /** The last events, and the summary. Call once. */

@@ -1,5 +1,4 @@
-// Recognizes what is between records by looking a bounded way ahead: openers of records, arrays and encoded objects, tags of thinking, stop
-// tokens. Every answer may also be "wait": the text so far is not enough.
+// Recognizes what is between records by looking a bounded way ahead: openers of records, arrays and encoded objects. Every answer may also be "wait": the text so far is not enough.
 import { isQuote, isSpace } from './characters.ts'
 
 /** `wait`: more text is needed. */
@@ -97,33 +96,6 @@ export function opensString(after: string, complete: boolean): Ahead {
 export function closesComment(after: string, complete: boolean): Ahead {
   if (after.includes('*/', 1)) return 'yes'
   return complete || after.length >= lookAhead ? 'no' : 'wait'
-}
-
-/** The tag that a `<` begins. `length` is that of the whole tag. */
-export type Tag =
-  | { readonly kind: 'thinks' | 'thought' | 'stop'; readonly length: number }
-  | { readonly kind: 'none' }
-  | { readonly kind: 'wait' }
-
-/** The longest tag, with attributes. */
-export const longestTag = 256
-
-const thinks = /^<(?:think|thinking|thought|thoughts|reasoning)(?:\s[^>]*)?>$/i
-const thought = /^<\/(?:think|thinking|thought|thoughts|reasoning)\s*>$/i
-const stops = /^<(?:[|\uff5c][^{}]*[|\uff5c]|\/?s|eos|bos|pad|unk|end_of_turn|start_of_turn|end_of_text)>$/i
-
-/** Classifies the tag at the beginning of `text`: thinking that begins or ends, a stop token of a model, or nothing special. */
-export function tagAt(text: string, complete: boolean): Tag {
-  const end = text.slice(1).search(/[<>\n{]/) + 1
-  if (end === 0) {
-    const possible = text.length < longestTag && !complete && /^<(?:$|[/|\uff5ca-z])/i.test(text)
-    return possible ? { kind: 'wait' } : { kind: 'none' }
-  }
-  if (text[end] !== '>') return { kind: 'none' }
-  const tag = text.slice(0, end + 1)
-  if (thinks.test(tag)) return { kind: 'thinks', length: tag.length }
-  if (thought.test(tag)) return { kind: 'thought', length: tag.length }
-  return stops.test(tag) ? { kind: 'stop', length: tag.length } : { kind: 'none' }
 }
 
 /** Whether the object that `{` opens begins with the array under the key of `root`. */

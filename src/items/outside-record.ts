@@ -17,6 +17,7 @@ import {
   newline,
   openBrace,
   openBracket,
+  openTriangle,
   slash,
   tilde,
 } from './characters.ts'
@@ -24,7 +25,6 @@ import type { Cursor, ReplyPlace } from './cursor.ts'
 import {
   type Ahead,
   closesComment,
-  longestTag,
   lookAhead,
   opensArray,
   opensBrokenRecord,
@@ -32,11 +32,18 @@ import {
   opensRecord,
   opensRoot,
   opensString,
-  tagAt,
 } from './lookahead.ts'
 import type { OpenRecord } from './record-reader.ts'
 import { wrapperDepth } from './record-scan.ts'
 import type { Records, ScannerOptions } from './records.ts'
+import {
+  endOfThought,
+  longestMark,
+  type Mark,
+  markAt,
+  openingWords,
+  type ThinkingMarker,
+} from './thinking-markers.ts'
 
 /** An open array or wrapper, whose elements are records of their own. */
 interface Container {
@@ -52,6 +59,8 @@ export class Between {
   ignored = 0
   /** Some ignored text was not a fence, a comment, a stop token or thinking. */
   prose = false
+  /** After the last thought, no record or array has begun. */
+  endsInThought = false
   readonly #cursor: Cursor
   readonly #records: Records
   readonly #record: OpenRecord
@@ -70,6 +79,14 @@ export class Between {
   #escaped = false
   #ignoredLine = 0
   #encoded: ReplyPlace = { position: 0, line: 0 }
+  /** The first character of the reply was read. */
+  #begun = false
+  /** The marker of the thought, when `#mode` is `thinking`. */
+  #marker: ThinkingMarker | undefined
+  /** The last mark announced the call of a tool. */
+  #called = false
+  /** A final channel was found. */
+  #final = false
 
   constructor(cursor: Cursor, records: Records, record: OpenRecord, options: ScannerOptions) {
     this.#cursor = cursor
@@ -81,6 +98,10 @@ export class Between {
   /** An array, a wrapper, thinking or an encoded object was not closed. */
   get isOpen(): boolean {
     return this.#containers.length > 0 || this.#mode === 'thinking' || this.#mode === 'encoded'
+  }
+
+  get thinking(): boolean {
+    return this.#mode === 'thinking'
   }
 
   /** The position of the oldest character that is still needed. */
@@ -135,13 +156,19 @@ export class Between {
       case 'block':
         return this.#stepBlock(code)
       case 'thinking':
-        return code === less ? this.#stepTag() : this.#pass(1, false)
+        return this.#stepThought(code)
       case 'encoded':
         return this.#stepEncoded(code)
     }
   }
 
   #stepText(code: number): boolean {
+    if (!this.#begun) {
+      const words = this.#mark(openingWords)
+      if (words.kind === 'wait') return false
+      this.#begun = true
+      if (words.kind === 'thinks') return this.#passMark(words)
+    }
     const top = this.#containers.at(-1)
     switch (code) {
       case openBrace:
@@ -163,7 +190,10 @@ export class Between {
         this.#cursor.position++
         return true
       case less:
-        return this.#stepTag()
+      case openTriangle: {
+        const mark = this.#mark(markAt)
+        return mark.kind === 'none' ? this.#passProse() : this.#passMark(mark)
+      }
       case slash:
       case hash:
         return this.#stepComment(code)
@@ -209,6 +239,7 @@ export class Between {
       if (rooted === 'yes') return this.#openContainer(openBrace, 1)
     }
     this.#record.begin()
+    this.endsInThought = false
     this.#rowStart = -1
     // After it, a comment may follow on its line.
     this.#proseLine = 0
@@ -237,6 +268,8 @@ export class Between {
   }
 
   #stepBracket(top: Container | undefined): boolean {
+    const mark = this.#mark(markAt)
+    if (mark.kind !== 'none') return this.#passMark(mark)
     if (top === undefined) {
       const opens = this.#cursor.ahead(opensArray)
       if (opens !== 'yes') return opens === 'no' && this.#passProse()
@@ -248,6 +281,7 @@ export class Between {
     const cursor = this.#cursor
     if (this.#rowStart < 0) this.#rowStart = cursor.position
     this.#containers.push({ kind, level, valueDue: false })
+    this.endsInThought = false
     cursor.position++
     if (this.#containers.length <= this.#options.maxDepth) return true
     const near = cursor.position - this.#rowStart <= lookAhead
@@ -270,22 +304,54 @@ export class Between {
     return true
   }
 
-  #stepTag(): boolean {
+  /** What `find` finds at the cursor. */
+  #mark(find: (text: string, complete: boolean) => Mark): Mark {
     const { store, position, complete } = this.#cursor
-    const tag = tagAt(store.slice(position, position + 2), complete && position + 2 >= store.end)
-    const whole = tag.kind === 'wait' ? tagAt(store.slice(position, position + longestTag), complete) : tag
-    if (whole.kind === 'wait') return false
-    if (whole.kind === 'none') return this.#mode === 'thinking' ? this.#pass(1, false) : this.#passProse()
-    if (whole.kind === 'thinks') this.#mode = 'thinking'
-    if (whole.kind === 'thought') {
-      if (this.#mode !== 'thinking') {
-        // Everything before was a thought, including prose.
-        this.prose = false
-        this.#records.thought()
-      }
-      this.#mode = 'text'
+    const near = find(store.slice(position, position + 2), complete && position + 2 >= store.end)
+    if (near.kind !== 'wait' || position + 2 >= store.end) return near
+    return find(store.slice(position, position + longestMark), complete)
+  }
+
+  /** Passes a mark outside of a thought; false to wait for more text. */
+  #passMark(mark: Mark): boolean {
+    switch (mark.kind) {
+      case 'none':
+      case 'wait':
+        return false
+      case 'thinks':
+        if (this.#called) break
+        this.#mode = 'thinking'
+        this.endsInThought = true
+        this.#marker = mark.marker
+        break
+      case 'thought':
+        this.#wasThought()
+        break
+      case 'final':
+        if (!this.#final) this.#wasThought()
+        this.#final = true
     }
-    return this.#pass(whole.length, false)
+    this.#called = mark.kind === 'call'
+    return this.#pass(mark.length, false)
+  }
+
+  /** Everything before was a thought, including prose. */
+  #wasThought(): void {
+    this.prose = false
+    this.endsInThought = true
+    this.#records.thought()
+  }
+
+  #stepThought(code: number): boolean {
+    const marker = this.#marker
+    const mayEnd =
+      code === less || code === openBracket || code === openTriangle || marker?.words !== undefined
+    if (!marker || !mayEnd) return this.#pass(1, false)
+    const mark = this.#mark((text, complete) => endOfThought(text, marker, complete))
+    if (mark.kind === 'wait') return false
+    if (mark.kind === 'none') return this.#pass(1, false)
+    this.#mode = 'text'
+    return this.#pass(mark.length, false)
   }
 
   #stepComment(code: number): boolean {

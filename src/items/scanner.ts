@@ -38,6 +38,16 @@ export class Scanner {
     return this.#between.prose
   }
 
+  /** Whether a thought is open. */
+  get thinking(): boolean {
+    return this.#between.thinking
+  }
+
+  /** Whether the text so far ends in a thought, or in prose after it. */
+  get endsInThought(): boolean {
+    return this.#between.endsInThought
+  }
+
   push(text: string): void {
     if (text.length > longestPiece) {
       for (let at = 0; at < text.length; at += longestPiece) this.push(text.slice(at, at + longestPiece))

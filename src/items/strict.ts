@@ -64,6 +64,7 @@ export function createStrictParser(schema: ItemSchema | undefined, options: Item
 
   return {
     thoughts: { items: 0, rejected: 0 },
+    thinking: false,
     push(text) {
       store.append(text)
       for (;;) {

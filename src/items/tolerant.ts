@@ -39,14 +39,17 @@ export function createTolerantParser(schema: ItemSchema | undefined, options: To
     get thoughts() {
       return records.thoughts
     },
+    get thinking() {
+      return scanner.thinking
+    },
     push(text) {
       scanner.push(text)
       return records.drain()
     },
     end() {
       const { truncated, tail } = scanner.end()
-      const { ignored, prose } = scanner
-      const empty = records.silent && !truncated && !prose
+      const { ignored, prose, endsInThought } = scanner
+      const empty = records.silent && !truncated && !prose && !endsInThought
       const end: ItemsEnd = { truncated, ignored, tail: excerptOf(tail), empty }
       return { events: records.drain(), end }
     },

@@ -1,6 +1,7 @@
 // From what a model wrote to the one value that was asked for: the whole text, its fenced block, or the JSON somewhere in it.
 // When there are several values, the one that fits the schema is taken, and none when more than one fits.
 import { jsonFromReply } from '../../items/json-reply.ts'
+import { answerStart } from '../../items/thinking-markers.ts'
 import { flatJson } from '../cache/canonical.ts'
 import { jsonBlocks } from './json-in-text.ts'
 
@@ -29,7 +30,7 @@ export interface WantedValue {
 
 /** The one value that a reply holds, anywhere in its text. */
 export function valueIn(reply: string, { check = () => undefined, objects }: WantedValue): FoundValue {
-  const text = afterThinking(reply)
+  const text = reply.slice(answerStart(reply))
   const whole = jsonFromReply(text)
   const first = 'error' in whole || (objects && !isContainer(whole.value)) ? undefined : whole
   const problem = first && check(first.value)
@@ -53,13 +54,6 @@ function valuesIn(text: string, objects: boolean): unknown[] {
     if (!objects) return [read.value]
     return [read.value].flat().filter((value) => isContainer(value) && !Array.isArray(value))
   })
-}
-
-/** The text without thoughts, which some servers leave in it. */
-function afterThinking(text: string): string {
-  if (!/^\s*<think>/.test(text)) return text
-  const end = text.lastIndexOf('</think>')
-  return end < 0 ? '' : text.slice(end + '</think>'.length)
 }
 
 function isContainer(value: unknown): value is object {

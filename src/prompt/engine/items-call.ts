@@ -13,7 +13,7 @@ import type { ItemsForm } from './items-form.ts'
 import { type RejectedRecord, recordOf } from './reask.ts'
 import { createRepetitionGuard } from './repetition.ts'
 import { type IncompleteCause, maxPart, type ReplyEvent, type RunContext } from './reply.ts'
-import { watchOpeningThought, watchThoughts } from './thoughts.ts'
+import { watchThoughts } from './thoughts.ts'
 
 export interface ItemsCall {
   readonly request: CompletionRequest
@@ -39,7 +39,7 @@ export interface ItemsCallEnd extends CallEnd {
   readonly stopped: IncompleteCause | undefined
   /** How the reply begins. */
   readonly opening: string
-  /** The reply begins with a thought that has no end. */
+  /** The reply ends inside a thought. */
   readonly thinking: boolean
 }
 
@@ -107,7 +107,6 @@ class ItemsReader {
   readonly #parser
   readonly #guard = createRepetitionGuard()
   readonly #thoughts
-  readonly #openingThought = watchOpeningThought()
   readonly #before
   /** Items and rejected records. */
   #records = 0
@@ -130,9 +129,9 @@ class ItemsReader {
     return this.#collector.rejected - this.#before.rejected
   }
 
-  /** The reply begins with a thought that has not ended. */
+  /** The reply ends inside a thought. */
   get thinking(): boolean {
-    return this.#openingThought.isOpen
+    return this.#parser.thinking
   }
 
   /** The items that complete with this text. */
@@ -140,7 +139,6 @@ class ItemsReader {
     const untilBlank = this.#guard.blank(given)
     const text = untilBlank ?? given
     if (this.opening.length < refusalLength) this.opening += text.slice(0, refusalLength)
-    this.#openingThought.read(text, this.opening)
     const events = this.#parser.push(text)
     const items = events.length > 0 ? this.#accept(events) : []
     if (untilBlank !== undefined) this.stopped ??= repetition

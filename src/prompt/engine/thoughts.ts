@@ -40,29 +40,3 @@ export function watchThoughts(parser: Pick<ItemsParser, 'thoughts'>) {
     },
   }
 }
-
-const thought = '<think>'
-const endOfThought = '</think>'
-
-/** Watches whether a reply begins with a thought, and whether that thought ends. */
-export function watchOpeningThought() {
-  /** Undefined while the beginning is not known. */
-  let isOpen: boolean | undefined
-  let ending = ''
-  return {
-    get isOpen(): boolean {
-      return isOpen === true
-    },
-    /** Call it for every text, with how the reply begins. */
-    read(text: string, opening: string): void {
-      if (isOpen === undefined) {
-        const beginning = opening.trimStart()
-        if (beginning.length >= thought.length) isOpen = beginning.startsWith(thought)
-      }
-      if (!isOpen) return
-      ending += text
-      isOpen = !ending.includes(endOfThought)
-      ending = ending.slice(1 - endOfThought.length)
-    },
-  }
-}
