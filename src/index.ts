@@ -5,6 +5,7 @@ export { processors } from '../processors/index.ts'
 export type { Broker, Delivery, OutgoingBytes, Subscription, TopicRange, TopicSpec } from './broker/broker.ts'
 export { type ConnectOptions, connect } from './broker/connect.ts'
 export { createMemoryCluster, type MemoryCluster, type MemoryClusterOptions } from './broker/memory/memory.ts'
+export { type AnthropicProviderOptions, createAnthropicProvider } from './complete/anthropic/anthropic.ts'
 export { type CompleteRequest, complete } from './complete/complete.ts'
 export { createLlmProvider, type LlmProviderOptions } from './complete/llm-provider.ts'
 export { createOpenAiProvider, type OpenAiProviderOptions } from './complete/openai/openai.ts'
@@ -75,6 +76,7 @@ export { readJsonLines, readNdjson } from './formats/json-lines.ts'
 export { readJsonSeq } from './formats/json-seq.ts'
 export { type ParsedFormat, parseFormat, readFormat } from './formats/read-format.ts'
 export type { RejectReason, RepairName } from './items/item.ts'
+export { type AnthropicOptions, createAnthropic, listAnthropicModels } from './llm/anthropic/anthropic.ts'
 export {
   createRateLimiter,
   type Pause,

@@ -32,9 +32,11 @@ const closedFolders = [
   'broker/kafka',
   'broker/memory',
   'broker/pulsar',
+  'llm/anthropic',
   'llm/offline',
   'llm/ollama',
   'llm/openai',
+  'complete/anthropic',
   'complete/openai',
 ]
 

@@ -35,12 +35,14 @@ export interface Wire {
   readonly refusals: Refusals
   /** Refuses a request that this wire cannot carry. */
   readonly accept: (request: ProviderRequest, how: CallOptions) => void
+  /** Whether the fallback makes the model call a tool with the value, instead of a directive. Default: never. */
+  readonly canForceTool?: (request: ProviderRequest) => boolean
   readonly exchange: (exchange: Exchange) => Promise<ProviderReply>
 }
 
 /** `complete` of a provider with this wire. */
 export async function completeOn(
-  { native, refusals, accept, exchange }: Wire,
+  { native, refusals, accept, canForceTool, exchange }: Wire,
   request: ProviderRequest,
   how: CallOptions = {},
 ): Promise<Response> {
@@ -59,12 +61,12 @@ export async function completeOn(
     signal,
     async ask(path: OutputPath | undefined, attempt) {
       const transcript = [...request.messages, ...attempt.added]
-      const messages =
-        schema && path === 'fallback'
-          ? withSystemText(transcript, directiveFor(schema.schema, tools.size > 0))
-          : transcript
       const config = configOf(request.config, how, attempt)
-      const asked = { ...request, messages, config }
+      const plain = { ...request, messages: transcript, config }
+      const byDirective = schema && path === 'fallback' && !canForceTool?.(plain)
+      const asked = byDirective
+        ? { ...plain, messages: withSystemText(transcript, directiveFor(schema.schema, tools.size > 0)) }
+        : plain
       try {
         return await exchange({ request: asked, path, checked, how, signal })
       } catch (thrown) {

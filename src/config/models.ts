@@ -1,7 +1,7 @@
 // The names of model providers, of the variables of their servers, and of output modes.
 
 /** The values of `--llm`. Each has its row in `src/llm/providers.ts`. */
-export const providerNames = ['openai', 'ollama', 'offline'] as const
+export const providerNames = ['openai', 'ollama', 'anthropic', 'offline'] as const
 
 export type ProviderName = (typeof providerNames)[number]
 
@@ -21,6 +21,12 @@ export const serverVariables = {
   },
   openaiApiKey: { variable: 'OPENAI_API_KEY', holds: 'secret', help: 'its key' },
   ollamaHost: { variable: 'OLLAMA_HOST', holds: 'address', help: 'host and port of an Ollama server' },
+  anthropicBaseUrl: {
+    variable: 'ANTHROPIC_BASE_URL',
+    holds: 'address',
+    help: "a server with Anthropic's API, up to the part before /v1/messages; default: Anthropic itself",
+  },
+  anthropicApiKey: { variable: 'ANTHROPIC_API_KEY', holds: 'secret', help: 'its key' },
 } as const satisfies Readonly<Record<string, ServerVariable>>
 
 /**

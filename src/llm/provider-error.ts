@@ -117,14 +117,14 @@ interface ServerWords {
   readonly param: string
 }
 
-/** The error for a refusal. `details` holds the category, the status, and the server's param and message. */
+/** The error for a refusal. `details` holds the category, the status, and the server's type, param and message. */
 export function refusalError(refusal: Refusal): GraphmillError {
   const { status, headers } = refusal
   const words = wordsOf(jsonValue(refusal.text), refusal.text)
   const code = codeOf(status, words)
   return serverError(code, refusal, `${verbs[code]} (${status})${quoted(words.message)}`, {
     retryAfterMs: retryAfter(headers, Date.now()),
-    details: { status, param: words.param, server: words.message },
+    details: { status, type: words.type, param: words.param, server: words.message },
   })
 }
 
@@ -132,7 +132,9 @@ export function refusalError(refusal: Refusal): GraphmillError {
 export function embeddedError(body: unknown, server: NamedServer): GraphmillError {
   const words = wordsOf({ error: body })
   const message = `broke off its reply${quoted(words.message)}`
-  return serverError(embeddedCode(words), server, message, { details: { server: words.message } })
+  return serverError(embeddedCode(words), server, message, {
+    details: { type: words.type, server: words.message },
+  })
 }
 
 const verbs = {

@@ -4,6 +4,12 @@ import type { Config } from '../config/config.ts'
 import type { ProviderName } from '../config/models.ts'
 import type { Secret } from '../config/secret.ts'
 import { GraphmillError } from '../errors.ts'
+import {
+  type AnthropicOptions,
+  anthropicJson,
+  createAnthropic,
+  onlyAnthropicModel,
+} from './anthropic/anthropic.ts'
 import type { JsonFormat, Llm } from './llm.ts'
 import { createOffline } from './offline/offline.ts'
 import { createOllama, type OllamaOptions, ollamaJson, onlyOllamaModel } from './ollama/ollama.ts'
@@ -13,6 +19,7 @@ import { createOpenAi, type OpenAiOptions, onlyModel, openAiJson } from './opena
 interface Specs {
   readonly openai: Omit<OpenAiOptions, 'fetch'>
   readonly ollama: Omit<OllamaOptions, 'fetch' | 'onWarning'>
+  readonly anthropic: Omit<AnthropicOptions, 'fetch'>
   readonly offline: object
 }
 
@@ -68,6 +75,24 @@ export const providers: { readonly [P in ProviderName]: ProviderRow<Specs[P]> } 
     },
     jsonFormat: ollamaJson,
     create: createOllama,
+  },
+  anthropic: {
+    server: 'Anthropic (ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL)',
+    isConfigured: ({ anthropicBaseUrl, anthropicApiKey }) =>
+      (anthropicBaseUrl ?? anthropicApiKey) !== undefined,
+    apiKeyOf: ({ anthropicApiKey }) => anthropicApiKey,
+    async specOf({ options, servers }, signal) {
+      const { anthropicBaseUrl: baseUrl, anthropicApiKey: apiKey } = servers
+      if (!apiKey && !baseUrl)
+        throw new GraphmillError(
+          'llm_not_configured',
+          'ANTHROPIC_API_KEY is not set, nor ANTHROPIC_BASE_URL for another server.',
+        )
+      const server = { baseUrl, apiKey, ...timeoutsOf(options) }
+      return { ...server, model: options.model ?? (await onlyAnthropicModel(server, signal)) }
+    },
+    jsonFormat: anthropicJson,
+    create: createAnthropic,
   },
   offline: {
     server: undefined,

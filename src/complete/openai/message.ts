@@ -9,6 +9,7 @@ import type { CheckedSchema } from '../../llm/structured-output/checked-schema.t
 import { type ProviderUsage, tokenCount } from '../../llm/usage.ts'
 import type { ProviderReply } from '../call.ts'
 import type { AssistantBlock, ToolCall } from '../provider.ts'
+import { callProblem } from '../tool-calls.ts'
 
 /** What is wrong with a body, in a few words. */
 interface Misfit {
@@ -68,20 +69,11 @@ function toolCallsOf(
     const { id, function: called } = isObject(each) ? each : {}
     const { name, arguments: text } = isObject(called) ? called : {}
     const call = { id: asText(id), name: asText(name), arguments: argumentsOf(text) }
-    const problem = tools && problemOf(call, tools)
+    const problem = tools && callProblem(call, tools)
     if (problem) return { problem }
     list.push(call)
   }
   return { list }
-}
-
-function problemOf(call: ToolCall, tools: ReadonlyMap<string, CheckedSchema>): string | undefined {
-  if (call.id === '') return 'a tool call has no id'
-  const parameters = tools.get(call.name)
-  if (!parameters) return `it calls ${call.name || 'a tool without a name'}, which is not among the tools`
-  if (call.arguments === null) return `the arguments for ${call.name} are not a JSON object`
-  const failed = parameters.check(call.arguments)
-  return failed === undefined ? undefined : `the arguments for ${call.name} fail their schema: ${failed}`
 }
 
 function argumentsOf(given: unknown): ToolCall['arguments'] {

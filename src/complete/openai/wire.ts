@@ -1,9 +1,9 @@
 // The body of a chat completion request by OpenArmature's OpenAI mapping, as it is sent.
 // Managed fields: model, messages, tools, tool_choice, response_format, stream, stream_options, the declared sampling fields
-// and stop. An extra that names a field that is sent is merged (stop), dropped (the same value) or refused; others pass untouched.
+// and stop.
 
-import { flat, isSameJson, sorted } from '../../llm/cache/canonical.ts'
-import { invalid } from '../../llm/provider-error.ts'
+import { flat, sorted } from '../../llm/cache/canonical.ts'
+import { managedBody } from '../managed-body.ts'
 import {
   type ContentBlock,
   type Message,
@@ -24,25 +24,8 @@ export interface BodyOptions {
 
 /** The JSON of the body. Throws `provider_invalid_request` when an extra contradicts a managed field, or is not JSON. */
 export function completionBody(request: ProviderRequest, options: BodyOptions): string {
-  const config = request.config ?? {}
-  const managed = sorted(jsonOf(managedFields(request, options))) as Fields
-  const extras = jsonOf(config.extras ?? {})
-  const declaredStop = config.stopSequences ?? undefined
-  const body: Record<string, unknown> = { ...managed }
-  for (const [name, value] of Object.entries(extras)) {
-    if (name === 'stop' && declaredStop) continue
-    if (name === 'stream' && !options.stream) {
-      if (value !== false) throw contradiction(name)
-    } else if (!Object.hasOwn(managed, name)) {
-      Object.defineProperty(body, name, { value: sorted(value), enumerable: true })
-    } else if (!isSameJson(value, managed[name])) throw contradiction(name)
-  }
-  if (declaredStop) body['stop'] = mergedStops(declaredStop, extras['stop'])
-  return JSON.stringify(Object.fromEntries(Object.entries(body).sort(([a], [b]) => (a < b ? -1 : 1))))
-}
-
-function contradiction(name: string) {
-  return invalid(`The extra field ${name} contradicts the request's own.`)
+  const stops = { name: 'stop', orString: true }
+  return managedBody({ managed: managedFields(request, options), config: request.config ?? {}, stops })
 }
 
 function managedFields(request: ProviderRequest, { model, stream, responseFormat }: BodyOptions): Fields {
@@ -127,21 +110,5 @@ function wireBlock(block: ContentBlock): Fields | undefined {
       return undefined
     default:
       return block satisfies never
-  }
-}
-
-/** The declared ones first, each once. Extras that are neither a list of strings nor one string count as absent. */
-function mergedStops(declared: readonly string[], extra: unknown): readonly string[] {
-  const list = typeof extra === 'string' ? [extra] : extra
-  const valid = Array.isArray(list) && list.every((stop) => typeof stop === 'string')
-  return [...new Set([...declared, ...(valid ? (list as string[]) : [])])]
-}
-
-/** A copy as plain JSON, without undefined fields. */
-function jsonOf(fields: Fields): Fields {
-  try {
-    return JSON.parse(JSON.stringify(fields)) as Fields
-  } catch (cause) {
-    throw invalid('The request holds a value that is not JSON.', cause)
   }
 }

@@ -37,7 +37,7 @@ export class Refusals {
       refusedToo = second instanceof ProviderError && second.category === 'provider_invalid_request'
       throw second
     } finally {
-      if (!refusedToo && /invalid (json )?schema/i.test(words)) this.#schemas.add(flatJson(schema))
+      if (!refusedToo && ofSchema.test(words)) this.#schemas.add(flatJson(schema))
       else if (!refusedToo) this.#all = true
     }
   }
@@ -59,4 +59,7 @@ function refusalOf(thrown: unknown): string | undefined {
   return isRefusal && (about.test(words) || param === 'format') ? words : undefined
 }
 
-const about = /response[_ .-]?format|json[_ -]?(schema|mode|object)|structured[_ ]?output|guided|grammar/i
+const about =
+  /(response|output)[_ .-]?format|output_config|json[_ -]?(schema|mode|object)|structured[_ ]?output|guided|grammar/i
+/** What is refused is this schema, not every schema. */
+const ofSchema = /invalid (json )?schema|\.schema\b|(grammar|schema)s? (is|are) too|too many/i

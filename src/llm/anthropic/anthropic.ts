@@ -1,0 +1,69 @@
+// A model behind Anthropic's Messages API. Nothing is retried here. A parameter that the model refuses is left out from then on,
+// for as long as this value lives.
+import { joinDeltas } from '../event-stream.ts'
+import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
+import { beginCall } from '../transport.ts'
+import { asksByTool, type Known, learnRefusal, messagesBody } from './body.ts'
+import { checkModel, createConstraintProbe } from './models.ts'
+import { readBatches, readWhole } from './reply.ts'
+import { type AnthropicServer, anthropicServer } from './server.ts'
+
+export { recoded } from './error.ts'
+export { answerTool, anthropicJson, forcedTool, isThinking, outputConfig } from './format.ts'
+export { listAnthropicModels, onlyAnthropicModel } from './models.ts'
+export { finishReason, readBatches } from './reply.ts'
+export { anthropicServer, notAnthropic } from './server.ts'
+
+export interface AnthropicOptions extends AnthropicServer {
+  readonly model: string
+}
+
+/** A model of Anthropic's API. Throws `configuration_invalid` for an invalid address. */
+export function createAnthropic(options: AnthropicOptions): Llm {
+  const { model } = options
+  const server = anthropicServer(options, model)
+  const { peer } = server
+  const known: Known = { without: new Set() }
+
+  /** Sends the request, again after each refusal that it can be adapted to. */
+  async function send(request: CompletionRequest, upstream: AbortController) {
+    for (;;) {
+      const body = messagesBody(request, model, known)
+      try {
+        return { response: await server.fetch('/v1/messages', body, upstream), byTool: asksByTool(body) }
+      } catch (thrown) {
+        if (!learnRefusal(thrown, body, request, known)) throw thrown
+      }
+    }
+  }
+
+  async function* stream(request: CompletionRequest, signal: AbortSignal): AsyncGenerator<CompletionEvent> {
+    signal.throwIfAborted()
+    const call = beginCall(peer, signal)
+    try {
+      const { response, byTool } = await send(request, call.upstream)
+      const isJson = /\bjson\b/.test(response.headers.get('content-type') ?? '')
+      const reply = { response, model, peer, signal, byTool }
+      for await (const batch of isJson ? readWhole(reply) : readBatches(reply))
+        for (const event of joinDeltas(batch)) {
+          call.over = event.type === 'end'
+          yield event
+        }
+      signal.throwIfAborted()
+    } catch (thrown) {
+      throw call.explain(thrown)
+    } finally {
+      call.end()
+    }
+  }
+
+  return {
+    provider: 'anthropic',
+    model,
+    destination: peer.destination,
+    circuit: peer.circuit,
+    stream,
+    ready: (signal) => checkModel(server, model, signal),
+    constrains: createConstraintProbe(server, model),
+  }
+}
