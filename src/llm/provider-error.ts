@@ -73,16 +73,27 @@ export function serverError(
   return providerError(code, `${destination} ${message}`, { circuit, ...options })
 }
 
-/** The error for an answer of an unexpected form, with the first 200 characters of it. */
+/**
+ * The error for an answer of an unexpected form, with the first 200 characters of it. A web page with status 200 comes from
+ * another server than a model's: the address is wrong, and no retry can fix that.
+ */
 export function unexpectedAnswer(
-  server: NamedServer,
+  { destination, circuit }: NamedServer,
   problem: string,
   answer: string,
   cause?: unknown,
 ): ProviderError {
   const text = redactCut(answer, 200)
-  const message = `gave an answer that ${problem}: ${text.replace(/\s+/g, ' ').trim()}`
-  return serverError('llm_response_invalid', server, message, { cause, details: { text } })
+  const [code, what] = isPage(answer)
+    ? (['llm_address_wrong', 'is a web page'] as const)
+    : (['llm_response_invalid', problem] as const)
+  const message = `${destination} gave an answer that ${what}: ${text.replace(/\s+/g, ' ').trim()}`
+  return new ProviderError(code, 'provider_invalid_response', message, { circuit, cause, details: { text } })
+}
+
+/** Whether an answer is HTML or XML: neither JSON nor an event stream begins with `<`, also after a byte order mark. */
+export function isPage(answer: string): boolean {
+  return /^\s*</.test(answer)
 }
 
 /** The error for an answer that is no completion. */

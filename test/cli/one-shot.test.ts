@@ -9,6 +9,7 @@ import type { Refusal } from '../support/llm-script.ts'
 import { type LlmServer, startLlmServer } from '../support/llm-server.ts'
 import { startOllamaServer } from '../support/ollama-server.ts'
 import { freePorts } from '../support/ports.ts'
+import { startRecordingServer } from '../support/recording-server.ts'
 
 let server: LlmServer
 let folder: string
@@ -105,6 +106,21 @@ describe('a model that cannot be used', () => {
     expect(stderr).toEqual(lastWords('llm_address_wrong', /takes no requests at this path \(404\): no route/))
     expect(stderr).toContain('Set OPENAI_BASE_URL to the part of the address before /chat/completions')
     expect(code).toBe(1)
+  })
+
+  test('an address of a web page, on which nothing waits', async () => {
+    const portal = await startRecordingServer([{ body: '<!doctype html><html>Welcome to the gateway</html>' }])
+    const servers = [{ OPENAI_BASE_URL: portal.url, OPENAI_API_KEY: 'k' }, { OLLAMA_HOST: portal.origin }]
+    try {
+      for (const address of servers) {
+        const { code, stderr } = await inTime(extract({ ...address, GRAPHMILL_MODEL: 'm' }))
+        expect(stderr).toEqual(lastWords('llm_address_wrong', /is a web page: .*Welcome/))
+        expect(stderr).toContain('set OLLAMA_HOST to host and port only')
+        expect(code).toBe(1)
+      }
+    } finally {
+      await portal.close()
+    }
   })
 
   test('a key that is revoked in the middle keeps the results so far', async () => {

@@ -27,6 +27,7 @@ describe.each([
     const thrown = await failure(test.provider, request, 'provider_invalid_response', options)
     expect(thrown.message).toContain('Welcome to the portal')
     expect(thrown.details['text']).toContain('<!DOCTYPE html>')
+    expect(thrown.code).toBe('llm_address_wrong')
   })
 
   it("a proxy's 502 is unavailable, with its text", async () => {

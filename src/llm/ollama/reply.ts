@@ -5,6 +5,7 @@ import { createSplitter, lineFeed, type Segment } from '../../formats/split.ts'
 import { decode } from '../../formats/value.ts'
 import { parseJson } from '../../http/json.ts'
 import type { CompletionEvent } from '../llm.ts'
+import { isPage } from '../provider-error.ts'
 import { brokenOff, newWatch, watched } from '../transport.ts'
 import { notOllama, type RecordContext, recordReader } from './record.ts'
 
@@ -23,16 +24,20 @@ export async function* readReply(reply: OllamaReply): AsyncGenerator<CompletionE
   const splitter = createSplitter(lineFeed, maxLine)
   const watch = newWatch()
   const read = recordReader(reply)
+  let isFirst = true
   let end: { readonly at: number; trailed: boolean } | undefined
 
-  function* events(line: Segment): Generator<CompletionEvent> {
+  function* events(segment: Segment): Generator<CompletionEvent> {
+    const line = isFirst ? { ...segment, bytes: withoutMark(segment.bytes) } : segment
     if (isBlank(line)) return
     if (end) {
       if (!end.trailed) warn(`${peer.destination} sent more after the end of its reply.`)
       end.trailed = true
       return
     }
-    for (const event of read(recordOf(line, reply))) {
+    const record = recordOf(line, isFirst, reply)
+    isFirst = false
+    for (const event of read(record)) {
       if (event.type === 'end') end = { at: performance.now(), trailed: false }
       yield event
     }
@@ -53,7 +58,7 @@ export async function* readReply(reply: OllamaReply): AsyncGenerator<CompletionE
   if (!end) throw brokenOff(peer)
 }
 
-function recordOf(line: Segment, { peer, maxLine, warn }: OllamaReply): unknown {
+function recordOf(line: Segment, isFirst: boolean, { peer, maxLine, warn }: OllamaReply): unknown {
   const { text, intact } = decode(line.bytes)
   if (line.oversized) throw notOllama(peer, `a line of more than ${maxLine} bytes: ${text}`)
   if (!intact) warn(`${peer.destination} sent bytes that are no UTF-8.`)
@@ -62,6 +67,16 @@ function recordOf(line: Segment, { peer, maxLine, warn }: OllamaReply): unknown 
     if (!line.terminated) warn(`${peer.destination} did not end its last line.`)
     return record
   } catch (cause) {
-    throw line.terminated ? notOllama(peer, text, cause) : brokenOff(peer, text)
+    // A record may be cut off, and a proxy may end a reply with its error page. Another first line is another server's.
+    const isCut = isFirst
+      ? !line.terminated && text.trimStart().startsWith('{')
+      : !line.terminated || isPage(text)
+    throw isCut ? brokenOff(peer, text) : notOllama(peer, text, cause)
   }
+}
+
+/** The bytes without the byte order mark that some proxies put before a body. */
+function withoutMark(bytes: Uint8Array): Uint8Array {
+  const isMarked = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
+  return isMarked ? bytes.subarray(3) : bytes
 }

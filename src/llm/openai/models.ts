@@ -4,7 +4,7 @@ import { tryParseJson } from '../../http/json.ts'
 import { isObject } from '../../is-object.ts'
 import { unlessAborted } from '../../wait.ts'
 import { onlyOne, unknownModel } from '../model-list.ts'
-import { serverError } from '../provider-error.ts'
+import { isPage, serverError, unexpectedAnswer } from '../provider-error.ts'
 import { beginCall, readWatched } from '../transport.ts'
 import { type Connection, connect, explain, type OpenAiServer } from './client.ts'
 
@@ -104,7 +104,7 @@ async function isServed(connection: Connection, model: string, signal: AbortSign
   }
 }
 
-/** The JSON object at a path; undefined for an answer of another form. */
+/** The JSON object at a path; undefined for an answer of another form. Throws `llm_address_wrong` for a web page. */
 async function get(
   { client, peer }: Connection,
   path: string,
@@ -113,8 +113,10 @@ async function get(
   const call = beginCall(peer, signal)
   try {
     const response = await client.get(path, { signal: call.upstream.signal }).asResponse()
-    const value = tryParseJson(await readWatched(response, peer))
+    const text = await readWatched(response, peer)
     call.over = true
+    if (isPage(text)) throw unexpectedAnswer(peer, 'is no list of models', text)
+    const value = tryParseJson(text)
     return isObject(value) ? value : undefined
   } catch (thrown) {
     throw explain(call.explain(thrown), peer)

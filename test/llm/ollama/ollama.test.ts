@@ -351,7 +351,6 @@ describe('a stream of records', () => {
   })
 
   it.each([
-    ['HTML', '<html>\n<body>busy</body>\n</html>\n', 'llm_response_invalid'],
     ['a number', '5\n', 'llm_response_invalid'],
     ['an object of another kind', '{"hello":1}\n', 'llm_response_invalid'],
     ['nothing', '', 'llm_unavailable'],
@@ -359,7 +358,52 @@ describe('a stream of records', () => {
     const llm = await sending(text)
     const { error } = await failing(llm.stream(question, never))
     expect(error.code).toBe(code)
-    if (text.startsWith('<')) expect(error.details['text']).toBe('<html>')
+  })
+
+  it('of a web page comes from a wrong address, in any form and any packets, and no retry can fix that', async () => {
+    for (const page of [
+      '<html>\n<body>busy</body>\n</html>\n',
+      '<!DOCTYPE html><html><body>Welcome</body></html>',
+      '\ufeff\n\n  <!-- portal --><html>',
+      '<?xml version="1.0"?><Error/>',
+    ]) {
+      const bytes = Buffer.from(page)
+      for (const chunks of [[bytes], [...bytes].map((byte) => Uint8Array.of(byte))]) {
+        const llm = await scripted({ answer: { contentType: 'text/html', chunks } })
+        const { error } = await failing(llm.stream(question, never))
+        expect(error).toMatchObject({ code: 'llm_address_wrong', retry: 'operator' })
+        expect(error.details).toMatchObject({ category: 'provider_invalid_response' })
+        expect(error.message).toMatch(/ is a web page: .*</)
+        expect(error.remedy).toContain('OLLAMA_HOST')
+        await expect(llm.ready(never)).rejects.toMatchObject({ code: 'llm_address_wrong' })
+        await server.close()
+      }
+    }
+  })
+
+  it("of another server's words is no reply, also without a line end", async () => {
+    const llm = await sending('Ollama is running')
+    expect((await failing(llm.stream(question, never))).error.code).toBe('llm_response_invalid')
+  })
+
+  it('that ends with the error page of a proxy broke off, and is tried again', async () => {
+    const llm = await sending(says('a'), '<html>504</html>\n')
+    const { deltas, error } = await failing(llm.stream(question, never))
+    expect({ deltas, code: error.code }).toEqual({ deltas: ['a'], code: 'llm_unavailable' })
+  })
+
+  it('may begin with a byte order mark, in any packets', async () => {
+    for (const text of [`\ufeff${says('a')}${done()}`, `\ufeff\r\n${says('a')}${done()}`]) {
+      const bytes = Buffer.from(text)
+      for (const chunks of [[bytes], [...bytes].map((byte) => Uint8Array.of(byte))]) {
+        const llm = await sending(...chunks)
+        expect((await collect(llm.stream(question, never))).content).toBe('a')
+        expect(warnings).toEqual([])
+        await server.close()
+      }
+    }
+    const llm = await sending(`\ufeff${done({ done_reason: 'stop', message: { content: 'All.' } })}`.trimEnd())
+    expect((await collect(llm.stream(question, never))).content).toBe('All.')
   })
 
   it('is complete after its finish reason, even if the connection breaks then', async () => {
@@ -555,7 +599,9 @@ describe('the models of a server', () => {
 
   it('of a server that answers something else are an error', async () => {
     await scripted({ answer: { chunks: ['<html>'] } })
-    await expect(listOllamaModels(server.host, never)).rejects.toMatchObject({ code: 'llm_response_invalid' })
+    await expect(listOllamaModels(server.host, never)).rejects.toMatchObject({ code: 'llm_address_wrong' })
+    server.set({ answer: { chunks: ['\ufeff{"models":[{"name":"m"}]}'] } })
+    expect(await listOllamaModels(server.host, never)).toEqual(['m'])
     server.set({ answer: { chunks: ['{"models":5}'] } })
     await expect(listOllamaModels(server.host, never)).rejects.toMatchObject({ code: 'llm_response_invalid' })
   })

@@ -244,7 +244,7 @@ describe('a failure', () => {
     ],
     ['400', refusing('invalid'), 'llm_request_invalid', 'provider_invalid_request'],
     ['a connection cut at once', refusing('reset'), 'llm_unavailable', 'provider_unavailable'],
-    ['HTML', refusing('html'), 'llm_response_invalid', 'provider_invalid_response'],
+    ['HTML', refusing('html'), 'llm_address_wrong', 'provider_invalid_response'],
     ['events that are no JSON', refusing('malformed'), 'llm_response_invalid', 'provider_invalid_response'],
     ['an error inside the stream', refusing('stream-error'), 'llm_unavailable', 'provider_unavailable'],
     ['a connection cut in mid-reply', refusing('cut'), 'llm_unavailable', 'provider_unavailable'],
@@ -447,6 +447,24 @@ describe('ready', () => {
       response.setHeader('content-type', 'application/json').end(JSON.stringify(data))
     })
     await gateway.ready(never)
+  })
+
+  it('has another address when a web page is there instead of the list', async () => {
+    const portal = await answering((_, response) => response.end('<!doctype html><title>Chat</title>'))
+    const error = await portal.ready(never).catch((thrown: GraphmillError) => thrown)
+    expect(error).toMatchObject({ code: 'llm_address_wrong', details: { category: 'provider_invalid_response' } })
+    await expect(onlyModel({ baseUrl: portal.destination }, never)).rejects.toMatchObject({
+      code: 'llm_address_wrong',
+    })
+  })
+
+  it('may begin its answers with a byte order mark', async () => {
+    const llm = await answering((request, response) => {
+      if (request.method === 'GET') response.end('\ufeff{"data":[{"id":"test-model"}]}')
+      else response.end('\ufeffdata: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}\n\n')
+    })
+    await llm.ready(never)
+    expect((await collect(llm.stream(question, never))).content).toBe('a')
   })
 })
 
