@@ -224,7 +224,10 @@ export function readValue(entry: OptionEntry, place: string, value: unknown): un
       if (typeof value !== 'string' && typeof value !== 'number') throw wrong('must be a text')
       const text = String(value)
       if (entry.choices && !entry.choices.includes(text))
-        throw wrong(`must be one of ${entry.choices.join(', ')}`, suggest(text, entry.choices))
+        throw wrong(
+          `must be one of ${entry.choices.join(', ')}`,
+          entry.hints?.[text] ?? suggest(text, entry.choices),
+        )
       return text
     }
     default:

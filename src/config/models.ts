@@ -44,6 +44,11 @@ export const answerModes = [
   'fallback',
 ] as const
 
+/** What is said beside the list of modes about a name that is none. */
+export const modeHints: Readonly<Record<string, string>> = {
+  ellmer: " tidyprompt's mode ellmer is that of an R package: it does not exist outside of R.",
+}
+
 export type AnswerMode = (typeof answerModes)[number]
 
 /** A mode that was chosen; `plain` asks for nothing. */

@@ -1,6 +1,6 @@
 // Every option of graphmill in one table. An option is a flag, an environment variable (GRAPHMILL_ and the name in capitals)
 // and a key of the configuration file. A flag overrides the environment, which overrides the file, which overrides the default.
-import { answerModes, providerNames } from './models.ts'
+import { answerModes, modeHints, providerNames } from './models.ts'
 import type { Secret } from './secret.ts'
 
 export interface OptionEntry {
@@ -12,6 +12,8 @@ export interface OptionEntry {
   /** The default by command, when commands differ. The value of the option is then undefined unless one is given. */
   readonly defaults?: Readonly<Record<string, string>>
   readonly choices?: readonly string[]
+  /** What the error says about a value that is no choice, beginning with a space. Default: the most similar choice. */
+  readonly hints?: Readonly<Record<string, string>>
   /**
    * Never shown, neither by `graphmill config` nor in logs. Every secret also has the option `<name>-file`, which names a
    * file that contains it; that option needs no entry here.
@@ -98,7 +100,7 @@ const ownTable = {
   'output-mode': text(
     'MODE',
     'how to ask the model for JSON, unless the prompt says so; by default chosen for the server',
-    { choices: answerModes },
+    { choices: answerModes, hints: modeHints },
   ),
   concurrency: count('N', 'maximum concurrent model calls', { default: 64 }),
   'requests-per-minute': count('N', 'maximum model calls per minute'),

@@ -1,18 +1,17 @@
-// A JSON Schema (2020-12 or draft-07), compiled once: whether a value is an item, what is wrong with it, and the few changes that the schema
+// A JSON Schema, compiled once: whether a value is an item, what is wrong with it, and the few changes that the schema
 // itself asks for. A value that already validates is never changed.
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
-import ajv2020Module from 'ajv/dist/2020.js'
 import ajvFormats from 'ajv-formats'
 import { GraphmillError } from '../errors.ts'
 import { isObject } from '../is-object.ts'
 import { redactCut } from '../redact.ts'
+import { assumedDialects, type Dialect, dialectNamed, dialectNames } from './dialect.ts'
 import type { RepairName } from './item.ts'
 import { addLinearKeywords } from './linear-keywords.ts'
 import { linearPattern } from './pattern.ts'
 import { type Discriminator, schemaShape } from './schema-shape.ts'
 import { isChangedInteger, type NumberSource } from './value.ts'
 
-const Ajv2020 = ajv2020Module.default
 const addFormats = ajvFormats.default
 
 export interface Adjusted {
@@ -42,60 +41,48 @@ export interface ItemSchema {
 /** Compiles `schema`. Throws `schema_invalid`, which names the place, when it is not a usable schema. */
 export function compileSchema(schema: unknown): ItemSchema {
   if (!isObject(schema) && typeof schema !== 'boolean') throw invalid('', 'a schema is a JSON object')
-  const Dialect = dialectOf(schema)
+  const dialect = dialectOf(schema)
   checkPatterns(schema)
-  const ajv = new Dialect({ ...options, meta: false, validateSchema: false })
+  const ajv = dialect.create({ ...options, meta: false, validateSchema: false })
   addFormats(ajv)
   addLinearKeywords(ajv)
   try {
-    ajv.addSchema(schema as object, schemaKey)
+    ajv.addSchema((dialect.refAlone ? withRefsAlone(schema) : schema) as object, schemaKey)
     return itemSchema(schema, ajv, ajv.getSchema(schemaKey) as ValidateFunction)
   } catch (thrown) {
     const reference = thrown instanceof Ajv.MissingRefError ? thrown.missingRef : undefined
     const isMissing = (own: unknown) => typeof own === 'string' && reference!.endsWith(own)
-    const place = reference === undefined ? '' : placeOf(schema, (node) => isMissing(node['$ref']))
+    const place = reference === undefined ? undefined : placeOf(schema, (node) => isMissing(node['$ref']))
     throw invalid(place, thrown instanceof Error ? thrown.message : String(thrown), thrown)
   }
 }
-
-type Dialect = typeof Ajv | typeof Ajv2020
 
 const schemaKey = 'graphmill:item'
 const maxMends = 64
 
 const options: Options = { strict: false, logger: false, code: { regExp: linearPattern } }
 
-const draft2020 = /^https?:\/\/json-schema\.org\/draft\/2020-12\/schema#?$/
-const draft07 = /^https?:\/\/json-schema\.org\/draft-07\/schema#?$/
-
-/** The dialect in which a schema is valid; without `$schema`, 2020-12 is tried first. */
+/** The dialect of a schema, which must be valid in it. */
 function dialectOf(schema: Record<string, unknown> | boolean): Dialect {
-  const declared = typeof schema === 'object' ? schema['$schema'] : undefined
-  if (declared === undefined) {
-    const error = metaError(Ajv2020, schema)
-    if (error === undefined) return Ajv2020
-    if (metaError(Ajv, schema) === undefined) return Ajv
-    throw error
-  }
-  const name = String(declared)
-  const dialect = draft2020.test(name) ? Ajv2020 : draft07.test(name) ? Ajv : undefined
-  if (dialect === undefined) throw invalid('/$schema', 'graphmill reads JSON Schema 2020-12 and draft-07')
-  const { $schema: _, ...rest } = schema as Record<string, unknown>
-  const error = metaError(dialect, rest)
-  if (error !== undefined) throw error
-  return dialect
+  const { $schema: declared, ...rest } = isObject(schema) ? schema : {}
+  if (declared === undefined) return validIn(assumedDialects, schema)
+  const dialect = dialectNamed(declared)
+  if (dialect) return validIn([dialect], rest)
+  throw invalid('/$schema', `graphmill reads JSON Schema ${dialectNames.join(', ')}, not ${short(declared)}`)
 }
 
-/** Created once per process, on first use: they only validate schemas against their meta-schema. */
-const checkers = new Map<Dialect, Ajv>()
-
-function metaError(Dialect: Dialect, schema: Record<string, unknown> | boolean): GraphmillError | undefined {
-  const checker =
-    checkers.get(Dialect) ?? new Dialect({ strict: false, logger: false, validateFormats: false })
-  checkers.set(Dialect, checker)
-  if (checker.validateSchema(schema)) return undefined
-  const error = checker.errors?.[0]
-  return invalid(error?.instancePath ?? '', error?.message ?? 'not a schema')
+/** The first of the dialects in which a schema is valid. Its parts must be of the same: one validator reads one dialect. */
+function validIn(dialects: readonly Dialect[], schema: Record<string, unknown> | boolean): Dialect {
+  const dialect = dialects.find(({ metaError }) => !metaError(schema))
+  if (!dialect) {
+    const { place, message } = dialects[0]!.metaError(schema)!
+    throw invalid(place, message)
+  }
+  const isForeign = ({ $schema }: Record<string, unknown>) =>
+    typeof $schema === 'string' && dialectNamed($schema)?.name !== dialect.name
+  const place = placeOf(schema, isForeign)
+  if (place === undefined) return dialect
+  throw invalid(`${place}/$schema`, `it must be ${dialect.name}, as the whole schema is`)
 }
 
 function checkPatterns(schema: Record<string, unknown> | boolean): void {
@@ -119,8 +106,8 @@ function checkPatterns(schema: Record<string, unknown> | boolean): void {
 /** Keywords that hold values, not schemas. */
 const data = new Set(['default', 'const', 'enum', 'examples', 'example'])
 
-/** The JSON pointer of the first object in `schema` that `found` accepts, or of the root. */
-function placeOf(schema: unknown, found: (node: Record<string, unknown>) => boolean): string {
+/** The JSON pointer of the first object in `schema` that `found` accepts. */
+function placeOf(schema: unknown, found: (node: Record<string, unknown>) => boolean): string | undefined {
   const pending: [unknown, string][] = [[schema, '']]
   for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
     const [node, place] = next
@@ -130,10 +117,23 @@ function placeOf(schema: unknown, found: (node: Record<string, unknown>) => bool
       if (!data.has(key)) pending.push([child, `${place}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`])
     }
   }
-  return ''
+  return undefined
 }
 
-function invalid(place: string, message: string, cause?: unknown): GraphmillError {
+/** A copy in which only what a reference may lead to stands beside a `$ref`. */
+function withRefsAlone(node: unknown): unknown {
+  if (Array.isArray(node)) return node.map(withRefsAlone)
+  if (!isObject(node)) return node
+  const isKept = (key: string) => typeof node['$ref'] !== 'string' || key === '$ref' || targets.has(key)
+  const entries = Object.entries(node).filter(([key]) => isKept(key))
+  return Object.fromEntries(
+    entries.map(([key, child]) => [key, data.has(key) ? child : withRefsAlone(child)]),
+  )
+}
+
+const targets = new Set(['definitions', '$defs', '$schema'])
+
+function invalid(place = '', message: string, cause?: unknown): GraphmillError {
   const where = place === '' ? 'at its root' : `at ${place}`
   return new GraphmillError('schema_invalid', `The schema is not valid ${where}: ${message}.`, {
     ...(cause === undefined ? {} : { cause }),

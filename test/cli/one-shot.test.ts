@@ -109,7 +109,9 @@ describe('a model that cannot be used', () => {
   })
 
   test('an address of a web page, on which nothing waits', async () => {
-    const portal = await startRecordingServer([{ body: '<!doctype html><html>Welcome to the gateway</html>' }])
+    const portal = await startRecordingServer([
+      { body: '<!doctype html><html>Welcome to the gateway</html>' },
+    ])
     const servers = [{ OPENAI_BASE_URL: portal.url, OPENAI_API_KEY: 'k' }, { OLLAMA_HOST: portal.origin }]
     try {
       for (const address of servers) {

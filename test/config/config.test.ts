@@ -122,6 +122,7 @@ describe('a configuration file', () => {
 
   test('with a value near one of the choices is refused with a suggestion', () => {
     expect(fromFile('format: nquad\n')).toMatch(/format must be one of .*"nquad"\. Did you mean nquads\?$/)
+    expect(fromFile('output-mode: ellmer\n')).toMatch(/output-mode must be one of .*ellmer .*outside of R\.$/)
   })
 
   test('that is not YAML, not an object, or names another file is refused', () => {

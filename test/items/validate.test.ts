@@ -40,7 +40,13 @@ describe('a schema that cannot be used', () => {
     ['has a pattern that is too large', { items: { pattern: 'a{0,1000}'.repeat(10) } }, '/items'],
     ['has a pattern that is too long', { items: { pattern: 'a'.repeat(1001) } }, '/items'],
     ['has such a pattern for keys', { patternProperties: { '(?=x)': {} } }, ''],
-    ['names an unknown dialect', { $schema: 'http://json-schema.org/draft-04/schema#' }, '/$schema'],
+    ['names an unknown dialect', { $schema: 'http://json-schema.org/draft-03/schema#' }, '/$schema'],
+    ['names no dialect at all', { $schema: 7 }, '/$schema'],
+    [
+      'has a part in another dialect',
+      { properties: { e: { $schema: 'http://json-schema.org/draft-04/schema#' } } },
+      '/properties/e/$schema',
+    ],
   ])('%s is refused, naming the place', (_, schema, place) => {
     let thrown: unknown
     try {

@@ -1,6 +1,6 @@
 // A checked JSON value from any model that streams text, in one of the modes. A reply that cannot be used is answered with what
 // is wrong, as often as `reask` says. The last reply is evaluated too; if it cannot be used, it is in the error.
-import { type AnswerMode, answerModes, type ResolvedMode } from '../../config/models.ts'
+import { type AnswerMode, answerModes, modeHints, type ResolvedMode } from '../../config/models.ts'
 import { isObject } from '../../is-object.ts'
 import type { CompletionRequest, FinishReason, JsonSchema, Llm, TextMessage, Usage } from '../llm.ts'
 import { sumOfUsages } from '../usage.ts'
@@ -111,7 +111,9 @@ export async function answerJson(options: AnswerJsonOptions): Promise<JsonAnswer
 function schemaOf(options: AnswerJsonOptions): { schema: JsonSchema | undefined; strict: boolean } {
   const { schema: given, mode, as = 'example', schemaStrict, reask = 1 } = options
   if (mode !== undefined && !answerModes.includes(mode))
-    throw new TypeError(`There is no mode ${String(mode)}; there are ${answerModes.join(', ')}.`)
+    throw new TypeError(
+      `There is no mode ${String(mode)}; there are ${answerModes.join(', ')}.${modeHints[mode] ?? ''}`,
+    )
   if (as !== 'example' && as !== 'schema')
     throw new TypeError(`A schema stands in the prompt as example or as schema, not as ${String(as)}.`)
   if (!Number.isInteger(reask) || reask < 0) throw new TypeError('reask must be 0 or more.')

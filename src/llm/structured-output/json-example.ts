@@ -21,14 +21,16 @@ function example(schema: unknown, { root, depth }: ExamplePlace): unknown {
   if (!isObject(schema) || depth > deepest) return '...'
   if ('const' in schema) return schema['const']
   if ('example' in schema) return schema['example']
-  if (typeof schema['$ref'] === 'string') return example(target(schema['$ref'], root), inner)
+  const reference = schema['$ref'] ?? schema['$recursiveRef'] ?? schema['$dynamicRef']
+  if (typeof reference === 'string') return example(target(reference, root), inner)
   const { enum: values } = schema
   if (Array.isArray(values) && values.length > 0) return ofEnum(values)
   switch (typeOf(schema)) {
     case 'object':
       return ofObject(schema, inner)
     case 'array': {
-      const { prefixItems, items } = schema
+      // Before 2020-12 the list for a tuple was `items`.
+      const { items, prefixItems = items } = schema
       const listed = Array.isArray(prefixItems) ? prefixItems : [items]
       return listed.map((item) => example(item, inner))
     }
@@ -86,5 +88,5 @@ function target(reference: string, root: JsonSchema): unknown {
     if (typeof found !== 'object' || found === null || !Object.hasOwn(found, key)) return undefined
     found = (found as JsonSchema)[key]
   }
-  return reference.startsWith('#') ? found : undefined
+  return reference === '#' || reference.startsWith('#/') ? found : undefined
 }

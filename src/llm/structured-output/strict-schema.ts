@@ -41,7 +41,7 @@ const narrowing = new Set([
   ...['minLength', 'maxLength', 'pattern', 'format'],
   ...['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
   ...['multipleOf', 'minItems', 'maxItems', 'uniqueItems', 'minProperties', 'maxProperties'],
-  ...['default', 'examples', 'example', '$schema', '$id', '$comment', 'deprecated', 'discriminator'],
+  ...['default', 'examples', 'example', '$schema', '$id', 'id', '$comment', 'deprecated', 'discriminator'],
 ])
 const kept = new Set(['type', 'title', 'description', 'enum', 'const'])
 const structural = new Set(['properties', 'required', 'additionalProperties', 'items', 'anyOf', 'oneOf'])

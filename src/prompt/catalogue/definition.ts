@@ -1,5 +1,5 @@
 // A prompt as a file defines it, checked key by key. The keys are TrustGraph's (`prompt`, `response-type`, `schema`) and ours.
-import { type AnswerMode, answerModes } from '../../config/models.ts'
+import { type AnswerMode, answerModes, modeHints } from '../../config/models.ts'
 import { isObject } from '../../is-object.ts'
 import type { JsonSchema, Sampling } from '../../llm/llm.ts'
 import { forbiddenNames } from '../template/tree.ts'
@@ -47,6 +47,8 @@ export interface SystemDefinition {
 interface FieldCheck {
   readonly accepts: (value: unknown) => boolean
   readonly what: string
+  /** What is said about a wrong value, beginning with a space. */
+  readonly hints?: Readonly<Record<string, string>>
 }
 
 const isText = (value: unknown): boolean => typeof value === 'string' && value.trim() !== ''
@@ -67,7 +69,7 @@ const promptChecks: Readonly<Record<string, FieldCheck>> = {
   terms: object,
   examples: { accepts: Array.isArray, what: 'a list' },
   description: text,
-  'output-mode': oneOf(answerModes),
+  'output-mode': { ...oneOf(answerModes), hints: modeHints },
   temperature: { accepts: (value) => typeof value === 'number' && value >= 0, what: 'a number from 0' },
   'max-tokens': { accepts: isWhole(1), what: 'a whole number from 1' },
   'max-continuations': { accepts: isWhole(0), what: 'a whole number from 0' },
@@ -152,7 +154,8 @@ function readFields(
     if (check === undefined && lenient && slip === '') continue
     if (check === undefined) report([...at, key], `unknown key${slip}`)
     else if (field === null) continue
-    else if (!check.accepts(field)) report([...at, key], `must be ${check.what}`)
+    else if (!check.accepts(field))
+      report([...at, key], `must be ${check.what}${check.hints?.[String(field)] ?? ''}`)
     else {
       fields[key] = field
       continue

@@ -402,7 +402,9 @@ describe('a stream of records', () => {
         await server.close()
       }
     }
-    const llm = await sending(`\ufeff${done({ done_reason: 'stop', message: { content: 'All.' } })}`.trimEnd())
+    const llm = await sending(
+      `\ufeff${done({ done_reason: 'stop', message: { content: 'All.' } })}`.trimEnd(),
+    )
     expect((await collect(llm.stream(question, never))).content).toBe('All.')
   })
 

@@ -452,7 +452,10 @@ describe('ready', () => {
   it('has another address when a web page is there instead of the list', async () => {
     const portal = await answering((_, response) => response.end('<!doctype html><title>Chat</title>'))
     const error = await portal.ready(never).catch((thrown: GraphmillError) => thrown)
-    expect(error).toMatchObject({ code: 'llm_address_wrong', details: { category: 'provider_invalid_response' } })
+    expect(error).toMatchObject({
+      code: 'llm_address_wrong',
+      details: { category: 'provider_invalid_response' },
+    })
     await expect(onlyModel({ baseUrl: portal.destination }, never)).rejects.toMatchObject({
       code: 'llm_address_wrong',
     })

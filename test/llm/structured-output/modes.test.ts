@@ -289,6 +289,13 @@ describe('a reply that cannot be used', () => {
 })
 
 describe('bad input', () => {
+  it('says of the mode of an R package that it does not exist outside of R', async () => {
+    const llm = await openAi(says(alice))
+    await expect(ask(llm, { mode: 'ellmer' } as unknown as More)).rejects.toThrow(
+      /no mode ellmer; .*ellmer .*does not exist outside of R\.$/,
+    )
+  })
+
   it.each([
     ['a mode that does not exist', { mode: 'ellmer' }],
     ['a way to show a schema that does not exist', { as: 'picture' }],

@@ -114,6 +114,15 @@ describe('a prompt file', () => {
     expect(found).toHaveLength(lines.length)
     for (const [index, line] of lines.entries())
       expect(found[index]).toContain(`a.yaml:${index + 1}: ${line.split(':')[0]}: must be `)
+    const [r] = await problems(await write('b.yaml', 'output-mode: ellmer\nprompt: x'))
+    expect(r).toMatch(/must be one of .*ellmer .*does not exist outside of R/)
+  })
+
+  it('may have a schema of another draft, by whose rules items are checked', async () => {
+    const schema = { $schema: 'http://json-schema.org/draft-04/schema#', minimum: 1, exclusiveMinimum: true }
+    const path = await write('a.yaml', { prompt: 'x', 'response-type': 'jsonl', schema })
+    const { schema: compiled } = (await loadCatalogue([path])).get('a')
+    expect([1, 2].map((value) => compiled!.test(value))).toEqual([false, true])
   })
 
   it('names the line of the file on which a template fails, in a block and in a quoted text', async () => {
