@@ -115,6 +115,9 @@ const table = {
   ),
   llm_quota_exhausted: operator('Add credit to the account, or use another key.'),
   llm_request_invalid: never('See the message of the server, which refused the request.'),
+  llm_prompt_blocked: never(
+    "Read the text that the provider's filter blocked. Use other filter settings or another model, or leave the text out.",
+  ),
   llm_call_too_long: never(
     'Raise --llm-call-timeout, lower max-tokens of the prompt, or use smaller chunks (--chunk-size).',
   ),

@@ -33,6 +33,7 @@ const closedFolders = [
   'broker/memory',
   'broker/pulsar',
   'llm/anthropic',
+  'llm/gemini',
   'llm/offline',
   'llm/ollama',
   'llm/openai',

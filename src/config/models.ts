@@ -1,7 +1,7 @@
 // The names of model providers, of the variables of their servers, and of output modes.
 
 /** The values of `--llm`. Each has its row in `src/llm/providers.ts`. */
-export const providerNames = ['openai', 'ollama', 'anthropic', 'offline'] as const
+export const providerNames = ['openai', 'ollama', 'anthropic', 'gemini', 'offline'] as const
 
 export type ProviderName = (typeof providerNames)[number]
 
@@ -27,6 +27,12 @@ export const serverVariables = {
     help: "a server with Anthropic's API, up to the part before /v1/messages; default: Anthropic itself",
   },
   anthropicApiKey: { variable: 'ANTHROPIC_API_KEY', holds: 'secret', help: 'its key' },
+  geminiApiKey: { variable: 'GEMINI_API_KEY', holds: 'secret', help: "the key of Google's Gemini API" },
+  geminiBaseUrl: {
+    variable: 'GEMINI_BASE_URL',
+    holds: 'address',
+    help: "a server with Gemini's API, with or without its version; default: Google's",
+  },
 } as const satisfies Readonly<Record<string, ServerVariable>>
 
 /**

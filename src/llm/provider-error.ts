@@ -14,6 +14,7 @@ const categories = {
   llm_quota_exhausted: 'provider_rate_limit',
   llm_response_invalid: 'provider_invalid_response',
   llm_request_invalid: 'provider_invalid_request',
+  llm_prompt_blocked: 'provider_invalid_request',
   llm_address_wrong: 'provider_invalid_request',
   context_overflow: 'provider_invalid_request',
   llm_call_too_long: 'provider_invalid_response',
@@ -128,14 +129,21 @@ interface ServerWords {
   readonly param: string
 }
 
+/** What a provider knows of a refusal, beyond what all servers say in the same way. */
+export interface KnownRefusal {
+  readonly code?: RefusalCode | undefined
+  readonly retryAfterMs?: number | undefined
+  readonly param?: string | undefined
+}
+
 /** The error for a refusal. `details` holds the category, the status, and the server's type, param and message. */
-export function refusalError(refusal: Refusal): GraphmillError {
+export function refusalError(refusal: Refusal, known: KnownRefusal = {}): ProviderError {
   const { status, headers } = refusal
   const words = wordsOf(jsonValue(refusal.text), refusal.text)
-  const code = codeOf(status, words)
+  const code = known.code ?? codeOf(status, words)
   return serverError(code, refusal, `${verbs[code]} (${status})${quoted(words.message)}`, {
-    retryAfterMs: retryAfter(headers, Date.now()),
-    details: { status, type: words.type, param: words.param, server: words.message },
+    retryAfterMs: known.retryAfterMs ?? retryAfter(headers, Date.now()),
+    details: { status, type: words.type, param: known.param ?? words.param, server: words.message },
   })
 }
 
@@ -157,11 +165,12 @@ const verbs = {
   llm_quota_exhausted: 'says that the quota is used up',
   llm_response_invalid: 'gave an answer that is no completion',
   llm_request_invalid: 'refused the request',
+  llm_prompt_blocked: 'refused the prompt, which its filter blocked',
   llm_address_wrong: 'takes no requests at this path',
   context_overflow: 'refused a prompt longer than its context',
 } as const satisfies Partial<Record<ProviderErrorCode, string>>
 
-type RefusalCode = keyof typeof verbs
+export type RefusalCode = keyof typeof verbs
 
 function codeOf(status: number, words: ServerWords): RefusalCode {
   if (status >= 300 && status < 400) return 'llm_address_wrong'
@@ -172,6 +181,7 @@ function codeOf(status: number, words: ServerWords): RefusalCode {
   if (status >= 500 || status === 408) return 'llm_unavailable'
   if (isUnknownModel(status, words)) return 'llm_model_unknown'
   if (isOverflow(words)) return 'context_overflow'
+  if (words.code === 'content_filter') return 'llm_prompt_blocked'
   // This path takes no request at all.
   if (status === 404 || status === 405) return 'llm_address_wrong'
   return 'llm_request_invalid'
@@ -195,7 +205,7 @@ function isLoading({ message, code, type }: ServerWords): boolean {
 }
 
 function isUnknownModel(status: number, { message, code }: ServerWords): boolean {
-  if (code === 'model_not_found') return true
+  if (code === 'model_not_found' || code === 'DeploymentNotFound') return true
   return (
     status === 404 &&
     /model/i.test(message) &&

@@ -10,6 +10,7 @@ import {
   createAnthropic,
   onlyAnthropicModel,
 } from './anthropic/anthropic.ts'
+import { createGemini, type GeminiOptions, geminiJson, onlyGeminiModel } from './gemini/gemini.ts'
 import type { JsonFormat, Llm } from './llm.ts'
 import { createOffline } from './offline/offline.ts'
 import { createOllama, type OllamaOptions, ollamaJson, onlyOllamaModel } from './ollama/ollama.ts'
@@ -20,6 +21,7 @@ interface Specs {
   readonly openai: Omit<OpenAiOptions, 'fetch'>
   readonly ollama: Omit<OllamaOptions, 'fetch' | 'onWarning'>
   readonly anthropic: Omit<AnthropicOptions, 'fetch'>
+  readonly gemini: Omit<GeminiOptions, 'fetch'>
   readonly offline: object
 }
 
@@ -93,6 +95,23 @@ export const providers: { readonly [P in ProviderName]: ProviderRow<Specs[P]> } 
     },
     jsonFormat: anthropicJson,
     create: createAnthropic,
+  },
+  gemini: {
+    server: 'Gemini (GEMINI_API_KEY or GEMINI_BASE_URL)',
+    isConfigured: ({ geminiApiKey, geminiBaseUrl }) => (geminiApiKey ?? geminiBaseUrl) !== undefined,
+    apiKeyOf: ({ geminiApiKey }) => geminiApiKey,
+    async specOf({ options, servers }, signal) {
+      const { geminiBaseUrl: baseUrl, geminiApiKey: apiKey } = servers
+      if (!apiKey && !baseUrl)
+        throw new GraphmillError(
+          'llm_not_configured',
+          'GEMINI_API_KEY is not set, nor GEMINI_BASE_URL for a server of your own.',
+        )
+      const server = { baseUrl, apiKey, ...timeoutsOf(options) }
+      return { ...server, model: options.model ?? (await onlyGeminiModel(server, signal)) }
+    },
+    jsonFormat: geminiJson,
+    create: createGemini,
   },
   offline: {
     server: undefined,

@@ -204,7 +204,7 @@ describe('wrong usage exits with 2', () => {
       'a provider that there is not',
       configured,
       ['--llm', 'opena'],
-      /must be one of openai, ollama, offline/,
+      /must be one of openai, ollama, .*offline/,
     ],
     ['a count that is none', configured, ['--requests-per-minute', 'many'], /requests-per-minute.*number/],
     ['an address that is none', () => ({ OPENAI_BASE_URL: 'nonsense' }), [], /address of the model server/],

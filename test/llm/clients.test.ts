@@ -1,9 +1,11 @@
 // The behaviour of all models behind a server: one table of cases, run with each client.
 import { afterEach, describe, expect, it } from 'vitest'
+import { createGemini } from '../../src/llm/gemini/gemini.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../../src/llm/llm.ts'
 import { createOllama } from '../../src/llm/ollama/ollama.ts'
 import { createOpenAi } from '../../src/llm/openai/openai.ts'
 import { inWorker } from '../../src/llm/worker/worker-client.ts'
+import { startGeminiServer } from '../support/gemini-server.ts'
 import type { Reply } from '../support/llm-script.ts'
 import { startLlmServer } from '../support/llm-server.ts'
 import { line, startOllamaServer } from '../support/ollama-server.ts'
@@ -36,7 +38,7 @@ const openaiBench =
       behaviour.does === 'have'
         ? { models: behaviour.models }
         : {
-            rules: [{ reply: openaiReply(behaviour) }],
+            rules: [{ reply: scriptedReply(behaviour) }],
           },
     )
     const options = { baseUrl: server.url, model: 'test-model', timeoutMs: patienceFor(behaviour) }
@@ -49,7 +51,7 @@ const openaiBench =
     }
   }
 
-function openaiReply(behaviour: Exclude<Behaviour, { does: 'have' }>): Reply {
+function scriptedReply(behaviour: Exclude<Behaviour, { does: 'have' }>): Reply {
   switch (behaviour.does) {
     case 'reply':
       return { text: behaviour.text, ...(behaviour.reasoning ? { reasoning: behaviour.reasoning } : {}) }
@@ -59,6 +61,24 @@ function openaiReply(behaviour: Exclude<Behaviour, { does: 'have' }>): Reply {
       return { text: 'abcdefghijkl', refuse: behaviour.does, refuseAfter: 2 }
   }
 }
+
+const geminiBench =
+  (inThread: boolean) =>
+  async (behaviour: Behaviour): Promise<Bench> => {
+    const server = await startGeminiServer(
+      behaviour.does === 'have'
+        ? { models: behaviour.models }
+        : { rules: [{ reply: scriptedReply(behaviour) }] },
+    )
+    const options = { baseUrl: server.origin, model: 'test-model', timeoutMs: patienceFor(behaviour) }
+    const llm = createGemini(options)
+    return {
+      llm: inThread ? inWorker(llm, { provider: 'gemini', ...options }) : llm,
+      calls: () => server.bodies().length,
+      cancelled: () => server.cancelled,
+      close: () => server.close(),
+    }
+  }
 
 const ollamaBench = (api: 'chat' | 'generate', inThread: boolean) => async (behaviour: Behaviour) => {
   const say = (text: string) =>
@@ -104,6 +124,8 @@ describe.each([
   ['an OpenAI-compatible server, called in the thread', openaiBench(true)],
   ['/api/chat of Ollama', ollamaBench('chat', false)],
   ['/api/chat of Ollama, called in the thread', ollamaBench('chat', true)],
+  ["Gemini's API", geminiBench(false)],
+  ["Gemini's API, called in the thread", geminiBench(true)],
   ['/api/generate of Ollama', ollamaBench('generate', false)],
 ])('a model behind %s', (_, open) => {
   let bench: Bench

@@ -49,7 +49,7 @@ describe('a refusal', () => {
           message: 'The API deployment for this resource does not exist.',
         },
       },
-      'llm_address_wrong',
+      'llm_model_unknown',
     ],
     [
       'OpenAI, quota',

@@ -1,0 +1,72 @@
+// A model of Gemini's API. Nothing is retried here. A feature that the server refuses is done without from then on, for as long as
+// this value lives.
+import { GraphmillError } from '../../errors.ts'
+import { joinDeltas } from '../event-stream.ts'
+import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
+import { beginCall } from '../transport.ts'
+import { type Quirk, refusedQuirk, textBody } from './body.ts'
+import { checkModel } from './models.ts'
+import { readBatches } from './reply.ts'
+import { type GeminiServerOptions, geminiServer, modelPath } from './server.ts'
+
+export { contentBody } from './body.ts'
+export { geminiJson } from './format.ts'
+export { listGeminiModels, onlyGeminiModel } from './models.ts'
+export { checkPrompt, finishReason, partsOf, readBatches, reportedUsage } from './reply.ts'
+export { geminiServer, modelPath } from './server.ts'
+
+export interface GeminiOptions extends GeminiServerOptions {
+  readonly model: string
+}
+
+/** A model of Gemini's API. Throws `configuration_invalid` for an invalid address. */
+export function createGemini(options: GeminiOptions): Llm {
+  const { model } = options
+  const server = geminiServer(options, model)
+  const { peer } = server
+  const path = `${modelPath(model)}:streamGenerateContent?alt=sse`
+  const known = new Set<Quirk>()
+
+  /** Sends the request, again after each refusal of a feature that there is another way for. */
+  async function send(request: CompletionRequest, upstream: AbortController) {
+    for (;;) {
+      const asked = textBody(request, known)
+      try {
+        return { response: await server.fetch(path, asked.body, upstream), form: asked.form }
+      } catch (thrown) {
+        const quirk = thrown instanceof GraphmillError ? refusedQuirk(thrown, asked) : undefined
+        if (quirk === undefined || known.has(quirk)) throw thrown
+        known.add(quirk)
+      }
+    }
+  }
+
+  async function* stream(request: CompletionRequest, signal: AbortSignal): AsyncGenerator<CompletionEvent> {
+    signal.throwIfAborted()
+    const call = beginCall(peer, signal)
+    try {
+      const sent = await send(request, call.upstream)
+      for await (const batch of readBatches({ ...sent, model, peer }))
+        for (const event of joinDeltas(batch)) {
+          call.over = event.type === 'end'
+          yield event
+          // One packet may hold many events: none of them may follow an abort.
+          if (!call.over) signal.throwIfAborted()
+        }
+    } catch (thrown) {
+      throw call.explain(thrown)
+    } finally {
+      call.end()
+    }
+  }
+
+  return {
+    provider: 'gemini',
+    model,
+    destination: peer.destination,
+    circuit: peer.circuit,
+    stream,
+    ready: (signal) => checkModel(server, model, signal),
+    constrains: async () => true,
+  }
+}
