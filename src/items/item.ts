@@ -16,8 +16,12 @@ export type RepairName =
   | 'closed' // a closer that was missing before the next record
   | 'comment' // a comment inside a record
   | 'space' // white space that JSON doesn't know
-  | 'decoded' // an object that came as a JSON string
+  | 'decoded' // objects that came as a JSON string
   | 'discriminator' // `type` folded to the case of the schema, or implied by a schema of one type
+  | 'names' // a key, or a word that the schema lists, in another case or with other separators
+  | 'nulls' // a null for an optional key was dropped
+  | 'list' // a single value became a list of one, as the schema asks
+  | 'unwrapped' // an item inside another object, such as a tool call
   | 'coerced' // a number or boolean that came as a string, or the other way round, when the schema asks for it
   | 'big_integer' // digits that a double would change, passed on as a string
   | 'proto' // a `__proto__` key was dropped

@@ -58,8 +58,9 @@ export function opensArray(after: string, complete: boolean): Ahead {
   return complete || after.length >= lookAhead ? 'yes' : 'wait'
 }
 
-/** Whether a `"`, followed by `after`, opens an object that was encoded as a JSON string: `"{\"`. */
+/** Whether a `"`, followed by `after`, opens an object, or a list of objects, that was encoded as a JSON string: `"{\"`, `"[{\"`. */
 export function opensEncoded(after: string, complete: boolean): Ahead {
+  let bracket = false
   let brace = false
   for (let index = 0; index < after.length; index++) {
     const code = after.charCodeAt(index)
@@ -71,7 +72,8 @@ export function opensEncoded(after: string, complete: boolean): Ahead {
       if (escaped === '"') return brace ? 'yes' : 'no'
       if (!'nrt'.includes(escaped)) return 'no'
       index++
-    } else if (brace || code !== 0x7b) return 'no'
+    } else if (code === 0x5b && !brace && !bracket) bracket = true
+    else if (brace || code !== 0x7b) return 'no'
     else brace = true
   }
   return complete || after.length >= lookAhead ? 'no' : 'wait'

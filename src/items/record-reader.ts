@@ -89,9 +89,21 @@ export class OpenRecord {
 
   /** At the end of the reply: gives up a record that may contain others; false when it is just cut off. */
   recover(): boolean {
-    if (this.#deferred === undefined || !this.#records.hasSchema) return false
+    if (!this.#records.hasSchema) return false
+    if (this.#deferred === undefined) {
+      this.#takeComplete()
+      return false
+    }
     this.#breakAt(this.#deferred)
     return true
+  }
+
+  /** The items in a wrapper that was cut off: its complete members, and elements of its lists. */
+  #takeComplete(): void {
+    const { start } = this
+    const { end, lists } = this.#scan.complete
+    if (start === undefined || end < 0) return
+    this.#records.cut(`${this.#cursor.store.slice(start, end)}${']'.repeat(lists)}}`, this.#line)
   }
 
   #rejectAndSkip(scan: RecordScan, reason: RejectReason): void {

@@ -59,6 +59,8 @@ export class RecordScan {
   /** The keys read so far at depth 1, as pairs of positions. */
   readonly keys: number[] = []
   depth = 0
+  /** Where a value ended last while only lists were open in the record, and how many. */
+  readonly complete = { end: -1, lists: 0 }
   /** Only its end is still searched for: it was already rejected. */
   skipped = false
   stop: Stop = 'text'
@@ -93,6 +95,7 @@ export class RecordScan {
     this.elementStart = -1
     this.keys.length = 0
     this.depth = 0
+    this.complete.end = -1
     this.skipped = false
     this.#token = RecordToken.none
     this.#expect = Expect.value
@@ -172,10 +175,10 @@ export class RecordScan {
           this.#open(inArray, base + index)
           break
         case closeBrace:
-          this.#close(inObject)
+          this.#close(inObject, base + index)
           break
         case closeBracket:
-          this.#close(inArray)
+          this.#close(inArray, base + index)
           break
         case comma:
           if (this.#expect !== Expect.comma) this.#bad = true
@@ -336,7 +339,7 @@ export class RecordScan {
     if (this.depth > this.#maxDepth) this.stop = 'deep'
   }
 
-  #close(kind: number): void {
+  #close(kind: number, position: number): void {
     if (!this.skipped && this.#top() !== kind) {
       this.#bad = true
       return
@@ -344,10 +347,19 @@ export class RecordScan {
     this.depth--
     this.#expect = Expect.comma
     if (this.depth <= 0) this.stop = 'closed'
-    else if (!this.skipped && this.depth + 1 === this.#elementDepth) {
+    else if (!this.skipped) {
+      this.#completeAt(position)
+      if (this.depth + 1 !== this.#elementDepth) return
       this.#elementDepth = 0
       this.stop = 'element'
     }
+  }
+
+  #completeAt(position: number): void {
+    if (this.depth > wrapperDepth) return
+    for (let depth = 2; depth <= this.depth; depth++) if (this.#kinds[depth] !== inArray) return
+    this.complete.end = position + 1
+    this.complete.lists = this.depth - 1
   }
 }
 

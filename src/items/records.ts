@@ -13,7 +13,9 @@ export interface Records {
   exact(text: string, line: number): boolean
   /** Takes a whole record. `closed`: only its last brace was missing. `recoverable`: the answer may be `unreadable`. */
   record(text: string, line: number, how: { closed: boolean; recoverable: boolean }): RecordOutcome
-  /** Takes a JSON string that may hold an object; false if it is just a string. */
+  /** Takes what is complete in a record that the reply's end cut off; its open lists and its own brace were closed. */
+  cut(text: string, line: number): void
+  /** Takes a JSON string that may hold objects; false if it is just a string. */
   encoded(text: string, line: number): boolean
   reject(reason: RejectReason, line: number, text: string): void
   /** Everything found so far was a thought: its end was found, but no beginning. */

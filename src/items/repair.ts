@@ -241,7 +241,7 @@ class Repair {
 }
 
 /** A number that JSON writes differently: `+1`, `.5`, `5.`; not `007`, which may be a name. */
-function plainNumber(word: string): string | undefined {
+export function plainNumber(word: string): string | undefined {
   const parts = looseNumber.exec(word)
   if (parts === null) return undefined
   const [, sign, whole, fraction, exponent] = parts

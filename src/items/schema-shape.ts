@@ -17,26 +17,30 @@ export interface SchemaShape {
   readonly required: readonly (readonly string[])[]
   /** The texts to which the schema, or a branch of it, restricts the property `type`; empty when it does not. */
   readonly types: readonly string[]
+  /** The properties that the schema, or a branch of it, declares. */
+  readonly properties: readonly string[]
 }
 
 const maxWays = 64
 const maxHops = 16
 
 export function schemaShape(schema: unknown): SchemaShape {
-  const root = resolve(schema, schema, 0)
-  if (root === undefined) return { discriminator: undefined, branches: [], required: [[]], types: [] }
+  const root = resolve(schema, schema)
+  if (root === undefined)
+    return { discriminator: undefined, branches: [], required: [[]], types: [], properties: [] }
   const union = unionOf(root)
-  const branches = union?.branches.map((branch) => resolve(branch, schema, 0))
+  const branches = union?.branches.map((branch) => resolve(branch, schema))
   return {
-    discriminator: discriminator(branches ?? [root]),
+    discriminator: discriminatorOf(branches ?? [root]),
     // A root that is itself a reference is rare; its branches then have no pointer of their own.
     branches: union && root === schema ? union.branches.map((_, index) => `#/${union.keyword}/${index}`) : [],
     required: requiredWays(root, schema, 0),
     types: [root, ...(branches ?? [])].flatMap((branch) => [...(textsOf(branch).get('type') ?? [])]),
+    properties: [root, ...(branches ?? [])].flatMap((branch) => Object.keys(branch?.['properties'] ?? {})),
   }
 }
 
-function unionOf(schema: Record<string, unknown>) {
+export function unionOf(schema: Record<string, unknown>) {
   for (const keyword of ['oneOf', 'anyOf'] as const) {
     const branches = schema[keyword]
     if (Array.isArray(branches) && branches.length > 0) return { keyword, branches: branches as unknown[] }
@@ -45,7 +49,7 @@ function unionOf(schema: Record<string, unknown>) {
 }
 
 /** The schema itself or the target of its `$ref`; undefined when that is not an object. */
-function resolve(schema: unknown, root: unknown, hops: number): Record<string, unknown> | undefined {
+export function resolve(schema: unknown, root: unknown, hops = 0): Record<string, unknown> | undefined {
   if (!isObject(schema)) return undefined
   const reference = schema['$ref']
   if (typeof reference !== 'string') return schema
@@ -59,7 +63,8 @@ function resolve(schema: unknown, root: unknown, hops: number): Record<string, u
   return resolve(target, root, hops + 1)
 }
 
-function discriminator(
+/** The property whose constants distinguish the branches. */
+export function discriminatorOf(
   branches: readonly (Record<string, unknown> | undefined)[],
 ): Discriminator | undefined {
   const constants = branches.map(constantsOf)
@@ -99,7 +104,7 @@ function textsOf(schema: Record<string, unknown> | undefined): Map<string, reado
 }
 
 function requiredWays(schema: unknown, root: unknown, hops: number): string[][] {
-  const resolved = resolve(schema, root, 0)
+  const resolved = resolve(schema, root)
   if (resolved === undefined || hops > maxHops) return [[]]
   const own = resolved['required']
   let ways = [Array.isArray(own) ? own.filter((key) => typeof key === 'string') : []]

@@ -16,7 +16,8 @@ import { wrapperDepth } from './record-scan.ts'
 import type { RecordOutcome, Records } from './records.ts'
 import { Scanner } from './scanner.ts'
 import type { ItemSchema } from './validate.ts'
-import { inspect, isPlain, isPlainlyWellFormed } from './value.ts'
+import { inspect, isPlain, isPlainlyWellFormed, WrittenNumbers } from './value.ts'
+import { unwrap } from './wrapped.ts'
 
 export const defaultMaxDepth = 64
 export const defaultMaxRecord = 1_048_576
@@ -24,7 +25,11 @@ export const defaultMaxRecord = 1_048_576
 /** For tests: `wholeRecords: false` switches the fast path off, which must change nothing. */
 export interface TolerantOptions extends ItemsOptions {
   readonly wholeRecords?: boolean
+  /** How often a JSON text in a string is read, one in the other. */
+  readonly decodes?: number
 }
+
+const maxDecodes = 2
 
 export function createTolerantParser(schema: ItemSchema | undefined, options: TolerantOptions): ItemsParser {
   const read = { maxDepth: options.maxDepth ?? defaultMaxDepth }
@@ -143,19 +148,63 @@ class Collector implements Records {
     const { error } = judged
     if ((error !== undefined || !this.#schema) && isEmptyWrapper(reading.value, this.#schema)) return 'taken'
     if (error === undefined) this.#item(judged.value, judged.repairs, line)
-    else this.reject('schema', line, text, error, reading.json)
+    else if (!this.#unwrap(reading, judged.repairs, line))
+      this.reject('schema', line, text, error, reading.json)
     return 'taken'
+  }
+
+  cut(text: string, line: number): void {
+    const reading = readRecord(text, this.#read)
+    if (reading.ok) this.#unwrap(reading, reading.repairs, line)
   }
 
   encoded(text: string, line: number): boolean {
     const inner = parseString(text)?.trim()
-    if (inner === undefined || !readRecord(inner, this.#read).ok) return false
-    const parser = createTolerantParser(this.#schema, this.#options)
-    for (const event of [...parser.push(inner), ...parser.end().events]) {
-      if (event.type === 'item') this.#item(event.value, [...event.repairs, 'decoded'], line)
-      else this.reject(event.reason, line, event.text, event.message, event.record)
+    const events = inner === undefined ? [] : this.#decode(inner)
+    for (const event of events) this.#take(event, [], line)
+    return events.length > 0
+  }
+
+  /** Reports what is inside an object that is no item; false when it holds none. */
+  #unwrap({ json }: RecordReading, repairs: readonly RepairName[], line: number): boolean {
+    if (this.#schema === undefined) return false
+    const reading = readRecord(json, { ...this.#read, sources: true })
+    if (!reading.ok || !isObject(reading.value)) return false
+    const numbers = new WrittenNumbers(reading.numbers)
+    const decode = (text: string) => this.#decode(text)
+    const held = unwrap(reading.value, { schema: this.#schema, numbers, decode })
+    const named = [...repairs, ...restoreDigits(reading)]
+    for (const each of held) {
+      if (each.type === 'item') this.#item(each.value, [...new Set([...named, ...each.repairs])], line)
+      else if (each.type === 'decoded') this.#take(each.event, named, line)
+      else {
+        const text = JSON.stringify(each.value)
+        this.reject('schema', line, text, each.error, text)
+      }
     }
-    return true
+    return held.length > 0
+  }
+
+  /** The events of a text that was in a string: none unless it is one object, or holds an item. */
+  #decode(text: string): readonly ItemEvent[] {
+    const { decodes = maxDecodes } = this.#options
+    if (decodes === 0) return []
+    const parser = createTolerantParser(this.#schema, { ...this.#options, decodes: decodes - 1 })
+    const events = [...parser.push(text)]
+    const { events: last, end } = parser.end()
+    events.push(...last)
+    if (!events.some(({ type }) => type === 'item') && !readRecord(text, this.#read).ok) return []
+    // The string is complete, so nothing will bring the rest.
+    if (end.truncated) {
+      const message = 'The text in the string ends in the middle of it.'
+      events.push({ type: 'rejected', reason: 'broken', line: 1, text: end.tail, message })
+    }
+    return events
+  }
+
+  #take(event: ItemEvent, repairs: readonly RepairName[], line: number): void {
+    if (event.type === 'rejected') this.reject(event.reason, line, event.text, event.message, event.record)
+    else this.#item(event.value, [...new Set([...repairs, ...event.repairs, 'decoded' as const])], line)
   }
 
   thought(): void {
@@ -203,8 +252,10 @@ class Collector implements Records {
     // Read again to have the digits of the numbers, so that `reading` stays unchanged.
     const again = readRecord(reading.json, { ...this.#read, sources: true })
     if (!again.ok) return { value: undefined, repairs: [], error: again.message }
-    const { repairs, error } = schema.adjust(again.value, again.numbers)
-    return { value: again.value, repairs: [...named, ...repairs, ...restoreDigits(again)], error }
+    const { value, repairs, error } = schema.adjust(again.value, {
+      numbers: new WrittenNumbers(again.numbers),
+    })
+    return { value, repairs: [...named, ...repairs, ...restoreDigits(again)], error }
   }
 
   /** Decided at the end of an object, unless it could be decided while reading. */

@@ -6,16 +6,17 @@ import { GraphmillError } from '../errors.ts'
 import { isObject } from '../is-object.ts'
 import { redactCut } from '../redact.ts'
 import { assumedDialects, type Dialect, dialectNamed, dialectNames } from './dialect.ts'
+import { type DirectedSchema, type DirectOptions, direct, folded } from './directed.ts'
 import type { RepairName } from './item.ts'
 import { addLinearKeywords } from './linear-keywords.ts'
 import { linearPattern } from './pattern.ts'
 import { type Discriminator, schemaShape } from './schema-shape.ts'
-import { isChangedInteger, type NumberSource } from './value.ts'
 
 const addFormats = ajvFormats.default
 
 export interface Adjusted {
-  /** What was changed, in place; empty when nothing was. */
+  readonly value: unknown
+  /** What was changed; empty when nothing was. */
   readonly repairs: readonly RepairName[]
   /** What is wrong with the value, in one sentence that begins with its place; undefined when nothing is. */
   readonly error: string | undefined
@@ -29,13 +30,15 @@ export interface ItemSchema {
   readonly types: readonly string[]
   /** Whether some key is required in every item. */
   readonly requires: boolean
+  /** The keys by which an object shows that it was meant as an item: those that are required, or else all that are declared. */
+  readonly ownKeys: readonly string[]
   /** Whether an object with these keys so far still lacks one that every item requires. */
   lacks(keys: readonly string[]): boolean
   test(value: unknown): boolean
   /** What is wrong with `value`, in one sentence that begins with its place; undefined when nothing is. */
   check(value: unknown): string | undefined
-  /** Changes `value` in place as the schema says: the case of `type`, numbers and booleans given as strings, or the reverse. */
-  adjust(value: unknown, numbers: readonly NumberSource[]): Adjusted
+  /** Changes `value`, in place where possible, as far as the schema says how in exactly one way. */
+  adjust(value: unknown, options: DirectOptions): Adjusted
 }
 
 /** Compiles `schema`. Throws `schema_invalid`, which names the place, when it is not a usable schema. */
@@ -58,7 +61,6 @@ export function compileSchema(schema: unknown): ItemSchema {
 }
 
 const schemaKey = 'graphmill:item'
-const maxMends = 64
 
 const options: Options = { strict: false, logger: false, code: { regExp: linearPattern } }
 
@@ -142,7 +144,7 @@ function invalid(place = '', message: string, cause?: unknown): GraphmillError {
 }
 
 function itemSchema(schema: unknown, ajv: Ajv, validate: ValidateFunction): ItemSchema {
-  const { discriminator, branches, required, types } = schemaShape(schema)
+  const { discriminator, branches, required, types, properties } = schemaShape(schema)
 
   function firstError(value: unknown): ErrorObject | undefined {
     if (validate(value)) return undefined
@@ -172,79 +174,37 @@ function itemSchema(schema: unknown, ajv: Ajv, validate: ValidateFunction): Item
     return `/${property}: ${short(kind)} is none of ${known}`
   }
 
-  function adjust(value: unknown, numbers: readonly NumberSource[]): Adjusted {
-    const repairs = new Set<RepairName>()
-    if (validate(value)) return { repairs: [], error: undefined }
-    if (discriminator && isObject(value) && foldKind(value, discriminator)) repairs.add('discriminator')
-    for (let count = 0; count < maxMends; count++) {
-      const error = firstError(value)
-      if (error === undefined) return { repairs: [...repairs], error: undefined }
-      if (!coerce(value, error, numbers)) break
-      repairs.add('coerced')
-    }
-    return { repairs: [...repairs], error: check(value) }
+  const requiredNames = required.map((way) =>
+    way.filter((key) => key !== discriminator?.property).map(folded),
+  )
+  /** Whether an object has every required key, in some writing. The others cannot be made an item. */
+  function hasRequired(value: object): boolean {
+    const names = new Set(Object.keys(value).map(folded))
+    return requiredNames.some((way) => way.every((name) => names.has(name)))
+  }
+
+  const directed: DirectedSchema = {
+    root: schema,
+    fits: (pointer, value) => ajv.getSchema(schemaKey + pointer)?.(value) === true,
+  }
+
+  function adjust(value: unknown, options: DirectOptions): Adjusted {
+    if (validate(value)) return { value, repairs: [], error: undefined }
+    if (isObject(value) && !hasRequired(value)) return { value, repairs: [], error: check(value) }
+    const { value: changed, repairs } = direct(directed, value, options)
+    return { value: changed, repairs, error: check(changed) }
   }
 
   return {
     discriminator,
     types,
     requires: required.every((way) => way.length > 0),
+    ownKeys: required.some((way) => way.length > 0) ? required.flat() : properties,
     lacks: (keys) => required.every((way) => way.some((key) => !keys.includes(key))),
     test: validate,
     check,
     adjust,
   }
-}
-
-/** Gives `type` the case of the schema, or the only value that the schema knows. */
-function foldKind(value: Record<string, unknown>, { property, values }: Discriminator): boolean {
-  const kind = value[property]
-  if (kind === undefined && values.length === 1 && values[0] !== undefined) {
-    value[property] = values[0]
-    return true
-  }
-  if (typeof kind !== 'string' || values.includes(kind)) return false
-  const folded = values.filter((each) => each.toLowerCase() === kind.toLowerCase())
-  if (folded.length !== 1) return false
-  value[property] = folded[0]
-  return true
-}
-
-/** Changes the value that `error` is about to the type that it asks for, if nothing is lost. */
-function coerce(root: unknown, error: ErrorObject, numbers: readonly NumberSource[]): boolean {
-  if (error.keyword !== 'type' || error.instancePath === '') return false
-  const path = error.instancePath.slice(1).split('/')
-  let holder: unknown = root
-  for (const part of path.slice(0, -1)) holder = (holder as Record<string, unknown>)[unescapePart(part)]
-  const object = holder as Record<string, unknown>
-  const key = unescapePart(path.at(-1) ?? '')
-  const types = [error.params['type']].flat() as unknown[]
-  const source = numbers.find((number) => number.holder === object && number.key === key)?.source
-  const coerced = coerceTo(object[key], types, source)
-  if (coerced === undefined) return false
-  object[key] = coerced
-  return true
-}
-
-function unescapePart(part: string): string {
-  return part.replaceAll('~1', '/').replaceAll('~0', '~')
-}
-
-function coerceTo(value: unknown, types: readonly unknown[], source: string | undefined): unknown {
-  if (typeof value === 'string') {
-    if ((types.includes('number') || types.includes('integer')) && isExactNumber(value)) return Number(value)
-    if (types.includes('boolean') && /^(?:true|false)$/i.test(value)) return value.toLowerCase() === 'true'
-  } else if (types.includes('string')) {
-    if (typeof value === 'number') return source ?? String(value)
-    if (typeof value === 'boolean') return String(value)
-  }
-  return undefined
-}
-
-function isExactNumber(text: string): boolean {
-  if (!/^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/.test(text)) return false
-  const value = Number(text)
-  return Number.isFinite(value) && !isChangedInteger(value, text)
 }
 
 function sentenceOf(error: ErrorObject): string {

@@ -85,10 +85,42 @@ export function clean(value: unknown): void {
 }
 
 /** A number's place in a value, and how the text wrote it. */
-export interface NumberSource {
-  readonly holder: Record<string, unknown>
-  readonly key: string
+export interface NumberSource extends NumberPlace {
   readonly source: string
+}
+
+/** `WrittenNumbers` moves it with its value. */
+export interface NumberPlace {
+  holder: Record<string, unknown>
+  key: string
+}
+
+/** Finds numbers by their place, also after a key was renamed or a value moved. */
+export class WrittenNumbers {
+  readonly #byHolder = new Map<object, Map<string, NumberSource>>()
+
+  constructor(numbers: readonly NumberSource[]) {
+    for (const number of numbers) this.#put(number)
+  }
+
+  /** How the number at a place was written. */
+  source(holder: object, key: string): string | undefined {
+    return this.#byHolder.get(holder)?.get(key)?.source
+  }
+
+  move(from: NumberPlace, to: NumberPlace): void {
+    const members = this.#byHolder.get(from.holder)
+    const number = members?.get(from.key)
+    if (number === undefined) return
+    members?.delete(from.key)
+    this.#put(Object.assign(number, to))
+  }
+
+  #put(number: NumberSource): void {
+    const members = this.#byHolder.get(number.holder)
+    if (members) members.set(number.key, number)
+    else this.#byHolder.set(number.holder, new Map([[number.key, number]]))
+  }
 }
 
 type SourceReviver = (

@@ -3,6 +3,7 @@
 import { isObject } from '../is-object.ts'
 import { readRecord } from '../items/record.ts'
 import { defaultMaxDepth } from '../items/tolerant.ts'
+import { WrittenNumbers } from '../items/value.ts'
 import type { RowSchema } from './row-schema.ts'
 
 /** A row: every value as text, and the row with typed values as JSON text. */
@@ -43,7 +44,7 @@ export function readRow(
     else if (kind === 'text' && (typeof value === 'number' || typeof value === 'boolean'))
       row[name] = pythonText(value)
   }
-  const { error } = schema.items.adjust(row, [])
+  const { error } = schema.items.adjust(row, { numbers: new WrittenNumbers([]) })
   if (error !== undefined) return { refused: 'schema', message: error }
   for (const [name, text] of digits) row[name] = text
   const typed = JSON.stringify(row)

@@ -116,13 +116,22 @@ describe('where items are found', () => {
     expect(parse(`{"items":[\n${a},\n${b}]}`).lines).toStrictEqual([2, 3])
   })
 
-  test('in a string that parses to one object, decoded once', () => {
+  test('in a string that holds JSON, decoded once', () => {
     const once = JSON.stringify(a)
     expect(parse(once)).toMatchObject({ items: [A], repairs: [['decoded']] })
     expect(parse(`[${once}, ${b}]`)).toMatchObject({ items: [A, B], repairs: [['decoded'], []] })
     expect(parse(JSON.stringify(`{"items":[${a},${b}]}`)).items).toStrictEqual([A, B])
     expect(parse(JSON.stringify(once)).items).toStrictEqual([])
-    expect(parse(JSON.stringify(`${a}\n${b}`))).toMatchObject({ items: [], rejected: [], ignored: 1 })
+    expect(parse(JSON.stringify(`${a}\n${b}`))).toMatchObject({ items: [A, B], rejected: [], ignored: 0 })
+    expect(parse(JSON.stringify(`[${a},{"e":1},${b}]`))).toMatchObject({
+      items: [A, B],
+      repairs: [['decoded'], ['decoded']],
+      rejected: [['schema', 1, '{"e":1}']],
+    })
+    expect(parse(JSON.stringify(`${a}\n{"e":"b`))).toMatchObject({
+      items: [A],
+      rejected: [['broken', 1, '{"e":"b']],
+    })
   })
 })
 
@@ -143,13 +152,15 @@ describe('a wrapper', () => {
     expect(parse(`{"e":"x","d":[\n${a},\n${b}\n]}\n${c}`).items).toStrictEqual([item, C])
   })
 
-  test('holds its array at most three keys down', () => {
+  test('holds its array three keys down, or deeper when it is complete', () => {
     for (const open of ['{"items":[', '{"a":{"items":[', '{"a":{"b":{"items":[', '{"a":{"items":[[']) {
       const close = [...open].reverse().flatMap((each) => (each === '{' ? ['}'] : each === '[' ? [']'] : []))
       expect(parse(`${open}${a},${b}${close.join('')}`).items).toStrictEqual([A, B])
     }
     const deeper = `{"a":{"b":{"c":{"items":[${a}]}}}}`
-    expect(parse(deeper)).toMatchObject({ items: [], rejected: [['schema', 1, deeper]] })
+    expect(parse(deeper)).toMatchObject({ items: [A], rejected: [] })
+    const tooDeep = `{"a":${'{"b":'.repeat(8)}[${a}]${'}'.repeat(9)}`
+    expect(parse(tooDeep)).toMatchObject({ items: [], rejected: [['schema', 1, tooDeep]] })
   })
 
   test('reports its failing elements as rejected', () => {

@@ -184,12 +184,17 @@ describe('what the schema asks for', () => {
       [{ s: '12345678901234567890' }, 'coerced'],
     ])
     expect(items(typed, '{"s":false}')).toStrictEqual([[{ s: 'false' }, 'coerced']])
+    expect(items(typed, '{"n":" +.5","i":"3.0","b":"Yes"}')).toStrictEqual([
+      [{ n: 0.5, i: 3, b: true }, 'coerced'],
+    ])
     for (const text of [
       '{"n":"one"}',
       '{"n":"1e999"}',
       '{"i":"1.5"}',
       '{"i":"12345678901234567890"}',
-      '{"b":"yes"}',
+      '{"n":"1,5"}',
+      '{"n":"75%"}',
+      '{"b":"perhaps"}',
     ]) {
       expect(items(typed, text)).toStrictEqual([expect.stringContaining('must be')])
     }

@@ -1,0 +1,74 @@
+// Awkward replies, each with the items that stand in it: whole, in every split, cut anywhere, and never an item that nobody wrote.
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { createItemsParser } from '../../src/items/parser.ts'
+import { createTolerantParser } from '../../src/items/tolerant.ts'
+import { compileSchema, type ItemSchema } from '../../src/items/validate.ts'
+import { feed, piecesOf, valuesOf } from './replies.ts'
+
+interface RecoveryCase {
+  readonly name: string
+  readonly schema: object
+  readonly reply: string
+  readonly expected: readonly unknown[]
+  /** Who writes such replies, if known. */
+  readonly writer?: string
+}
+
+const fixtures = ['directed-cases.json']
+const cases = fixtures.flatMap((file): RecoveryCase[] =>
+  JSON.parse(readFileSync(new URL(`fixtures/${file}`, import.meta.url), 'utf8')),
+)
+
+function itemsIn(reply: string, schema: ItemSchema): unknown[] {
+  return valuesOf(feed(createItemsParser(schema), [reply]))
+}
+
+/** The texts, numbers and booleans in a value. */
+function leavesOf(value: unknown): unknown[] {
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(leavesOf) : [value]
+}
+
+/** Without case, separators and what JSON escapes. */
+const bare = (text: string) => text.toLowerCase().replace(/\\[nrt]|[\\\s_-]/g, '')
+
+describe.each(cases)('$name', ({ schema: given, reply, expected }) => {
+  const schema = compileSchema(given)
+
+  test('gives the items that stand in it, in every split, by both ways through records', () => {
+    const whole = feed(createItemsParser(schema), [reply])
+    expect(valuesOf(whole)).toStrictEqual(expected)
+    for (const size of [1, 2, 3, 7, 64]) {
+      expect(feed(createItemsParser(schema), piecesOf(reply, size))).toStrictEqual(whole)
+      expect(
+        feed(createTolerantParser(schema, { wholeRecords: false }), piecesOf(reply, size)),
+      ).toStrictEqual(whole)
+    }
+  })
+
+  test('gives the first of these items wherever it is cut, and with more text never fewer', () => {
+    let complete = 0
+    for (let end = 0; end <= reply.length; end++) {
+      const items = itemsIn(reply.slice(0, end), schema)
+      expect(items).toStrictEqual(expected.slice(0, items.length))
+      expect(items.length).toBeGreaterThanOrEqual(complete)
+      complete = items.length
+    }
+  })
+
+  test('invents nothing: every value stands in it', () => {
+    const written = bare(reply)
+    for (const leaf of leavesOf(expected)) {
+      if (typeof leaf === 'boolean') expect(reply).toMatch(leaf ? /true|yes/i : /false|no/i)
+      else expect(written).toContain(bare(String(leaf)))
+    }
+  })
+
+  test('changes no item that fits: written again as lines, each is exact', () => {
+    const fitting = expected.filter((item) => schema.test(item))
+    const { events } = feed(createItemsParser(schema), [
+      fitting.map((item) => JSON.stringify(item)).join('\n'),
+    ])
+    expect(events).toMatchObject(fitting.map((value) => ({ type: 'item', value, repairs: [] })))
+  })
+})
