@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { complete } from '../../src/complete/complete.ts'
 import { createLlmProvider } from '../../src/complete/llm-provider.ts'
 import { compileSchema } from '../../src/items/validate.ts'
+import { WrittenNumbers } from '../../src/items/value.ts'
 import { answerJson } from '../../src/llm/structured-output/json-answer.ts'
 import { exampleOf } from '../../src/llm/structured-output/json-example.ts'
 import { scriptedLlm } from '../support/scripted-llm.ts'
@@ -170,7 +171,7 @@ describe('the kinds of a union in draft-04', () => {
     })
     expect(schema.check({ type: 'mill', size: 0 })).toBe('/size: must be > 0')
     expect(schema.check({ type: 'dam' })).toBe('/type: "dam" is none of "mill", "weir"')
-    expect(schema.adjust({ type: 'MILL', size: '2' }, [])).toEqual({
+    expect(schema.adjust({ type: 'MILL', size: '2' }, { numbers: new WrittenNumbers([]) })).toMatchObject({
       repairs: ['discriminator', 'coerced'],
       error: undefined,
     })
