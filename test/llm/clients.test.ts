@@ -1,10 +1,12 @@
 // The behaviour of all models behind a server: one table of cases, run with each client.
 import { afterEach, describe, expect, it } from 'vitest'
+import { createAnthropic } from '../../src/llm/anthropic/anthropic.ts'
 import { createGemini } from '../../src/llm/gemini/gemini.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../../src/llm/llm.ts'
 import { createOllama } from '../../src/llm/ollama/ollama.ts'
 import { createOpenAi } from '../../src/llm/openai/openai.ts'
 import { inWorker } from '../../src/llm/worker/worker-client.ts'
+import { startAnthropicServer } from '../support/anthropic-server.ts'
 import { startGeminiServer } from '../support/gemini-server.ts'
 import type { Reply } from '../support/llm-script.ts'
 import { startLlmServer } from '../support/llm-server.ts'
@@ -105,6 +107,24 @@ const ollamaBench = (api: 'chat' | 'generate', inThread: boolean) => async (beha
   }
 }
 
+const anthropicBench =
+  (inThread: boolean) =>
+  async (behaviour: Behaviour): Promise<Bench> => {
+    const server = await startAnthropicServer(
+      behaviour.does === 'have'
+        ? { models: behaviour.models }
+        : { rules: [{ reply: openaiReply(behaviour) }] },
+    )
+    const options = { baseUrl: server.origin, model: 'test-model', timeoutMs: patienceFor(behaviour) }
+    const llm = createAnthropic(options)
+    return {
+      llm: inThread ? inWorker(llm, { provider: 'anthropic', ...options }) : llm,
+      calls: () => server.bodies().length,
+      cancelled: () => server.cancelled,
+      close: () => server.close(),
+    }
+  }
+
 /** Kind and text of the deltas, with neighbours of one kind joined: the network decides how many come. */
 function deltas(events: readonly CompletionEvent[]): string[] {
   const joined: { kind: string; text: string }[] = []
@@ -127,6 +147,8 @@ describe.each([
   ["Gemini's API", geminiBench(false)],
   ["Gemini's API, called in the thread", geminiBench(true)],
   ['/api/generate of Ollama', ollamaBench('generate', false)],
+  ["Anthropic's API", anthropicBench(false)],
+  ["Anthropic's API, called in the thread", anthropicBench(true)],
 ])('a model behind %s', (_, open) => {
   let bench: Bench
   afterEach(() => bench.close())
