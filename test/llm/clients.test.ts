@@ -113,7 +113,7 @@ const anthropicBench =
     const server = await startAnthropicServer(
       behaviour.does === 'have'
         ? { models: behaviour.models }
-        : { rules: [{ reply: openaiReply(behaviour) }] },
+        : { rules: [{ reply: scriptedReply(behaviour) }] },
     )
     const options = { baseUrl: server.origin, model: 'test-model', timeoutMs: patienceFor(behaviour) }
     const llm = createAnthropic(options)

@@ -1,4 +1,5 @@
 // The wires that the fixtures name, one line each: a provider on the recording server, and what of its requests the fixtures state.
+import { createAnthropicProvider } from '../../../src/complete/anthropic/anthropic.ts'
 import { createOpenAiProvider } from '../../../src/complete/openai/openai.ts'
 import type { Provider } from '../../../src/complete/provider.ts'
 import type { Recorded, RecordingServer } from '../../support/recording-server.ts'
@@ -29,6 +30,10 @@ export const mappings: Readonly<Record<string, Mapping>> = {
     model: 'test-model',
     provider: ({ url: baseUrl }, options) => createOpenAiProvider({ baseUrl, ...options, streaming: false }),
     normal: openAiNormal,
+  },
+  anthropic: {
+    model: 'claude-test',
+    provider: ({ origin: baseUrl }, options) => createAnthropicProvider({ baseUrl, ...options }),
   },
 }
 
