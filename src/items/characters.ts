@@ -10,6 +10,8 @@ export const comma = 0x2c
 export const slash = 0x2f
 export const asterisk = 0x2a
 export const colon = 0x3a
+export const equals = 0x3d
+export const greater = 0x3e
 export const less = 0x3c
 export const openBracket = 0x5b
 export const backslash = 0x5c
@@ -38,15 +40,58 @@ export function isSpace(code: number): boolean {
   )
 }
 
-/** A quotation mark that may open a key or a string: straight or typographic, double or single. */
+/** The marks that may open a key or a string, each with those that may close it. A straight `"` is closed by itself alone. */
+const closersOf: ReadonlyMap<number, string> = new Map(
+  [
+    ['"', '"'],
+    ["'", "'"],
+    ['`', '`'],
+    ...[...'\u2018\u2019\u201a\u201b'].map((open) => [open, "'\u2018\u2019\u201a\u201b"] as const),
+    ...[...'\u201c\u201d\u201e\u201f'].map((open) => [open, '"\u201c\u201d\u201e\u201f'] as const),
+    ['«', '»'],
+    ['»', '«»'],
+    ['‹', '›'],
+    ['›', '‹›'],
+    ['「', '」'],
+    ['『', '』'],
+    ['＂', '＂"'],
+    ['＇', "＇'"],
+  ].map(([open, closers]) => [open!.charCodeAt(0), closers!]),
+)
+
+/** The same marks, for a class of a regular expression. */
+export const quoteMarks = '"\'`\\u2018-\\u201f«»‹›「」『』＂＇'
+
+/** Whether it may open a key or a string. */
 export function isQuote(code: number): boolean {
-  return code === doubleQuote || code === singleQuote || (code >= 0x2018 && code <= 0x201f)
+  if (code < 0x80) return code === doubleQuote || code === singleQuote || code === backtick
+  return closersOf.has(code)
 }
 
-/** Whether `code` may close a string that `open` began: a straight `"` only itself, a typographic quote its kind. */
+/** Whether `code` may close a string that `open` began. */
 export function closes(open: number, code: number): boolean {
-  if (code === open) return true
-  if (open === doubleQuote || open === singleQuote) return false
-  if (open <= 0x201b) return code === singleQuote || (code >= 0x2018 && code <= 0x201b)
-  return code === doubleQuote || (code >= 0x201c && code <= 0x201f)
+  if (open < 0x80) return code === open
+  return closersOf.get(open)?.includes(String.fromCharCode(code)) ?? false
+}
+
+/** JSON's own bracket, colon or comma for one of full width, as Chinese and Japanese texts have them; other characters as they are. */
+export function structural(code: number): number {
+  if (code < 0x3001) return code
+  switch (code) {
+    case 0xff1a:
+      return colon
+    case 0xff0c:
+    case 0x3001:
+      return comma
+    case 0xff5b:
+      return openBrace
+    case 0xff5d:
+      return closeBrace
+    case 0xff3b:
+      return openBracket
+    case 0xff3d:
+      return closeBracket
+    default:
+      return code
+  }
 }

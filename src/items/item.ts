@@ -6,12 +6,14 @@ export type RejectReason = 'invalid_json' | 'schema' | 'not_finite' | 'too_deep'
 /** A lossless change that made a record readable. */
 export type RepairName =
   | 'keys' // a key without quotes
-  | 'quotes' // single or typographic quotes round a key or string
+  | 'quotes' // other quotes than JSON's round a key or string
   | 'inner_quotes' // a quote inside a string that was not escaped
   | 'trailing_comma'
   | 'missing_comma'
   | 'literals' // True, False, None and the like
-  | 'escape' // a backslash that begins no escape, kept literally
+  | 'escape' // a backslash that is no escape of JSON: dropped, read as another language does, or kept as text
+  | 'separators' // a colon, comma or bracket as another language or script writes it
+  | 'joined' // one string that was written as several
   | 'control' // a raw control character (newline, tab) in a string
   | 'closed' // a closer that was missing before the next record
   | 'comment' // a comment inside a record

@@ -1,5 +1,5 @@
 // Recognizes what is between records by looking a bounded way ahead: openers of records, arrays and encoded objects. Every answer may also be "wait": the text so far is not enough.
-import { isQuote, isSpace } from './characters.ts'
+import { backtick, isQuote, isSpace, quoteMarks, structural } from './characters.ts'
 
 /** `wait`: more text is needed. */
 export type Ahead = 'yes' | 'no' | 'wait'
@@ -7,7 +7,17 @@ export type Ahead = 'yes' | 'no' | 'wait'
 /** How far to look ahead; beyond it the likelier answer is given. */
 export const lookAhead = 1024
 
-const bareKey = /^[\p{L}_$][\p{L}\p{M}\p{N}_$.-]*/u
+/** A key of letters, as a symbol of Ruby or with only its last quote; then a colon, a rocket, or an equals sign and no number. */
+const bareKey = new RegExp(
+  `^:?[\\p{L}_$][\\p{L}\\p{M}\\p{N}_$.-]*(?:\\\\_[\\p{L}\\p{N}]+)*["']?\\s*(?:[:\uff1a]|=>|=\\s*[${quoteMarks}[{])`,
+  'u',
+)
+const bareKeyBegins =
+  /^:?(?:[\p{L}_$][\p{L}\p{M}\p{N}_$.-]*(?:\\_[\p{L}\p{N}]+)*(?:\\_?)?["']?\s*(?:=\s*)?)?$/u
+/** A key in backticks; a string of Python with its prefix; a key of Lua. */
+const otherKey = /^(?:`[^`\n]{1,128}`\s*[:\uff1a=]|[urbf]{1,2}["']|\[\s*["'][^"'\n]{1,128}["']\s*\]\s*=)/i
+const otherKeyBegins =
+  /^(?:`[^`\n]{0,128}(?:`\s*)?|[urbf]{1,2}|\[\s*(?:["'][^"'\n]{0,128}(?:["']\s*(?:\]\s*)?)?)?)$/i
 const longestKey = 128
 
 /**
@@ -17,19 +27,21 @@ const longestKey = 128
 export function opensRecord(after: string, complete: boolean): Ahead {
   const undecided: Ahead = complete || after.length >= lookAhead ? 'yes' : 'wait'
   // Half of a surrogate pair says nothing yet.
-  const rest = (undecided === 'wait' ? after.replace(/[\ud800-\udbff]$/, '') : after).trimStart()
-  if (rest === '') return undecided
-  const code = rest.charCodeAt(0)
-  if (isQuote(code) || code === 0x7d) return 'yes'
+  const whole = undecided === 'wait' ? after.replace(/[\ud800-\udbff]$/, '') : after
+  // A newline may be written as an escape.
+  const space = /^(?:\s|\\[nrt](?=\s|\\|["']|$))*/.exec(whole)?.[0].length ?? 0
+  const rest = whole.slice(space)
+  if (rest === '' || rest === '\\') return undecided
+  const code = structural(rest.charCodeAt(0))
+  if ((isQuote(code) && code !== backtick) || code === 0x7d) return 'yes'
   if (code === 0x2f) {
     if (rest.length === 1) return undecided
     return rest[1] === '/' || rest[1] === '*' ? 'yes' : 'no'
   }
-  const key = bareKey.exec(rest)?.[0]
-  if (key === undefined || key.length > longestKey) return 'no'
-  const next = rest.slice(key.length).trimStart()
-  if (next === '') return undecided
-  return next.startsWith(':') ? 'yes' : 'no'
+  const key = (bareKey.exec(rest) ?? otherKey.exec(rest))?.[0]
+  if (key !== undefined) return key.trimEnd().length <= longestKey + 2 ? 'yes' : 'no'
+  if (!bareKeyBegins.test(rest) && !otherKeyBegins.test(rest)) return 'no'
+  return rest.trimEnd().length > longestKey + 2 ? 'no' : undecided
 }
 
 /** The rest of a line that began as a record: a word after the brace, and no other brace except one at the end of the line. */
@@ -53,7 +65,9 @@ export function opensArray(after: string, complete: boolean): Ahead {
   for (let index = 0; index < after.length; index++) {
     const code = after.charCodeAt(index)
     if (isSpace(code)) continue
-    return code === 0x7b || code === 0x5b || code === 0x5d || isQuote(code) ? 'yes' : 'no'
+    const opener = structural(code)
+    const isOpener = opener === 0x7b || opener === 0x5b || opener === 0x5d
+    return isOpener || (isQuote(code) && code !== backtick) ? 'yes' : 'no'
   }
   return complete || after.length >= lookAhead ? 'yes' : 'wait'
 }

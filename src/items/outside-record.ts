@@ -19,6 +19,7 @@ import {
   openBracket,
   openTriangle,
   slash,
+  structural,
   tilde,
 } from './characters.ts'
 import type { Cursor, ReplyPlace } from './cursor.ts'
@@ -170,7 +171,7 @@ export class Between {
       if (words.kind === 'thinks') return this.#passMark(words)
     }
     const top = this.#containers.at(-1)
-    switch (code) {
+    switch (structural(code)) {
       case openBrace:
         return this.#stepBrace(top)
       case openBracket:

@@ -9,6 +9,8 @@ import {
   colon,
   comma,
   doubleQuote,
+  equals,
+  greater,
   hash,
   isQuote,
   isSpace,
@@ -17,6 +19,7 @@ import {
   openBracket,
   recordSeparator,
   slash,
+  structural,
 } from './characters.ts'
 
 /** Why `scan` stopped: out of text, before a `{` that begins a line, after an array's element or the record, or too deep. */
@@ -41,6 +44,10 @@ const RecordToken = {
   line: 6,
   block: 7,
   star: 8,
+  /** A string between three quotes on each side. */
+  triple: 9,
+  /** A backslash between strings. */
+  escape: 10,
 } as const
 type RecordToken = (typeof RecordToken)[keyof typeof RecordToken]
 
@@ -76,6 +83,15 @@ export class RecordScan {
   #spaced = false
   #tokenStart = 0
   #tokenEnd = 0
+  /** The quotes in succession at the end of what was read of a triple string. */
+  #run = 0
+  /** The quote of the member's string that just ended, or 0. */
+  #valueQuote = 0
+  /**
+   * A quote and a comma seemed to end a member's string that this quote began; they did not if no key with a colon follows. 0 when nothing
+   * is uncertain.
+   */
+  #uncertain = 0
   #elementDepth = 0
   /** A newline or a record separator was read, and only white space since. */
   #head = false
@@ -102,6 +118,8 @@ export class RecordScan {
     this.#elementDepth = 0
     this.#head = false
     this.#bad = false
+    this.#valueQuote = 0
+    this.#uncertain = 0
   }
 
   /** Only the end of a value that is already `depth` deep is searched for. */
@@ -140,6 +158,7 @@ export class RecordScan {
     if (code === newline) this.line++
     this.#separated = code === recordSeparator
     this.#head = true
+    this.#uncertain = 0
   }
 
   /** The white space at the beginning of a line. */
@@ -160,10 +179,11 @@ export class RecordScan {
   /** Between strings, words and comments. */
   #readStructure(chunk: string, base: number, from: number, upTo: number): number {
     for (let index = from; index < upTo; index++) {
-      const code = chunk.charCodeAt(index)
+      const character = chunk.charCodeAt(index)
+      if (character === 0x20) continue
+      const code = structural(character)
+      if (this.#uncertain !== 0 && this.#expect === Expect.colon && this.#resumeString(code)) return index
       switch (code) {
-        case 0x20:
-          continue
         case newline:
         case recordSeparator:
           this.#beginLine(code)
@@ -183,10 +203,15 @@ export class RecordScan {
         case comma:
           if (this.#expect !== Expect.comma) this.#bad = true
           this.#expect = this.#top() === inObject ? Expect.key : Expect.value
+          this.#uncertain = this.#valueQuote
           continue
+        case equals:
         case colon:
-          if (this.#expect !== Expect.colon) this.#bad = true
+          // After the brackets of a key in Lua, a comma is expected.
+          if (this.#expect !== Expect.colon && !(code === equals && this.#expect === Expect.comma))
+            this.#bad = true
           this.#expect = Expect.value
+          this.#uncertain = 0
           continue
         case slash:
           this.#token = RecordToken.slash
@@ -194,8 +219,11 @@ export class RecordScan {
         case hash:
           this.#token = RecordToken.line
           return index + 1
+        case backslash:
+          this.#token = RecordToken.escape
+          return index + 1
         default:
-          if (isSpace(code)) continue
+          if (isSpace(code) || (code === greater && this.#expect === Expect.value)) continue
           this.#tokenStart = base + index
           this.#token = isQuote(code) ? RecordToken.string : RecordToken.bare
           this.#quote = code
@@ -205,6 +233,26 @@ export class RecordScan {
       if (this.stop !== 'text') return index + 1
     }
     return upTo
+  }
+
+  /** Where a colon is due after what may be no key: goes on in the string before it if it is none, and says whether to read again. */
+  #resumeString(code: number): boolean {
+    const quote = this.#uncertain
+    const isQuoted = isQuote(this.#quote)
+    if (code === colon || code === equals || isSpace(code)) return false
+    this.#uncertain = 0
+    if (!isQuoted && (code === closeBrace || code === closeBracket)) return false
+    if (this.depth === 1 && !this.skipped) this.keys.length -= 2
+    if (isQuoted) {
+      this.#expect = Expect.comma
+      this.#valueQuote = quote
+    } else {
+      this.#expect = Expect.value
+      this.#token = RecordToken.string
+      this.#quote = quote
+      this.#escaped = false
+    }
+    return true
   }
 
   /** Reads one character after a quote, in a bare word or in a comment; false when it has to be read again. */
@@ -221,10 +269,13 @@ export class RecordScan {
         this.#token = code === slash ? RecordToken.line : RecordToken.block
         return true
       case RecordToken.bare:
-        if (!isSpace(code) && !isDelimiter(code)) return true
-        this.#tokenEnd = position
-        this.#endToken()
-        return false
+        return this.#inBareWord(code, position)
+      case RecordToken.triple:
+        return this.#inTriple(code, position)
+      case RecordToken.escape:
+        // It may write white space, or escape a bracket or quote.
+        this.#token = RecordToken.none
+        return code === 0x6e || code === 0x72 || code === 0x74
       case RecordToken.slash:
         if (code === slash) this.#token = RecordToken.line
         else if (code === asterisk) this.#token = RecordToken.block
@@ -246,6 +297,42 @@ export class RecordScan {
             this.#token === RecordToken.star && code === slash ? RecordToken.none : RecordToken.block
         return true
     }
+  }
+
+  #inBareWord(code: number, position: number): boolean {
+    const isKey = this.#expectsKey()
+    if (isQuote(code)) {
+      if (isPrefix(this.#quote) && position - this.#tokenStart <= 2) {
+        this.#token = RecordToken.string
+        this.#quote = code
+        this.#escaped = false
+        return true
+      }
+      // A key without its first quote.
+      this.#tokenEnd = position
+      if (isKey) this.#endToken()
+      if (isKey) return true
+    }
+    if (!isSpace(code) && !isDelimiter(code) && !(code === equals && isKey)) return true
+    this.#tokenEnd = position
+    this.#endToken()
+    return false
+  }
+
+  #inTriple(code: number, position: number): boolean {
+    if (this.#run >= 3 && code !== this.#quote) {
+      this.#tokenEnd = position
+      this.#endToken()
+      return false
+    }
+    this.#run = code === this.#quote && !this.#escaped ? this.#run + 1 : 0
+    this.#escaped = code === backslash && !this.#escaped
+    if (code === newline || code === recordSeparator) this.#beginLine(code)
+    return true
+  }
+
+  #expectsKey(): boolean {
+    return this.#top() === inObject && (this.#expect === Expect.key || this.#expect === Expect.comma)
   }
 
   #top(): number {
@@ -296,6 +383,11 @@ export class RecordScan {
       return true
     }
     if (closes(this.#quote, code)) {
+      if (position - this.#tokenStart === 2 && !this.#spaced && code === this.#quote) {
+        this.#token = RecordToken.triple
+        this.#run = 0
+        return true
+      }
       this.#spaced = false
       this.#tokenEnd = position + 1
       return true
@@ -309,23 +401,37 @@ export class RecordScan {
       this.#token = RecordToken.line
       return true
     }
+    if (code === backslash) {
+      this.#endToken()
+      this.#token = RecordToken.escape
+      return true
+    }
+    if (code === equals && this.#expectsKey()) {
+      this.#endToken()
+      return false
+    }
     this.#token = RecordToken.string
     return false
   }
 
   /** A string or a bare word is complete. */
   #endToken(): void {
+    const isString = this.#token !== RecordToken.bare
     this.#token = RecordToken.none
-    const object = this.#top() === inObject
-    const key = object && (this.#expect === Expect.key || this.#expect === Expect.comma)
-    if (key) {
+    this.#valueQuote = 0
+    if (this.#expectsKey()) {
       if (this.depth === 1 && !this.skipped) this.keys.push(this.#tokenStart, this.#tokenEnd)
       this.#expect = Expect.colon
     } else if (this.#expect === Expect.colon) this.#bad = true
-    else this.#expect = Expect.comma
+    else {
+      this.#expect = Expect.comma
+      if (isString && this.#top() === inObject) this.#valueQuote = this.#quote
+    }
   }
 
   #open(kind: number, position: number): void {
+    this.#valueQuote = 0
+    this.#uncertain = 0
     const array = this.#top() === inArray
     if (this.#expect !== Expect.value && !(array && this.#expect === Expect.comma)) this.#bad = true
     if (kind === inObject && array && this.depth <= wrapperDepth && !this.skipped) {
@@ -340,6 +446,8 @@ export class RecordScan {
   }
 
   #close(kind: number, position: number): void {
+    this.#valueQuote = 0
+    this.#uncertain = 0
     if (!this.skipped && this.#top() !== kind) {
       this.#bad = true
       return
@@ -364,7 +472,8 @@ export class RecordScan {
 }
 
 /** What may come right after a quote that ends its string. */
-function endsString(code: number): boolean {
+function endsString(character: number): boolean {
+  const code = structural(character)
   return (
     code === comma ||
     code === colon ||
@@ -375,7 +484,8 @@ function endsString(code: number): boolean {
   )
 }
 
-function isDelimiter(code: number): boolean {
+function isDelimiter(character: number): boolean {
+  const code = structural(character)
   return (
     code === comma ||
     code === colon ||
@@ -384,6 +494,11 @@ function isDelimiter(code: number): boolean {
     code === openBracket ||
     code === closeBracket ||
     code === slash ||
-    code === 0x22
+    code === doubleQuote
   )
+}
+
+/** The first letter of what Python may write before a string. */
+function isPrefix(code: number): boolean {
+  return 'ubrfUBRF'.includes(String.fromCharCode(code))
 }

@@ -2,6 +2,7 @@
 // value is never completed and never silently changed.
 import type { RejectReason, RepairName } from './item.ts'
 import { repairText } from './repair.ts'
+import { swallowsLetters } from './string-text.ts'
 import {
   clean,
   Finding,
@@ -92,7 +93,9 @@ function parse(text: string, options: RecordOptions): Parsed {
   let thrown = options.thrown
   if (thrown === undefined) {
     try {
-      return { ok: true, value: JSON.parse(text), json: text, repairs: [], notFinite: false }
+      const value: unknown = JSON.parse(text)
+      if (options.exact || !swallowsLetters(text))
+        return { ok: true, value, json: text, repairs: [], notFinite: false }
     } catch (caught) {
       thrown = caught
     }

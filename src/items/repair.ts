@@ -1,7 +1,8 @@
 // Rewrites the text of one record that JSON.parse refused as JSON, with named changes that lose nothing. Ambiguous or cut text stays
 // unreadable; nothing is completed or guessed.
-import { closes, isQuote, isSpace } from './characters.ts'
+import { closes, isQuote, isSpace, quoteMarks, structural } from './characters.ts'
 import type { RepairName } from './item.ts'
+import { stringText } from './string-text.ts'
 
 export interface RepairedText {
   readonly json: string
@@ -22,10 +23,20 @@ export function repairText(text: string, maxDepth: number): RepairedText | undef
 
 const unreadable = Symbol('unreadable')
 
-const bareKey = /[\p{L}_$][\p{L}\p{M}\p{N}_$.-]*/uy
-const keyAhead = /(?:(["'])(?:[^"'\\\n]|\\.)*\1|[\p{L}_$][\p{L}\p{M}\p{N}_$.-]*)\s*:/uy
-const quotedKeyAhead = /(["'\u201c\u201d\u2018\u2019])(?:[^"'\u2018-\u201f\\\n]|\\.)*["'\u2018-\u201f]\s*:/uy
-const bareWord = /[^\s,:{}[\]"'/#]+/uy
+const word = '[\\p{L}_$](?:[\\p{L}\\p{M}\\p{N}_$.-]|\\\\_)*'
+const keyEnd = '\\s*(?:[:\uff1a]|=)'
+const quotedKey = `[${quoteMarks}](?:[^${quoteMarks}\\\\\\n]|\\\\.)*[${quoteMarks}]`
+const bareKey = new RegExp(word, 'uy')
+const quotedKeyAhead = new RegExp(`${quotedKey}${keyEnd}`, 'uy')
+/** A key may also lack its first quote, be a symbol of Ruby, or stand in the brackets of Lua or behind a prefix of Python. */
+const keyAhead = new RegExp(`(?:[uU]?${quotedKey}|:?${word}["']?|\\[\\s*${quotedKey}\\s*\\])${keyEnd}`, 'uy')
+/** `"entity: "windmill"`. */
+const halfQuotedKey = new RegExp(`"(${word})\\s*:\\s*(?="(?!\\s*[:\uff1a]))`, 'uy')
+const colon = /[:\uff1a]|=>?/uy
+const bareWord = /[^\s,:{}[\]"'/#\uff0c\uff1a\uff5d\uff3d\u3001]+/uy
+const stringPrefix = /[uUbBfFrR]{1,2}(?=["'])/y
+const ellipsis = /(?:\.{3}|\u2026)/y
+const joint = new RegExp(`\\s*\\+\\s*(?=[${quoteMarks}])`, 'uy')
 const jsonNumber = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 const looseNumber = /^([+-]?)(0|[1-9]\d*)?(?:\.(\d*))?([eE][+-]?\d+)?$/
 const words: Readonly<Record<string, string>> = {
@@ -37,7 +48,6 @@ const words: Readonly<Record<string, string>> = {
   undefined: 'null',
 }
 const notFiniteWord = /^[+-]?(?:nan|inf|infinity)$/i
-const escapes = '"\\/bfnrt'
 
 type RepairContext = 'key' | 'member' | 'element'
 
@@ -63,55 +73,102 @@ class Repair {
   }
 
   #value(context: RepairContext, depth: number): void {
-    const code = this.#text.charCodeAt(this.#index)
+    const code = structural(this.#text.charCodeAt(this.#index))
     if (code === 0x7b || code === 0x5b) {
       if (depth > this.#maxDepth) throw unreadable
       this.#container(code === 0x7b, depth)
-    } else if (isQuote(code)) this.#string(context)
+      return
+    }
+    const prefix = match(stringPrefix, this.#text, this.#index)
+    if (prefix !== undefined) this.#index += prefix.length
+    if (isQuote(this.#text.charCodeAt(this.#index))) this.#string(context)
     else this.#word()
   }
 
   #container(object: boolean, depth: number): void {
-    const closer = object ? '}' : ']'
+    const closer = object ? 0x7d : 0x5d
     this.#out += object ? '{' : '['
-    this.#index++
+    this.#take()
     this.#skipSpace()
-    while (this.#text[this.#index] !== closer) {
+    let isFirst = true
+    while (this.#next() !== closer) {
+      if (this.#ellipsis()) continue
+      if (!isFirst) this.#out += ','
+      isFirst = false
       if (object) this.#key()
       this.#value(object ? 'member' : 'element', depth + 1)
       this.#skipSpace()
-      const next = this.#text[this.#index]
-      if (next === closer) break
-      if (next === ',') {
-        this.#index++
+      if (this.#next() === closer) break
+      if (this.#next() === 0x2c) {
+        this.#take()
         this.#skipSpace()
-        if (this.#text[this.#index] === closer) {
-          this.#repairs.add('trailing_comma')
-          break
-        }
+        if (this.#next() === closer) this.#repairs.add('trailing_comma')
       } else {
-        if (next === undefined || (object && !matches(keyAhead, this.#text, this.#index))) throw unreadable
+        if (this.#index >= this.#text.length || (object && !matches(keyAhead, this.#text, this.#index)))
+          throw unreadable
         this.#repairs.add('missing_comma')
       }
-      this.#out += ','
     }
+    this.#take()
+    this.#out += object ? '}' : ']'
+  }
+
+  /** Passes `...`, which stands for members or elements that the model left out. */
+  #ellipsis(): boolean {
+    const dots = match(ellipsis, this.#text, this.#index)
+    if (dots === undefined) return false
+    this.#repairs.add('comment')
+    this.#index += dots.length
+    this.#skipSpace()
+    if (this.#next() === 0x2c) this.#take()
+    this.#skipSpace()
+    return true
+  }
+
+  /** The bracket, colon or comma at the index, as JSON writes it, or another character. */
+  #next(): number {
+    return structural(this.#text.charCodeAt(this.#index))
+  }
+
+  /** Passes the bracket or comma at the index. */
+  #take(): void {
+    if (this.#text.charCodeAt(this.#index) > 0x7f) this.#repairs.add('separators')
     this.#index++
-    this.#out += closer
   }
 
   #key(): void {
+    if (matches(halfQuotedKey, this.#text, this.#index)) {
+      this.#repairs.add('keys')
+      this.#index++
+    }
+    const bracket = this.#next() === 0x5b
+    const prefix = match(stringPrefix, this.#text, this.#index)
+    if (bracket || (this.#next() === 0x3a && matches(keyAhead, this.#text, this.#index))) {
+      this.#repairs.add('keys')
+      this.#index++
+      this.#skipSpace()
+    } else if (prefix !== undefined && matches(keyAhead, this.#text, this.#index))
+      this.#index += prefix.length
     if (isQuote(this.#text.charCodeAt(this.#index))) this.#string('key')
     else {
-      const word = match(bareKey, this.#text, this.#index)
-      if (word === undefined) throw unreadable
+      const name = bracket ? undefined : match(bareKey, this.#text, this.#index)
+      if (name === undefined) throw unreadable
       this.#repairs.add('keys')
-      this.#out += JSON.stringify(word)
-      this.#index += word.length
+      this.#out += JSON.stringify(name.replaceAll('\\_', '_'))
+      this.#index += name.length
+      if (/["']/.test(this.#text[this.#index] ?? '')) this.#index++
     }
     this.#skipSpace()
-    if (this.#text[this.#index] !== ':') throw unreadable
+    if (bracket) {
+      if (this.#next() !== 0x5d) throw unreadable
+      this.#index++
+      this.#skipSpace()
+    }
+    const written = match(colon, this.#text, this.#index)
+    if (written === undefined) throw unreadable
+    if (written !== ':') this.#repairs.add('separators')
     this.#out += ':'
-    this.#index++
+    this.#index += written.length
     this.#skipSpace()
   }
 
@@ -135,72 +192,83 @@ class Repair {
     this.#out += literal
   }
 
+  /** One string, or several that are joined. */
   #string(context: RepairContext): void {
-    const text = this.#text
-    const quote = text.charCodeAt(this.#index)
-    if (quote !== 0x22) this.#repairs.add('quotes')
-    this.#index++
-    this.#out += '"'
-    let plain = this.#index
-    const flush = (upTo: number) => {
-      this.#out += text.slice(plain, upTo)
+    let text = ''
+    for (;;) {
+      text += this.#literal(context)
+      const plus = context === 'key' ? undefined : match(joint, this.#text, this.#index)
+      if (plus === undefined && !(context === 'member' && this.#goesOn())) break
+      this.#repairs.add('joined')
+      this.#index += plus?.length ?? 0
+      if (plus === undefined) this.#skipSpace()
     }
-    for (let index = this.#index; index < text.length; index++) {
+    this.#out += JSON.stringify(text)
+  }
+
+  /** Whether a member's string goes on in a string on the next line, as in Python. */
+  #goesOn(): boolean {
+    const between = match(/\s*\n\s*/y, this.#text, this.#index)
+    if (between === undefined) return false
+    const next = this.#index + between.length
+    return isQuote(this.#text.charCodeAt(next)) && !matches(quotedKeyAhead, this.#text, next)
+  }
+
+  /** The text of the literal at the index. */
+  #literal(context: RepairContext): string {
+    const start = this.#index
+    const quote = this.#text.charCodeAt(start)
+    if (quote !== 0x22) this.#repairs.add('quotes')
+    const isTriple = this.#text.startsWith(this.#text[start]!.repeat(3), start) && quote < 0x80
+    const literal = isTriple ? this.#tripleLiteral(start) : this.#plainLiteral(start, context)
+    const { text, repairs } = stringText(literal, quote)
+    for (const repair of repairs) this.#repairs.add(repair)
+    // French puts spaces inside its quotes.
+    return quote === 0xab && /^\s.*\s$/s.test(text) ? text.slice(1, -1) : text
+  }
+
+  /** The characters between three quotes on each side, without the line breaks next to them. */
+  #tripleLiteral(start: number): string {
+    const text = this.#text
+    const quote = text[start]!
+    let end = text.indexOf(quote.repeat(3), start + 3)
+    if (end < 0) throw unreadable
+    while (text[end + 3] === quote) end++
+    this.#repairs.add('quotes')
+    this.#index = end + 3
+    return text
+      .slice(start + 3, end)
+      .replace(/^\r?\n/, '')
+      .replace(/\r?\n[ \t]*$/, '')
+  }
+
+  #plainLiteral(start: number, context: RepairContext): string {
+    const text = this.#text
+    const quote = text.charCodeAt(start)
+    const inner = new InnerQuotes(text, start)
+    for (let index = start + 1; index < text.length; index++) {
       const code = text.charCodeAt(index)
-      if (closes(quote, code)) {
-        if (this.#ends(index + 1, context)) {
-          flush(index)
-          this.#out += '"'
+      if (code === 0x5c) index++
+      else if (closes(quote, code)) {
+        const end = this.#endAt(index + 1, context)
+        if (end !== 'none' && end !== 'comma') {
+          if (inner.isDoubtful) throw unreadable
           if (code !== 0x22) this.#repairs.add('quotes')
           this.#index = index + 1
-          return
+          return text.slice(start + 1, index)
         }
         this.#repairs.add('inner_quotes')
-        if (code === 0x22) {
-          flush(index)
-          this.#out += '\\"'
-          plain = index + 1
-        }
-      } else if (code === 0x22) {
-        flush(index)
-        this.#out += '\\"'
-        plain = index + 1
-      } else if (code === 0x5c) {
-        flush(index)
-        index += this.#escape(index, quote)
-        plain = index + 1
-      } else if (code < 0x20) {
-        flush(index)
-        this.#repairs.add('control')
-        this.#out += JSON.stringify(text[index]).slice(1, -1)
-        plain = index + 1
+        inner.add(index, end === 'comma')
       }
     }
     throw unreadable
   }
 
-  /** Writes the escape at `index`; returns the number of its characters after the backslash. */
-  #escape(index: number, quote: number): number {
-    const next = this.#text[index + 1]
-    if (next === 'u' && /^[0-9a-fA-F]{4}$/.test(this.#text.slice(index + 2, index + 6))) {
-      this.#out += this.#text.slice(index, index + 6)
-      return 5
-    }
-    if (next !== undefined && escapes.includes(next)) {
-      this.#out += `\\${next}`
-      return 1
-    }
-    if (next !== undefined && quote !== 0x22 && closes(quote, next.charCodeAt(0))) {
-      this.#out += next
-      return 1
-    }
-    this.#repairs.add('escape')
-    this.#out += '\\\\'
-    return 0
-  }
-
-  /** Whether a quote before `from` ends its string: `,` `:` `}` `]`, a new line, a comment or the next key must follow. */
-  #ends(from: number, context: RepairContext): boolean {
+  /**
+   * What a quote before `from` is: the `end` of its string (`:` `}` `]`, a new line, a comment or the next key follow, or a comma that a key
+   * follows), part of the string before a `comma`, or `none`.
+   */
+  #endAt(from: number, context: RepairContext): 'end' | 'comma' | 'none' {
     let index = from
     let lines = false
     while (index < this.#text.length && isSpace(this.#text.charCodeAt(index))) {
@@ -208,13 +276,30 @@ class Repair {
       index++
     }
     const next = this.#text[index]
-    if (next === undefined || lines || ',:}]'.includes(next)) return true
-    if (next === '/') return this.#text[index + 1] === '/' || this.#text[index + 1] === '*'
-    if (next === '#') return index > from
-    if (context === 'member') return matches(quotedKeyAhead, this.#text, index)
+    if (next === undefined || lines) return 'end'
+    const code = structural(next.charCodeAt(0))
+    if (code === 0x2c) return context === 'member' && !this.#memberFollows(index + 1) ? 'comma' : 'end'
+    if (code === 0x3a || code === 0x7d || code === 0x5d) return 'end'
+    if (code === 0x3d && context === 'key') return 'end'
+    if (next === '/') return '/*'.includes(this.#text[index + 1] ?? ' ') ? 'end' : 'none'
+    if (next === '#') return index > from ? 'end' : 'none'
+    if (next === '\\') return /[nrt{}[\],]/.test(this.#text[index + 1] ?? '') ? 'end' : 'none'
+    const isSpaced = index > from
+    if (next === '+')
+      return (isSpaced || this.#text[index + 1] === ' ') && matches(joint, this.#text, from) ? 'end' : 'none'
+    if (context === 'member') return matches(quotedKeyAhead, this.#text, index) ? 'end' : 'none'
     // Two adjacent strings in an array: a missing comma or an unescaped quote; nobody can tell.
-    if (context === 'element' && isQuote(next.charCodeAt(0)) && index > from) throw unreadable
-    return false
+    if (context === 'element' && isQuote(next.charCodeAt(0)) && isSpaced) throw unreadable
+    return 'none'
+  }
+
+  /** Whether another member, or the end of its object, follows a comma. */
+  #memberFollows(from: number): boolean {
+    const space = match(/(?:[^\S\n]|\\[nrt])*/y, this.#text, from)?.length ?? 0
+    const next = this.#text[from + space]
+    return (
+      next === undefined || /[\n}/#.\u2026\uff5d]/.test(next) || matches(keyAhead, this.#text, from + space)
+    )
   }
 
   #skipSpace(): void {
@@ -225,6 +310,10 @@ class Repair {
       else if (isSpace(code)) {
         this.#repairs.add('space')
         this.#index++
+      } else if (code === 0x5c && /[nrt{}[\],"']/.test(text[this.#index + 1] ?? '')) {
+        // White space as an escape, or a bracket that was escaped for Markdown.
+        this.#repairs.add('space')
+        this.#index += /[nrt]/.test(text[this.#index + 1]!) ? 2 : 1
       } else if (code === 0x23 || (code === 0x2f && '/*'.includes(text[this.#index + 1] ?? ' ')))
         this.#comment()
       else return
@@ -239,6 +328,39 @@ class Repair {
     this.#index = end + (block ? 2 : 1)
   }
 }
+
+/** The quotes inside a string, of which one stands before a comma: they are quotes if each one that opens is followed by one that closes. */
+class InnerQuotes {
+  readonly #text: string
+  readonly #start: number
+  #open = false
+  #odd = false
+  #beforeComma = false
+
+  constructor(text: string, start: number) {
+    this.#text = text
+    this.#start = start
+  }
+
+  get isDoubtful(): boolean {
+    return this.#beforeComma && (this.#open || this.#odd)
+  }
+
+  add(index: number, beforeComma: boolean): void {
+    this.#beforeComma ||= beforeComma
+    const before = this.#text[index - 1] ?? ''
+    const opens = index - 1 === this.#start || /[\s([{\u2014\u2013/-]/.test(before)
+    if (this.#open) {
+      this.#odd ||= opens
+      this.#open = false
+    } else if ((opens || unspaced.test(before)) && !beforeComma) this.#open = true
+    // A digit and a quote are inches.
+    else if (!/\d/.test(before)) this.#odd = true
+  }
+}
+
+/** Scripts without spaces between words. */
+const unspaced = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]/u
 
 /** A number that JSON writes differently: `+1`, `.5`, `5.`; not `007`, which may be a name. */
 export function plainNumber(word: string): string | undefined {

@@ -15,6 +15,7 @@ import { type RecordOptions, type RecordReading, readRecord, restoreDigits } fro
 import { wrapperDepth } from './record-scan.ts'
 import type { RecordOutcome, Records } from './records.ts'
 import { Scanner } from './scanner.ts'
+import { swallowsLetters } from './string-text.ts'
 import type { ItemSchema } from './validate.ts'
 import { inspect, isPlain, isPlainlyWellFormed, WrittenNumbers } from './value.ts'
 import { unwrap } from './wrapped.ts'
@@ -121,7 +122,10 @@ class Collector implements Records {
       return false
     }
     const depth = this.#read.maxDepth
-    const plain = isPlainlyWellFormed(text) && (isPlain(value) || inspect(value, depth, true) === 0)
+    const plain =
+      isPlainlyWellFormed(text) &&
+      !swallowsLetters(text) &&
+      (isPlain(value) || inspect(value, depth, true) === 0)
     const rooted = this.#rootKey !== undefined && Object.hasOwn(value, this.#rootKey)
     if (!plain || rooted || (this.#schema ? !this.#schema.test(value) : isEmptyWrapper(value, undefined))) {
       this.#refused = { text, thrown: undefined }
