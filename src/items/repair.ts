@@ -298,7 +298,10 @@ class Repair {
     const space = match(/(?:[^\S\n]|\\[nrt])*/y, this.#text, from)?.length ?? 0
     const next = this.#text[from + space]
     return (
-      next === undefined || /[\n}/#.\u2026\uff5d]/.test(next) || matches(keyAhead, this.#text, from + space)
+      next === undefined ||
+      /[\n}/#.\u2026\uff5d]/.test(next) ||
+      matches(keyAhead, this.#text, from + space) ||
+      matches(halfQuotedKey, this.#text, from + space)
     )
   }
 
