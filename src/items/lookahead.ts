@@ -1,4 +1,5 @@
-// Recognizes what is between records by looking a bounded way ahead: openers of records, arrays and encoded objects. Every answer may also be "wait": the text so far is not enough.
+// Recognizes what is between records by looking a bounded way ahead: openers of records, arrays and encoded objects. Every answer may also be
+// "wait": the text so far is not enough.
 import { backtick, isQuote, isSpace, quoteMarks, structural } from './characters.ts'
 
 /** `wait`: more text is needed. */

@@ -47,7 +47,6 @@ export function stringText(literal: string, quote: number): StringText {
     plain = at + read.length
   }
   text += literal.slice(plain)
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what JSON forbids in a string
   if (/[\0-\x1f]/.test(literal)) repairs.add('control')
   return { text, repairs: [...repairs] }
 }
