@@ -7,6 +7,7 @@ export { type ConnectOptions, connect } from './broker/connect.ts'
 export { createMemoryCluster, type MemoryCluster, type MemoryClusterOptions } from './broker/memory/memory.ts'
 export { type AnthropicProviderOptions, createAnthropicProvider } from './complete/anthropic/anthropic.ts'
 export { type CompleteRequest, complete } from './complete/complete.ts'
+export { createGeminiProvider, type GeminiProviderOptions } from './complete/gemini/gemini.ts'
 export { createLlmProvider, type LlmProviderOptions } from './complete/llm-provider.ts'
 export { createOpenAiProvider, type OpenAiProviderOptions } from './complete/openai/openai.ts'
 export {
@@ -77,6 +78,7 @@ export { readJsonSeq } from './formats/json-seq.ts'
 export { type ParsedFormat, parseFormat, readFormat } from './formats/read-format.ts'
 export type { RejectReason, RepairName } from './items/item.ts'
 export { type AnthropicOptions, createAnthropic, listAnthropicModels } from './llm/anthropic/anthropic.ts'
+export { createGemini, type GeminiOptions, listGeminiModels } from './llm/gemini/gemini.ts'
 export {
   createRateLimiter,
   type Pause,

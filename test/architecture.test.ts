@@ -38,6 +38,7 @@ const closedFolders = [
   'llm/ollama',
   'llm/openai',
   'complete/anthropic',
+  'complete/gemini',
   'complete/openai',
 ]
 

@@ -76,7 +76,7 @@ function completionRequest(
   }
 }
 
-function samplingOf(config: RuntimeConfig): Sampling {
+export function samplingOf(config: RuntimeConfig): Sampling {
   const { temperature, maxTokens, topP, seed, frequencyPenalty, presencePenalty, stopSequences } = config
   return {
     ...(temperature != null && { temperature }),

@@ -47,7 +47,7 @@ function mergedStops(declared: readonly string[], extra: unknown, orString: bool
 }
 
 /** A copy as plain JSON, without undefined fields. */
-function jsonOf(fields: Fields): Fields {
+export function jsonOf(fields: Fields): Fields {
   try {
     return JSON.parse(JSON.stringify(fields)) as Fields
   } catch (cause) {

@@ -478,7 +478,7 @@ describe('a failure', () => {
   })
 
   it.each<[string, Scripted, ErrorCode]>([
-    ['a page with status 200', { body: '<!doctype html><title>Welcome</title>' }, 'llm_response_invalid'],
+    ['a page with status 200', { body: '<!doctype html><title>Welcome</title>' }, 'llm_address_wrong'],
     ['an empty body', { body: '' }, 'llm_unavailable'],
     ['an empty object', { body: {} }, 'llm_response_invalid'],
     ['JSON that is no reply', { body: [1] }, 'llm_response_invalid'],
