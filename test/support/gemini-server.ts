@@ -134,7 +134,8 @@ function writeScripted(
   response.writeHead(status, { 'content-type': type, ...headers })
   const asText = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value))
   const text = events ? events.map((event) => `data: ${asText(event)}\r\n\r\n`).join('') : asText(body ?? {})
-  if (cut) response.write(text, () => response.destroy())
+  if (Buffer.isBuffer(body)) response.end(body)
+  else if (cut) response.write(text, () => response.destroy())
   else response.end(text)
 }
 

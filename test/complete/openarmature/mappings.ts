@@ -1,5 +1,6 @@
 // The wires that the fixtures name, one line each: a provider on the recording server, and what of its requests the fixtures state.
 import { createAnthropicProvider } from '../../../src/complete/anthropic/anthropic.ts'
+import { createGeminiProvider } from '../../../src/complete/gemini/gemini.ts'
 import { createOpenAiProvider } from '../../../src/complete/openai/openai.ts'
 import type { Provider } from '../../../src/complete/provider.ts'
 import type { Recorded, RecordingServer } from '../../support/recording-server.ts'
@@ -25,6 +26,12 @@ export const mappings: Readonly<Record<string, Mapping>> = {
     model: 'test-model',
     provider: ({ url: baseUrl }, options) => createOpenAiProvider({ baseUrl, ...options }),
     normal: openAiNormal,
+  },
+  gemini: {
+    model: 'gemini-test',
+    provider: ({ origin: baseUrl }, options) => createGeminiProvider({ baseUrl, ...options }),
+    // The model is a part of the path.
+    body: ({ path, json }) => ({ model: /\/models\/([^:]*):generateContent$/.exec(path)?.[1], ...json }),
   },
   streaming_unsupported_stub: {
     model: 'test-model',
