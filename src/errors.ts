@@ -96,6 +96,12 @@ const table = {
   ),
   terms_invalid: never('Send every term as JSON text; a plain string needs quotes.'),
   schema_invalid: command('Fix the JSON Schema at the place that the message names.'),
+  gold_invalid: command(
+    'Fix the line of the gold file that the message names; docs/evaluation.md describes the format.',
+  ),
+  report_unfit: command(
+    'Give --compare the output of `graphmill eval --format json` for the same gold files.',
+  ),
   row_schema_invalid: command('Fix the row schema file; `graphmill check` shows where.'),
   row_schema_unknown: never('Add the row schema with --schemas again, then replay the dead letter.'),
   reply_not_json: never(

@@ -7,6 +7,7 @@ import { providerNames } from '../src/config/models.ts'
 /** The rooms of src, in the order in which they stand on each other: each imports only from those behind it. */
 const rooms = [
   'cli',
+  'evaluation',
   'flow',
   'progress',
   'documents',

@@ -27,13 +27,8 @@ export function limitCost(llm: Llm, { options }: Config): Llm {
   return createBudget({ maxCost, price }).limit(llm)
 }
 
-/** Lines for the summary: calls by reason and, if any price is configured, their cost. */
-export function costLines(rows: readonly TokenUsageRow[], prices: Prices): string[] {
-  const calls = Object.entries(Object.groupBy(rows, ({ reason }) => reason)).map(
-    ([reason, group = []]) => `${group.reduce((sum, row) => sum + row.calls, 0)} ${reason}`,
-  )
-  const lines = calls.length > 0 ? [`calls      ${calls.join(', ')}`] : []
-  if (prices.size === 0) return lines
+/** What calls have cost as far as it is known, and the models with calls of unknown cost. Cached replies cost nothing. */
+export function totalCost(rows: readonly TokenUsageRow[], prices: Prices) {
   let total = 0
   const unknown = new Set<string>()
   for (const row of rows.filter(({ reason }) => reason !== 'cached')) {
@@ -41,6 +36,17 @@ export function costLines(rows: readonly TokenUsageRow[], prices: Prices): strin
     if (cost === null) unknown.add(row.model)
     else total += cost
   }
+  return { total, unknown }
+}
+
+/** Lines for the summary: calls by reason and, if any price is configured, their cost. */
+export function costLines(rows: readonly TokenUsageRow[], prices: Prices): string[] {
+  const calls = Object.entries(Object.groupBy(rows, ({ reason }) => reason)).map(
+    ([reason, group = []]) => `${group.reduce((sum, row) => sum + row.calls, 0)} ${reason}`,
+  )
+  const lines = calls.length > 0 ? [`calls      ${calls.join(', ')}`] : []
+  if (prices.size === 0) return lines
+  const { total, unknown } = totalCost(rows, prices)
   const more = unknown.size > 0 ? `, and an unknown cost of ${[...unknown].join(', ')}` : ''
   return [...lines, `cost       ${total.toFixed(4)}${more}`]
 }

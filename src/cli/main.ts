@@ -9,6 +9,7 @@ import { addCheck } from './commands/check.ts'
 import { addConfig } from './commands/config.ts'
 import { addDead } from './commands/dead.ts'
 import { addDoctor } from './commands/doctor.ts'
+import { addEval } from './commands/eval.ts'
 import { addExtract } from './commands/extract.ts'
 import { addLoad } from './commands/load.ts'
 import { addParse } from './commands/parse.ts'
@@ -47,6 +48,7 @@ const program = new Command('graphmill')
 
 const commands = [
   addExtract,
+  addEval,
   addRun,
   addLoad,
   addPrompt,

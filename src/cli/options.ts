@@ -28,12 +28,16 @@ function commandName(command: Command): string {
   return parent?.parent ? `${commandName(parent)} ${command.name()}` : command.name()
 }
 
+const choiceOptions = new WeakSet<Option>()
+
 /** An option of a single command, with a fixed set of values. */
 export function choiceOption(flags: string, help: string, choices: readonly string[]): Option {
-  return new Option(flags, help).choices(choices).argParser((value) => {
+  const option = new Option(flags, help).choices(choices).argParser((value) => {
     if (choices.includes(value)) return value
     throw new InvalidArgumentError(`Allowed choices are ${choices.join(', ')}.${suggest(value, choices)}`)
   })
+  choiceOptions.add(option)
+  return option
 }
 
 /**
@@ -96,7 +100,9 @@ function ownOptions(command: Command): [Command, Option][] {
 /** The configuration for a command with its flags. Throws `configuration_invalid`. */
 export function configOf(command: Command): Config {
   const flags: Record<string, unknown> = {}
-  for (const option of command.options) flags[option.long!.slice(2)] = flagValue(command, option)
+  // An option of a single command may have the name of one in the table, such as `parse --format`.
+  for (const option of command.options.filter((each) => !choiceOptions.has(each)))
+    flags[option.long!.slice(2)] = flagValue(command, option)
   let program = command
   while (program.parent) program = program.parent
   return readConfig({ flags, environment: process.env, own: ownNames(program) })

@@ -1,8 +1,9 @@
 // What `extract` shows while it works: a line of progress, and what it waits for.
-import type { GraphmillError } from '../errors.ts'
+import { type ErrorCode, errorTable, type GraphmillError } from '../errors.ts'
 import type { Circuits } from '../flow/runner/circuits.ts'
 import type { Pause, RateLimiter } from '../llm/limits/rate-limiter.ts'
 import type { Llm } from '../llm/llm.ts'
+import type { Message } from '../messages/envelope.ts'
 import type { ProgressAggregate } from '../progress/progress-aggregate.ts'
 import { failureText } from './failure.ts'
 import { progressLine } from './summary.ts'
@@ -11,7 +12,7 @@ import { progressLine } from './summary.ts'
 const shortPauseMs = 5000
 
 interface ProgressSources {
-  readonly aggregate: ProgressAggregate
+  readonly aggregate: Pick<ProgressAggregate, 'documents'>
   readonly circuits: Circuits
   readonly rateLimiter: RateLimiter
   readonly llm: Llm
@@ -81,6 +82,16 @@ export function durationText(ms: number): string {
   const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60]
   if (hours > 0) return `${hours} h ${minutes} min`
   return minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`
+}
+
+/** Shows the first error of each kind that cost a message, from messages of the topic `progress`. */
+export function createDeathNotes(): (message: Message<'Progress'>) => void {
+  const shown = new Set<string>()
+  return ({ payload: { kind, error } }) => {
+    if (kind !== 'dead' || !error || shown.has(error.type)) return
+    shown.add(error.type)
+    say(`graphmill: ${error.message} [${error.type}] ${errorTable[error.type as ErrorCode].remedy}`)
+  }
 }
 
 /** Writes a line to standard error, over the line of progress. */

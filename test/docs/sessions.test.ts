@@ -70,6 +70,7 @@ const given: Readonly<Record<string, { files?: Record<string, string | Uint8Arra
     },
   },
   'docs/ontologies.md': { model: true, files: { 'notes.md': 'Albion Mills opened in 1786.\n' } },
+  'docs/evaluation.md': { model: true },
   'docs/rows.md': { model: true, files: { 'notes.md': 'Albion Mills opened in 1786.\n' } },
   'docs/stores.md': { model: true, files: { 'notes.md': 'Ada Lovelace was a mathematician.\n' } },
   'docs/operations.md': { model: true },
@@ -170,6 +171,10 @@ const outcomes: readonly {
       const text = await readFile(join(folder, 'graph.nq'), 'utf8')
       expect(new Parser().parse(text).length).toBeGreaterThan(0)
     },
+  },
+  {
+    of: /^graphmill eval .*--replay clean/,
+    check: (stdout) => expect(stdout).toMatch(/^overall( +\d+){3} +1\.000 .* 1\.000 .* 1\.000 /m),
   },
   { of: /^graphmill parse/, check: (stdout) => expect(JSON.parse(stdout).items).toHaveLength(2) },
   // A loaded document is done in the end.

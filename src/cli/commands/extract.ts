@@ -5,7 +5,7 @@ import { chunkText } from '../../../processors/chunk-text.ts'
 import type { Config } from '../../config/config.ts'
 import { optionTable } from '../../config/options.ts'
 import { findDocuments, type NamedSource } from '../../documents/read.ts'
-import { type ErrorCode, errorTable, GraphmillError, toGraphmillError } from '../../errors.ts'
+import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import { loadDocument } from '../../flow/load-document.ts'
 import type { AnyProcessor } from '../../flow/processor.ts'
 import { onShutdown } from '../../flow/shutdown.ts'
@@ -24,7 +24,7 @@ import { failureText } from '../failure.ts'
 import { type ChunkLimit, limitChunks } from '../limit.ts'
 import { openLocalFlow } from '../local-flow.ts'
 import { addOptions, configOf } from '../options.ts'
-import { say, showProgress } from '../progress.ts'
+import { createDeathNotes, say, showProgress } from '../progress.ts'
 import { showRejected } from '../show-rejected.ts'
 import { openOutput, storeOptions } from '../stores.ts'
 import { summaryLines } from '../summary.ts'
@@ -242,14 +242,11 @@ async function loadAll(
 
 /** Counts the entries on `progress`, and shows the first error of each kind that cost a message. */
 async function followProgress(extraction: Extraction): Promise<void> {
-  const shown = new Set<string>()
+  const noteDeath = createDeathNotes()
   for await (const message of extraction.local.messages('progress')) {
     extraction.aggregate.add(message)
     extraction.tokenUsage.add(message)
-    const { kind, error } = message.payload
-    if (kind !== 'dead' || !error || shown.has(error.type)) continue
-    shown.add(error.type)
-    say(`graphmill: ${error.message} [${error.type}] ${errorTable[error.type as ErrorCode].remedy}`)
+    noteDeath(message)
   }
 }
 
