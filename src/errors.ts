@@ -110,14 +110,16 @@ const table = {
   reply_schema_failed: never('Show the schema to the model in the prompt, or relax the schema.'),
   // model
   llm_unavailable: later(
-    'Check that the model server is up and that OPENAI_BASE_URL (or OLLAMA_HOST) names it.',
+    'Check that the model server is up and that its variable names it: OPENAI_BASE_URL, OLLAMA_HOST, ANTHROPIC_BASE_URL, …',
   ),
   llm_rate_limited: later('Lower --concurrency, or ask the provider for a higher limit.'),
   llm_model_loading: later('Wait until the server has loaded the model.'),
-  llm_authentication: operator('Set OPENAI_API_KEY to a key that the server accepts.'),
+  llm_authentication: operator(
+    'Set the key of the server to one that it accepts: OPENAI_API_KEY, ANTHROPIC_API_KEY, ….',
+  ),
   llm_model_unknown: operator('Name a model that the server has, with --model.'),
   llm_address_wrong: operator(
-    'Set OPENAI_BASE_URL to the part of the address before /chat/completions, which often ends in /v1; set OLLAMA_HOST to host and port only.',
+    'Set OPENAI_BASE_URL to the part of the address before /chat/completions, which often ends in /v1; set OLLAMA_HOST to host and port only, and ANTHROPIC_BASE_URL to the part before /v1/messages.',
   ),
   llm_quota_exhausted: operator('Add credit to the account, or use another key.'),
   llm_request_invalid: never('See the message of the server, which refused the request.'),
@@ -139,7 +141,7 @@ const table = {
   offline_unsupported: never('Use a real model for this prompt: set OPENAI_BASE_URL and OPENAI_API_KEY.'),
   llm_not_configured: {
     ...operator(
-      'Set OPENAI_BASE_URL (and OPENAI_API_KEY) or OLLAMA_HOST, and name a model with --model; or choose --llm offline.',
+      'Set the address or key of a model server (OPENAI_BASE_URL, OPENAI_API_KEY, OLLAMA_HOST, ANTHROPIC_API_KEY, …), and name a model with --model; or choose --llm offline.',
     ),
     ends: 'command',
   },

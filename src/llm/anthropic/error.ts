@@ -12,16 +12,23 @@ interface Meaning {
 const overflow = /prompt is too long|exceeds? (the )?(context|model's maximum)/i
 const noCredit = /credit balance is too low/i
 
-/** The same failure under the code that Anthropic's words stand for. Anything else is returned as it is. */
+const aboutFormat = /\bschemas?\b|\bgrammar\b|output_config|output format|structured output/i
+
+/**
+ * The same failure under the code that Anthropic's words stand for; when they are about the form of the reply, that becomes its
+ * `param`. Anything else is returned as it is.
+ */
 export function recoded(thrown: unknown): unknown {
   if (!(thrown instanceof GraphmillError)) return thrown
   const { status, type, server: said = '' } = thrown.details as Readonly<Record<string, string | number>>
   const meaning = meaningOf(Number(status), String(type), String(said))
   if (!meaning) return thrown
   const { message, circuit, retryAfterMs } = thrown
-  const { category: _, ...details } = thrown.details
-  const options = { cause: thrown, details, circuit, retryAfterMs }
+  const { category: _, ...known } = thrown.details
   const { code, category } = meaning
+  const isAboutFormat = code === 'llm_request_invalid' && aboutFormat.test(String(said))
+  const details = { ...known, ...(isAboutFormat && { param: 'format' }) }
+  const options = { cause: thrown, details, circuit, retryAfterMs }
   return category
     ? new ProviderError(code, category, message, options)
     : providerError(code, message, options)

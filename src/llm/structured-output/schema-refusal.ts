@@ -59,7 +59,6 @@ function refusalOf(thrown: unknown): string | undefined {
   return isRefusal && (about.test(words) || param === 'format') ? words : undefined
 }
 
-const about =
-  /(response|output)[_ .-]?format|output_config|json[_ -]?(schema|mode|object)|structured[_ ]?output|guided|grammar/i
+const about = /response[_ .-]?format|json[_ -]?(schema|mode|object)|structured[_ ]?output|guided|grammar/i
 /** What is refused is this schema, not every schema. */
 const ofSchema = /invalid (json )?schema|\.schema\b|(grammar|schema)s? (is|are) too|too many/i

@@ -87,7 +87,7 @@ describe.skipIf(source === undefined)('on Kafka', () => {
     await load('wrong-key.txt')
     const paused = await waitsFor('wrong-key.txt', '[llm_authentication]')
     expect(paused.state).toBe('running')
-    expect(paused.waitsFor.join('\n')).toMatch(/^prompt waits: .*Set OPENAI_API_KEY to a key that/m)
+    expect(paused.waitsFor.join('\n')).toMatch(/^prompt waits: .*Set the key of the server to one that/m)
     const lines = await graphmill('status', 'wrong-key.txt', '--broker', broker)
     expect(lines).toMatch(/^waits for +prompt waits: .*\[llm_authentication\]/m)
 
