@@ -1,7 +1,14 @@
 // The types of what the items engine gives. The order is scanner (text to records), repair (record to value), validate (value to item).
 
 /** Why a record was not accepted. */
-export type RejectReason = 'invalid_json' | 'schema' | 'not_finite' | 'too_deep' | 'too_large' | 'broken'
+export type RejectReason =
+  | 'invalid_json'
+  | 'schema'
+  | 'not_finite'
+  | 'too_deep'
+  | 'too_large'
+  | 'broken'
+  | 'placeholder' // it shows the form of an item: its texts are an ellipsis
 
 /** A lossless change that made a record readable. */
 export type RepairName =

@@ -62,9 +62,12 @@ export function createTolerantParser(schema: ItemSchema | undefined, options: To
   }
 }
 
-const reasons: Readonly<Record<'broken' | 'invalid_json' | 'too_deep' | 'too_large', string>> = {
+const reasons: Readonly<
+  Record<'broken' | 'invalid_json' | 'placeholder' | 'too_deep' | 'too_large', string>
+> = {
   broken: 'It was not finished when the next record began.',
   invalid_json: 'It is not JSON: it begins with neither a key in quotes nor a key and a colon.',
+  placeholder: 'It shows the form of an item: half of its texts or more are an ellipsis.',
   too_deep: 'It nests too deep.',
   too_large: 'It is too large.',
 }
@@ -125,13 +128,14 @@ class Collector implements Records {
     const plain =
       isPlainlyWellFormed(text) &&
       !swallowsLetters(text) &&
+      !holdsEllipsis(text) &&
       (isPlain(value) || inspect(value, depth, true) === 0)
     const rooted = this.#rootKey !== undefined && Object.hasOwn(value, this.#rootKey)
     if (!plain || rooted || (this.#schema ? !this.#schema.test(value) : isEmptyWrapper(value, undefined))) {
       this.#refused = { text, thrown: undefined }
       return false
     }
-    this.#item(value, none, line)
+    this.#say({ type: 'item', value, repairs: none, line })
     return true
   }
 
@@ -224,18 +228,21 @@ class Collector implements Records {
   }
 
   reject(reason: RejectReason, line: number, text: string, message?: string, record?: string): void {
-    this.silent = false
     const why = message ?? reasons[reason as keyof typeof reasons] ?? ''
     const whole = record === undefined ? {} : { record }
     this.#say({ type: 'rejected', reason, line, text: excerptOf(text), message: why, ...whole })
   }
 
   #item(value: unknown, repairs: readonly RepairName[], line: number): void {
-    this.silent = false
+    if (this.#schema && isPlaceholder(value)) {
+      this.reject('placeholder', line, JSON.stringify(value))
+      return
+    }
     this.#say({ type: 'item', value, repairs, line })
   }
 
   #say(event: ItemEvent): void {
+    this.silent = false
     if (event.type === 'item') this.#items++
     else this.#rejected++
     // A list of one is the most common by far; growing an empty list would make room for many.
@@ -293,6 +300,18 @@ function isEmptyWrapper(value: unknown, schema: ItemSchema | undefined): boolean
   if (!isObject(value)) return false
   const only = soleMember(value)
   return Array.isArray(only) && only.length === 0 && (schema !== undefined || Object.hasOwn(value, 'items'))
+}
+
+function holdsEllipsis(json: string): boolean {
+  return json.includes('..."') || json.includes('…"')
+}
+
+/** Whether a value only shows how an item is written, such as `{"entity": "..."}`. */
+function isPlaceholder(value: unknown): boolean {
+  if (!isObject(value)) return false
+  const texts = Object.values(value).filter((member) => typeof member === 'string')
+  const elided = texts.filter((text) => text === '...' || text === '…')
+  return elided.length > 0 && elided.length * 2 >= texts.length
 }
 
 function soleMember(object: Readonly<Record<string, unknown>>): unknown {
