@@ -51,7 +51,7 @@ export const prompt = defineProcessor({
 type Answers = Outputs<'reply' | 'rejected' | 'progress'>
 
 async function* answer(
-  { payload }: Message<'PromptRequest'>,
+  { payload, traceparent }: Message<'PromptRequest'>,
   context: Context,
   onLost: (lost: LostRun) => void,
 ): Answers {
@@ -65,7 +65,20 @@ async function* answer(
     if (!noted.has(prompt)) context.log.warn({ promptId }, note)
     noted.add(prompt)
   }
-  const request = { prompt, terms, llm, streaming, newRun, limits, cache, onNote, onLost, signal }
+  const cause = traceparent ?? undefined
+  const request = {
+    prompt,
+    terms,
+    llm,
+    streaming,
+    newRun,
+    limits,
+    cache,
+    onNote,
+    onLost,
+    signal,
+    traceparent: cause,
+  }
   let seq = 0
   for await (const runPart of ask(request)) {
     const { run, end } = runPart

@@ -78,6 +78,7 @@ export { readJsonSeq } from './formats/json-seq.ts'
 export { type ParsedFormat, parseFormat, readFormat } from './formats/read-format.ts'
 export type { RejectReason, RepairName } from './items/item.ts'
 export { type AnthropicOptions, createAnthropic, listAnthropicModels } from './llm/anthropic/anthropic.ts'
+export type { SpanSettings } from './llm/call-span.ts'
 export { createGemini, type GeminiOptions, listGeminiModels } from './llm/gemini/gemini.ts'
 export {
   createRateLimiter,

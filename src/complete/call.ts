@@ -1,4 +1,5 @@
 // What every provider does with a call, whatever its wire: the check of the request, the attempts, and the checked value.
+import { type AskedCall, startCallSpan } from '../llm/call-span.ts'
 import type { Attempt } from '../llm/structured-output/attempts.ts'
 import { directiveFor, withSystemText } from '../llm/structured-output/directive.ts'
 import type { Refusals } from '../llm/structured-output/schema-refusal.ts'
@@ -14,6 +15,7 @@ import {
   type RuntimeConfig,
   textOf,
 } from './provider.ts'
+import { recordedMessages } from './recorded-messages.ts'
 
 /** What a server answered, in the contract's words. */
 export type ProviderReply = Pick<Response, 'message' | 'finishReason' | 'usage' | 'model' | 'raw'>
@@ -30,6 +32,9 @@ export interface Exchange {
 }
 
 export interface Wire {
+  readonly model: string
+  /** The kind of server, as `gen_ai.system` names it. */
+  readonly system: string
   /** Whether the server is expected to constrain output to a schema. */
   readonly native: boolean
   readonly refusals: Refusals
@@ -42,10 +47,11 @@ export interface Wire {
 
 /** `complete` of a provider with this wire. */
 export async function completeOn(
-  { native, refusals, accept, canForceTool, exchange }: Wire,
+  wire: Wire,
   request: ProviderRequest,
   how: CallOptions = {},
 ): Promise<Response> {
+  const { native, refusals, accept, canForceTool, exchange } = wire
   const checked = checkRequest(request, how)
   accept(request, how)
   const { responseSchema: schema, tools } = checked
@@ -78,10 +84,54 @@ export async function completeOn(
       const isToolCall = finishReason === 'tool_calls' || (message.toolCalls !== undefined && text === '')
       return schema && !isToolCall ? text : undefined
     },
+    around: (attempt, work) => inSpan(work, askedCall(wire, request, { how, attempt }), how),
     find: (text) => exactValue(text, schema!.check),
     refine,
   })
   return { ...reply, parsed: value, ...(mode && { outputMode: mode }), attempts }
+}
+
+interface AttemptOfCall {
+  readonly how: CallOptions
+  readonly attempt: Attempt
+}
+
+function askedCall(
+  { model, system }: Wire,
+  request: ProviderRequest,
+  { how, attempt }: AttemptOfCall,
+): AskedCall {
+  const { extras, stopSequences: stop, ...sampling } = configOf(request.config, how, attempt) ?? {}
+  const { attemptIndex, retryReason } = attempt.record
+  return {
+    system,
+    model,
+    sampling: { ...sampling, stop },
+    extras,
+    messages: () => recordedMessages([...request.messages, ...attempt.added]),
+    attemptIndex,
+    retryReason,
+  }
+}
+
+/** Runs an attempt as a span. */
+async function inSpan<R extends { readonly reply: ProviderReply }>(
+  work: () => Promise<R>,
+  asked: AskedCall,
+  { trace }: CallOptions,
+): Promise<R> {
+  const span = startCallSpan(asked, trace)
+  try {
+    const result = await span.within(work)
+    const { message, finishReason, usage, raw } = result.reply
+    const { toolCalls = [] } = message
+    span.answered({ content: textOf(message), finishReason, usage, raw, toolCalls })
+    span.end()
+    return result
+  } catch (thrown) {
+    span.end(thrown)
+    throw thrown
+  }
 }
 
 /** The attempt's override laid upon `base`: what is absent, undefined or null inherits; extras are joined. */

@@ -22,6 +22,8 @@ export function checkRequest(request: ProviderRequest, options: CallOptions): Ch
   for (const override of options.retry?.perAttemptOverride ?? []) checkConfig(override ?? {})
   const { maxAttempts = 1 } = options.retry ?? {}
   if (!Number.isInteger(maxAttempts) || maxAttempts < 1) throw invalid('maxAttempts must be 1 or more.')
+  const { maxBytes = 256 } = options.trace ?? {}
+  if (!Number.isInteger(maxBytes) || maxBytes < 256) throw invalid('trace.maxBytes must be 256 or more.')
   const { responseSchema } = request
   return { tools, responseSchema: responseSchema == null ? undefined : checkedSchema(responseSchema) }
 }

@@ -48,7 +48,7 @@ export function createLlmProvider(llm: Llm, options: LlmProviderOptions = {}): P
     return read(llm, asked, how, signal)
   }
 
-  const wire = { native, refusals: new Refusals(), accept, exchange }
+  const wire = { model: llm.model, system: llm.provider, native, refusals: new Refusals(), accept, exchange }
   return {
     model: llm.model,
     ready: (signal = new AbortController().signal) => llm.ready(signal),

@@ -1,6 +1,7 @@
 // OpenArmature's provider contract as types: the request of a completion, and its response. One model per provider, no state,
 // no loop over tools; no argument is ever changed. Names are the specification's in camel case (`toolCallId` is
 // `tool_call_id`, `responseSchema` is `response_schema`, …); on the wire they are the server's own.
+import type { SpanSettings } from '../llm/call-span.ts'
 import type { FinishReason, JsonSchema } from '../llm/llm.ts'
 import type { AttemptPolicy, AttemptRecord } from '../llm/structured-output/attempts.ts'
 import type { ProviderUsage } from '../llm/usage.ts'
@@ -136,6 +137,8 @@ export interface CallOptions {
    * a `structured_output_invalid`.
    */
   readonly refine?: ((value: unknown) => unknown) | undefined
+  /** What the spans of the call record; they exist when the program has set up an OpenTelemetry SDK. */
+  readonly trace?: SpanSettings | undefined
   readonly signal?: AbortSignal | undefined
 }
 

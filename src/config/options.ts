@@ -195,6 +195,7 @@ const ownTable = {
     choices: ['graceful', 'now'],
     default: 'graceful',
   }),
+  'trace-payload': flag('record prompts and replies in the spans of model calls, up to 64 KiB each'),
   'log-level': text('LEVEL', 'minimum level of log messages', {
     choices: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
     defaults: { extract: 'silent', run: 'info' },

@@ -2,6 +2,7 @@
 import type { Config } from '../config/config.ts'
 import { type ProviderName, providerNames } from '../config/models.ts'
 import { GraphmillError } from '../errors.ts'
+import { traced } from './call-span.ts'
 import type { Llm } from './llm.ts'
 import { createModel, type ModelSpec, providers } from './providers.ts'
 import { inWorker } from './worker/worker-client.ts'
@@ -31,7 +32,7 @@ export async function openLlm(config: Config, fallback: Llm | undefined, signal:
 async function openModel(provider: ProviderName, config: Config, signal: AbortSignal): Promise<Llm> {
   const spec = { provider, ...(await providers[provider].specOf(config, signal)) } as ModelSpec
   const llm = createModel(spec)
-  return llm.isLocal ? llm : inWorker(llm, spec)
+  return llm.isLocal ? llm : traced(inWorker(llm, spec), { payload: config.options['trace-payload'] })
 }
 
 function configuredProvider({ servers }: Config): ProviderName | undefined {

@@ -33,6 +33,8 @@ export interface CompletionRequest {
   /** Further fields of the request's body, such as `response_format` or `grammar`. They are sent unchanged. */
   readonly extras?: Readonly<Record<string, unknown>>
   readonly origin?: RequestOrigin
+  /** The `traceparent` of what the call is made for: its span is a child of it. Never on the wire. */
+  readonly traceparent?: string | undefined
 }
 
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter' | 'error'

@@ -29,10 +29,14 @@ export interface Span {
   readonly traceparent: string
   /** 32 hexadecimal digits, for logs. */
   readonly traceId: string
+  /** Whether an SDK records it. */
+  readonly isRecorded: boolean
+  /** Adds attributes. Called only when the span is recorded. Empty texts are left out. */
+  set(attributes: () => Attributes): void
   /** Runs `work` with this as the active span, so that spans of other libraries become its children. */
   within<T>(work: () => T): T
-  /** Ends the span; `error` says why the step failed. */
-  end(error?: Error): void
+  /** Ends the span; `error` says why the step failed. The status is its message, unless another is given. */
+  end(error?: Error, status?: string): void
 }
 
 const kinds = { producer: SpanKind.PRODUCER, consumer: SpanKind.CONSUMER, client: SpanKind.CLIENT }
@@ -43,20 +47,25 @@ export function startSpan(name: string, { kind, parent, attributes }: SpanOption
   const root = parent === undefined ? context.active() : ROOT_CONTEXT
   const above = before ? trace.setSpanContext(root, before) : root
   const span = trace.getTracer('graphmill', version).startSpan(name, { kind: kinds[kind] }, above)
-  if (attributes && span.isRecording())
-    for (const [key, value] of Object.entries(attributes()))
+  const set = (more: () => Attributes) => {
+    if (!span.isRecording()) return
+    for (const [key, value] of Object.entries(more()))
       if (value !== undefined && value !== '') span.setAttribute(key, value)
+  }
+  if (attributes) set(attributes)
   const own = span.spanContext()
   const here = isSpanContextValid(own) ? own : beginTrace()
   return {
     traceparent: `00-${here.traceId}-${here.spanId}-${here.traceFlags.toString(16).padStart(2, '0')}`,
     traceId: here.traceId,
+    isRecorded: span.isRecording(),
+    set,
     within: (work) => context.with(trace.setSpan(above, span), work),
-    end(error) {
+    end(error, status) {
       if (error) {
         const shown = redactError(error)
         span.recordException(shown)
-        span.setStatus({ code: SpanStatusCode.ERROR, message: shown.message })
+        span.setStatus({ code: SpanStatusCode.ERROR, message: status ?? shown.message })
       }
       span.end()
     },

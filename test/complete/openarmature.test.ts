@@ -116,6 +116,6 @@ else
       })
       it(`${name} states nothing that is not compared`, async () => {
         expect(await unnoticed(name, document)).toEqual([])
-      })
+      }, 180_000)
     }
   })

@@ -67,7 +67,15 @@ export function createAnthropicProvider(options: AnthropicProviderOptions): Prov
     }
   }
 
-  const wire = { native, refusals: new Refusals(), accept: () => {}, canForceTool, exchange }
+  const wire = {
+    model,
+    system: 'anthropic',
+    native,
+    refusals: new Refusals(),
+    accept: () => {},
+    canForceTool,
+    exchange,
+  }
   return {
     model,
     ready: (signal = new AbortController().signal) => prober.ready(signal),

@@ -57,7 +57,7 @@ export function createGeminiProvider(options: GeminiProviderOptions): Provider {
     }
   }
 
-  const wire = { native, refusals: new Refusals(), accept: () => {}, exchange }
+  const wire = { model, system: 'gemini', native, refusals: new Refusals(), accept: () => {}, exchange }
   return {
     model,
     ready: (signal = new AbortController().signal) => prober.ready(signal),

@@ -24,11 +24,13 @@ export interface OpenAiProviderOptions extends OpenAiOptions {
   readonly native?: boolean | undefined
   /** Whether the server can stream. Default true. */
   readonly streaming?: boolean | undefined
+  /** `gen_ai.system` of the calls' spans, such as `vllm`. Default `openai`. */
+  readonly system?: string | undefined
 }
 
 /** A provider for one model of one server. Throws `configuration_invalid` for an address that is none. */
 export function createOpenAiProvider(options: OpenAiProviderOptions): Provider {
-  const { model, native = true, streaming = true } = options
+  const { model, native = true, streaming = true, system = 'openai' } = options
   const { client, peer } = connect(options, model)
   const prober = createOpenAi(options)
 
@@ -66,7 +68,7 @@ export function createOpenAiProvider(options: OpenAiProviderOptions): Provider {
     }
   }
 
-  const wire = { native, refusals: new Refusals(), accept, exchange }
+  const wire = { model, system, native, refusals: new Refusals(), accept, exchange }
   return {
     model,
     ready: (signal = new AbortController().signal) => prober.ready(signal),

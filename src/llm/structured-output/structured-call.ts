@@ -33,6 +33,11 @@ export interface StructuredCall<Mode, Reply extends ReplyFacts> extends Attempts
   readonly extrasOf: (attempt: Attempt) => Readonly<Record<string, unknown>> | undefined
   /** One exchange with the server. */
   readonly ask: (mode: Mode, attempt: Attempt) => Promise<Reply>
+  /** Runs an attempt with whatever observes it. Default: nothing does. */
+  readonly around?: (
+    attempt: Attempt,
+    work: () => Promise<StructuredReply<Mode, Reply>>,
+  ) => Promise<StructuredReply<Mode, Reply>>
   /** What the model wrote; undefined when the reply holds no value, for example when it calls a tool. */
   readonly textOf: (reply: Reply) => string | undefined
   readonly find: (text: string) => FoundValue
@@ -55,8 +60,11 @@ export function callStructured<Mode, Reply extends ReplyFacts>(
   let { unaided } = call
   const { first, second, refusals } = call.path
   const schema = call.schema?.schema
+  const { around = (_, work) => work() } = call
 
-  return runAttempts(call, async (attempt) => {
+  return runAttempts(call, (attempt) => around(attempt, () => evaluated(attempt)))
+
+  async function evaluated(attempt: Attempt) {
     const inMode = async (mode: Mode) => {
       const reply = await call.ask(mode, attempt)
       const attempts = [...attempt.earlier, attempt.record]
@@ -73,7 +81,7 @@ export function callStructured<Mode, Reply extends ReplyFacts>(
         return inMode(second)
       })
     }
-  })
+  }
 }
 
 async function checkedValue<Mode, Reply extends ReplyFacts>(

@@ -13,6 +13,8 @@ export interface CallsOptions {
   readonly llm: Llm
   readonly maxCalls: number
   readonly signal: AbortSignal
+  /** The `traceparent` of what the run is made for. */
+  readonly traceparent?: string | undefined
   /** The calls that earlier attempts at this run remembered. Default: none. */
   readonly recorded?: readonly RecordedCall[]
   /** Whether the recorded calls do without the server's own constraint. Default: not known yet. */
@@ -102,14 +104,14 @@ export class Calls {
 
   /** Throws Diverged when the model must not be asked. */
   open(request: CompletionRequest, reason: CallReason): Call {
-    const { recorded = [], remember, replayOnly, signal } = this.#options
+    const { recorded = [], remember, replayOnly, signal, traceparent } = this.#options
     const digest = remember || this.#isReplaying ? requestDigest(request) : ''
     const next = recorded[this.#done.length]
     this.#isReplaying &&= next?.digest === digest
     if (!this.#isReplaying && replayOnly) throw new Diverged()
     const [source, events] = this.#isReplaying
       ? (['cached', replay(next!)] as const)
-      : [reason, this.llm.stream(request, signal)]
+      : [reason, this.llm.stream({ ...request, traceparent }, signal)]
     const call = { events, reason: source, digest, text: '', characters: 0, isBlank: true, reasoned: false }
     this.#opened.push(call)
     return call

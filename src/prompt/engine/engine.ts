@@ -30,6 +30,8 @@ export interface AskOptions {
   readonly onNote?: ((note: string) => void) | undefined
   /** Receives a run that failed after it had asked the model. */
   readonly onLost?: ((lost: LostRun) => void) | undefined
+  /** The `traceparent` of the request: the spans of the model calls are its children. Default: the active span. */
+  readonly traceparent?: string | undefined
   readonly signal: AbortSignal
 }
 
@@ -114,14 +116,14 @@ async function replay(
 }
 
 function newCalls(
-  { llm, limits, signal }: AskOptions,
+  { llm, limits, signal, traceparent }: AskOptions,
   record: RunRecord | undefined,
   more: Partial<CallsOptions> | undefined,
 ): Calls {
   const { maxCalls = defaultLimits.maxCalls } = limits ?? {}
   const { found } = record ?? {}
   const recorded = found && { recorded: found.calls, unaided: found.unaided ?? false }
-  return new Calls({ llm, signal, maxCalls, ...recorded, ...more })
+  return new Calls({ llm, signal, maxCalls, traceparent, ...recorded, ...more })
 }
 
 /** The prompts whose schema a server refused, with the server's circuit. */

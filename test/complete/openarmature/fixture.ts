@@ -72,6 +72,7 @@ export interface SentAttempt {
 }
 
 export interface StatedSpan {
+  readonly index: unknown
   readonly attributes: Fields
   readonly absent: readonly string[]
   /** Null for a span without an error. */
@@ -383,10 +384,8 @@ function attemptOf(value: unknown): SentAttempt {
 
 function spanOf(value: unknown): StatedSpan {
   return read(value, 'a span', (take) => ({
-    attributes: {
-      ...mapping(take('attributes') ?? {}, 'attributes'),
-      'openarmature.llm.attempt_index': take('attempt_index'),
-    },
+    index: take('attempt_index'),
+    attributes: mapping(take('attributes') ?? {}, 'attributes'),
     absent: list(take('attributes_absent') ?? []).map(text),
     category: take('error_category'),
   }))

@@ -39,6 +39,13 @@ function changes(value: unknown, place: string, isStated: boolean): Change[] {
     return isStated ? [...inside, [`${place} with a further key`, { ...fields, further: true }]] : inside
   }
   if (!isStated) return []
-  const wrong = typeof value === 'string' ? `${value}x` : typeof value === 'number' ? value + 1 : 'wrong'
+  const isAbsent = /absent\[\d+\]$/.test(place)
+  const wrong = isAbsent
+    ? 'openarmature.llm.attempt_index'
+    : typeof value === 'string'
+      ? `${value}x`
+      : typeof value === 'number'
+        ? value + 1
+        : 'wrong'
   return [[`${place} = ${JSON.stringify(wrong)}`, wrong]]
 }

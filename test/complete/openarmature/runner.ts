@@ -272,8 +272,9 @@ function checkAttempts(attempts: readonly SentAttempt[], { requests, step }: Run
 
 function checkSpans(stated: readonly StatedSpan[], spans: readonly SeenSpan[]): void {
   expect(spans).toHaveLength(stated.length)
-  stated.forEach(({ attributes, absent, category }, index) => {
+  stated.forEach(({ index: attempt, attributes, absent, category }, index) => {
     const span = spans[index]!
+    expect(span.attributes['openarmature.llm.attempt_index']).toBe(attempt)
     for (const [name, value] of Object.entries(attributes))
       expect(span.attributes[name], name).toStrictEqual(value)
     for (const name of absent) expect(span.attributes).not.toHaveProperty([name])
