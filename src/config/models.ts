@@ -1,7 +1,7 @@
 // The names of model providers, of the variables of their servers, and of output modes.
 
 /** The values of `--llm`. Each has its row in `src/llm/providers.ts`. */
-export const providerNames = ['openai', 'ollama', 'anthropic', 'gemini', 'offline'] as const
+export const providerNames = ['openai', 'ollama', 'anthropic', 'gemini', 'azure', 'offline'] as const
 
 export type ProviderName = (typeof providerNames)[number]
 
@@ -32,6 +32,22 @@ export const serverVariables = {
     variable: 'GEMINI_BASE_URL',
     holds: 'address',
     help: "a server with Gemini's API, with or without its version; default: Google's",
+  },
+  azureEndpoint: {
+    variable: 'AZURE_OPENAI_ENDPOINT',
+    holds: 'address',
+    help: 'Azure OpenAI: `https://NAME.openai.azure.com`, or a longer address up to /openai/v1 or to a deployment; a model is a deployment',
+  },
+  azureApiKey: { variable: 'AZURE_OPENAI_API_KEY', holds: 'secret', help: 'its key' },
+  azureToken: {
+    variable: 'AZURE_OPENAI_AD_TOKEN',
+    holds: 'secret',
+    help: 'a token of Microsoft Entra, sent instead of the key',
+  },
+  azureApiVersion: {
+    variable: 'OPENAI_API_VERSION',
+    holds: 'text',
+    help: 'version of the classic API, such as 2024-10-21; default: the v1 API, which needs none',
   },
 } as const satisfies Readonly<Record<string, ServerVariable>>
 

@@ -192,6 +192,7 @@ function embeddedCode(words: ServerWords): RefusalCode {
   if (isQuota(words)) return 'llm_quota_exhausted'
   if (words.code === '429' || words.code === 'rate_limit_exceeded') return 'llm_rate_limited'
   if (isOverflow(words)) return 'context_overflow'
+  if (words.code === 'content_filter') return 'llm_prompt_blocked'
   return 'llm_unavailable'
 }
 

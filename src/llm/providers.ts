@@ -22,6 +22,7 @@ interface Specs {
   readonly ollama: Omit<OllamaOptions, 'fetch' | 'onWarning'>
   readonly anthropic: Omit<AnthropicOptions, 'fetch'>
   readonly gemini: Omit<GeminiOptions, 'fetch'>
+  readonly azure: Omit<OpenAiOptions, 'fetch'>
   readonly offline: object
 }
 
@@ -112,6 +113,20 @@ export const providers: { readonly [P in ProviderName]: ProviderRow<Specs[P]> } 
     },
     jsonFormat: geminiJson,
     create: createGemini,
+  },
+  azure: {
+    server: 'Azure OpenAI (AZURE_OPENAI_ENDPOINT)',
+    isConfigured: ({ azureEndpoint }) => azureEndpoint !== undefined,
+    apiKeyOf: ({ azureApiKey, azureToken }) => azureToken ?? azureApiKey,
+    async specOf({ options, servers }, signal) {
+      const { azureEndpoint: baseUrl, azureApiKey: apiKey, azureToken: token, azureApiVersion } = servers
+      if (!baseUrl) throw new GraphmillError('llm_not_configured', 'AZURE_OPENAI_ENDPOINT is not set.')
+      const azure = { apiVersion: azureApiVersion, token }
+      const server = { baseUrl, apiKey, azure, ...timeoutsOf(options) }
+      return { ...server, model: options.model ?? (await onlyModel(server, signal)) }
+    },
+    jsonFormat: openAiJson,
+    create: (spec) => ({ ...createOpenAi(spec), provider: 'azure' }),
   },
   offline: {
     server: undefined,

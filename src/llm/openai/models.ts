@@ -20,16 +20,21 @@ export async function listModels(server: OpenAiServer, signal: AbortSignal): Pro
   return idsOf(await list(connect(server, ''), signal))
 }
 
-/** The model of a server that lists exactly one. Throws `llm_model_unknown`, with the listed names, when one must be chosen. */
+/** The model of a server that lists exactly one, or the deployment in its address. Throws `llm_model_unknown`, with the listed names, when one must be chosen. */
 export async function onlyModel(server: OpenAiServer, signal: AbortSignal): Promise<string> {
   const connection = connect(server, '')
-  return onlyOne(idsOf(await list(connection, signal)), connection.peer)
+  const { azure, peer } = connection
+  if (!azure) return onlyOne(idsOf(await list(connection, signal)), peer)
+  if (azure.deployment !== undefined) return azure.deployment
+  throw serverError('llm_model_unknown', peer, 'does not list its deployments. Name one as the model.')
 }
 
 /** Throws `llm_model_unknown` or `llm_model_loading` when the server does not have `model`, or not yet. */
 export async function checkModel(connection: Connection, model: string, signal: AbortSignal): Promise<void> {
   const { peer } = connection
   const listed = await list(connection, signal)
+  // The list of Azure's models checks the key; deployments have names of their own.
+  if (connection.azure) return
   const own = listed?.find(({ id }) => isNamed(id, model))
   if (own?.isLoading) throw serverError('llm_model_loading', peer, `has not loaded ${model}.`)
   if (own || !listed || listed.length === 0 || (await isServed(connection, model, signal))) return
@@ -70,7 +75,7 @@ export function createConstraintProbe(connection: Connection): (signal: AbortSig
 /** What GET /models lists; undefined if the server has no such route, or answers it with something else. */
 async function list(connection: Connection, signal: AbortSignal): Promise<ListedModel[] | undefined> {
   try {
-    const { data } = (await get(connection, '/models', signal)) ?? {}
+    const { data } = (await get(connection, connection.modelsPath, signal)) ?? {}
     if (!Array.isArray(data)) return undefined
     return data.flatMap((model: unknown) => {
       if (!isObject(model) || typeof model['id'] !== 'string') return []

@@ -9,6 +9,7 @@ import { connect, explain, type OpenAiServer } from './client.ts'
 import { checkModel, createConstraintProbe } from './models.ts'
 import { readBatches, readWhole } from './reply.ts'
 
+export type { AzureOptions } from './azure.ts'
 export { connect, explain } from './client.ts'
 export { listModels, onlyModel } from './models.ts'
 export { finishReason, readBatches, reportedUsage } from './reply.ts'
