@@ -62,7 +62,9 @@ export async function startAnthropicServer(script: AnthropicScript = {}): Promis
     if (broken !== undefined) return refuse(response, [400, 'invalid_request_error', broken])
     const byHand = answers.shift()
     if (Array.isArray(byHand)) return refuse(response, byHand as unknown as AnthropicError)
-    if (byHand) return writeScripted(response, byHand as Scripted)
+    const scripted = byHand as Scripted | undefined
+    if (scripted?.by) return scripted.by(response, request)
+    if (scripted) return writeScripted(response, scripted)
     const reply = await answer(seen(body))
     await (body['stream'] ? writeStream : writeWhole)(response, body, reply)
   }

@@ -79,30 +79,32 @@ function wireChoice(choice: ToolChoice): Fields {
   return { type: choice === 'required' ? 'any' : choice }
 }
 
-/** Each run of tool messages becomes one user message. Messages without content are left out: Anthropic refuses them. */
+/** Roles alternate: neighbours of one role are joined, and so is a run of tool messages. Messages without content are left out. */
 function turnsOf(messages: readonly Message[]): Fields[] {
-  const turns: { readonly role: string; readonly content: unknown }[] = []
-  let results: Fields[] = []
+  const turns: { role: string; content: string | readonly Fields[] }[] = []
   for (const message of messages) {
     if (message.role === 'system') continue
-    if (message.role === 'tool') {
-      if (results.length === 0) turns.push({ role: 'user', content: results })
-      results.push({ type: 'tool_result', tool_use_id: message.toolCallId, content: message.content })
-      continue
-    }
-    results = []
+    const role = message.role === 'tool' ? 'user' : message.role
     const content = contentOf(message)
-    if (content.length > 0) turns.push({ role: message.role, content })
+    const last = turns.at(-1)
+    if (last?.role === role) last.content = [...blocksOf(last.content), ...blocksOf(content)]
+    else if (content.length > 0) turns.push({ role, content })
   }
   return turns
 }
 
-function contentOf(message: Exclude<Message, { role: 'system' | 'tool' }>): string | readonly Fields[] {
-  const calls = message.role === 'assistant' ? (message.toolCalls ?? []) : []
+function blocksOf(content: string | readonly Fields[]): readonly Fields[] {
+  if (typeof content !== 'string') return content
+  return content === '' ? [] : [{ type: 'text', text: content }]
+}
+
+function contentOf(message: Exclude<Message, { role: 'system' }>): string | readonly Fields[] {
+  if (message.role === 'tool')
+    return [{ type: 'tool_result', tool_use_id: message.toolCallId, content: message.content }]
   const { content } = message
+  const calls = message.role === 'assistant' ? (message.toolCalls ?? []) : []
   if (typeof content === 'string' && calls.length === 0) return content
-  const given: readonly ContentBlock[] = typeof content === 'string' ? textBlocks(content) : (content ?? [])
-  const blocks = given.map(wireBlock).filter((block) => block !== undefined)
+  const said = typeof content === 'string' ? blocksOf(content) : (content ?? []).map(wireBlock)
   // Arguments that could not be parsed are sent back as {}: only an object is accepted.
   const uses = calls.map(({ id, name, arguments: input }) => ({
     type: 'tool_use',
@@ -110,11 +112,7 @@ function contentOf(message: Exclude<Message, { role: 'system' | 'tool' }>): stri
     name,
     input: flat(input ?? {}),
   }))
-  return [...blocks, ...uses]
-}
-
-function textBlocks(text: string): readonly ContentBlock[] {
-  return text === '' ? [] : [{ type: 'text', text }]
+  return [...said.filter((block) => block !== undefined), ...uses]
 }
 
 function wireBlock(block: ContentBlock): Fields | undefined {
