@@ -138,7 +138,11 @@ class Directed {
   #members(place: ObjectPlace, value: Record<string, unknown>): void {
     const { properties, patternProperties, required, additionalProperties } = place.node
     const declared = isObject(properties) ? properties : {}
-    if (patternProperties === undefined) this.#rename(value, Object.keys(declared))
+    const names = new Set([
+      ...Object.keys(declared),
+      ...(Array.isArray(required) ? required.map(String) : []),
+    ])
+    if (patternProperties === undefined) this.#rename(value, [...names])
     for (const key of Object.keys(value)) {
       const isDeclared = Object.hasOwn(declared, key)
       if (!isDeclared && !isObject(additionalProperties)) continue

@@ -1,11 +1,11 @@
-// The value of a json reply: its first fenced block (bare or `json`), otherwise the whole text. Nothing is repaired.
+// The value of a json reply as it stands: its first fenced block (bare or `json`), otherwise the whole text. Nothing is repaired.
 import type { RejectReason, RepairName } from './item.ts'
 import { readRecord, restoreDigits } from './record.ts'
 import { defaultMaxDepth } from './tolerant.ts'
 
 export interface JsonValue {
   readonly value: unknown
-  /** `proto`, `surrogate` or `big_integer`. */
+  /** Without further repairs only `proto`, `surrogate` or `big_integer`. */
   readonly repairs: readonly RepairName[]
   /** 1-based line on which the value begins. */
   readonly line: number
@@ -56,9 +56,15 @@ const foreignOpening = /```[^\n`]*\n/y
 /** A fence in a string of the block does not end it; this many fences are tried. */
 const maxFences = 32
 
+/** A part of a text. */
+export interface TextPlace {
+  readonly start: number
+  readonly end: number
+}
+
 /** The first block that is bare or json, otherwise the first of all. */
-function fencedBlock(text: string): { start: number; end: number } | undefined {
-  let foreign: { start: number; end: number } | undefined
+export function fencedBlock(text: string): TextPlace | undefined {
+  let foreign: TextPlace | undefined
   for (let at = text.indexOf('```'); at >= 0; at = text.indexOf('```', at)) {
     opening.lastIndex = foreignOpening.lastIndex = at
     if (opening.test(text)) return blockFrom(text, opening.lastIndex)
@@ -74,7 +80,7 @@ function fencedBlock(text: string): { start: number; end: number } | undefined {
   return foreign
 }
 
-function blockFrom(text: string, start: number): { start: number; end: number } {
+function blockFrom(text: string, start: number): TextPlace {
   let first = -1
   let end = text.indexOf('```', start)
   for (let tries = 0; end >= 0 && tries < maxFences; tries++) {
@@ -94,7 +100,8 @@ function isJson(text: string): boolean {
   }
 }
 
-function countLines(text: string, filled: boolean): number {
+/** The lines of a text: those that are not blank, or all that end in it. */
+export function countLines(text: string, filled: boolean): number {
   if (!filled) return text.split('\n').length - 1
   return text.split('\n').filter((line) => line.trim() !== '').length
 }

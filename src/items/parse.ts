@@ -2,8 +2,9 @@
 // output grows with the input.
 
 import { excerptOf } from './excerpt.ts'
-import type { ItemEvent, RejectReason, RepairName } from './item.ts'
-import { jsonFromReply } from './json-reply.ts'
+import type { RejectReason, RepairName } from './item.ts'
+import { valueIn } from './json-value.ts'
+import { itemsOf } from './parse-items.ts'
 import { createItemsParser } from './parser.ts'
 import type { ItemSchema } from './validate.ts'
 
@@ -38,7 +39,7 @@ export async function parseReply(
   chunks: AsyncIterable<string> | Iterable<string>,
   options: ParseOptions,
 ): Promise<ParsedReply> {
-  if (options.responseType === 'jsonl') return parseItems(chunks, options)
+  if (options.responseType === 'jsonl') return parseLines(chunks, options)
   const pieces: string[] = []
   for await (const chunk of chunks) pieces.push(chunk)
   const text = pieces.join('')
@@ -46,46 +47,34 @@ export async function parseReply(
   return { items: [text], rejected: [], repaired: [], ignored: 0, truncated: false }
 }
 
-async function parseItems(
+async function parseLines(
   chunks: AsyncIterable<string> | Iterable<string>,
   { schema, strict = false }: ParseOptions,
 ): Promise<ParsedReply> {
-  const parser = createItemsParser(schema, { strict })
-  const parsed: Pick<ParsedReply, 'items' | 'rejected' | 'repaired'> = {
-    items: [],
-    rejected: [],
-    repaired: [],
-  }
-  const keep = (events: readonly ItemEvent[]) => {
-    for (const event of events) {
-      const { line } = event
-      if (event.type === 'rejected') {
-        parsed.rejected.push({ reason: event.reason, line, text: event.text })
-        continue
-      }
-      if (event.repairs.length > 0) {
-        parsed.repaired.push({ item: parsed.items.length, line, repairs: event.repairs })
-      }
-      parsed.items.push(event.value)
+  const items: unknown[] = []
+  const rejected: ParsedReply['rejected'] = []
+  const repaired: ParsedReply['repaired'] = []
+  let summary = { ignored: 0, truncated: false }
+  for await (const event of itemsOf(chunks, createItemsParser(schema, { strict }))) {
+    if (event.type === 'end') summary = { ignored: event.ignored, truncated: event.truncated }
+    else if (event.type === 'rejected')
+      rejected.push({ reason: event.reason, line: event.line, text: event.text })
+    else {
+      if (event.repairs.length > 0)
+        repaired.push({ item: items.length, line: event.line, repairs: event.repairs })
+      items.push(event.value)
     }
   }
-  for await (const chunk of chunks) keep(parser.push(chunk))
-  const { events, end } = parser.end()
-  keep(events)
-  return { ...parsed, ignored: end.ignored, truncated: end.truncated }
+  return { items, rejected, repaired, ...summary }
 }
 
 function parseJson(text: string, schema: ItemSchema | undefined): ParsedReply {
-  const found = jsonFromReply(text)
+  const found = valueIn(text, { schema, objects: schema?.isOfObjects ?? false })
   const { line, ignored } = found
   const nothing = { items: [], rejected: [], repaired: [], ignored, truncated: false }
   if ('error' in found) {
     const rejected = [{ reason: found.reason, line, text: excerptOf(found.text) }]
     return { ...nothing, rejected, truncated: found.truncated }
-  }
-  if (schema && !schema.test(found.value)) {
-    const text = excerptOf(JSON.stringify(found.value))
-    return { ...nothing, rejected: [{ reason: 'schema', line, text }] }
   }
   const repaired = found.repairs.length > 0 ? [{ item: 0, line, repairs: found.repairs }] : []
   return { ...nothing, items: [found.value], repaired }

@@ -28,6 +28,8 @@ export interface ItemSchema {
   readonly discriminator: Discriminator | undefined
   /** The texts to which the property `type` is restricted; empty when it is free. */
   readonly types: readonly string[]
+  /** Whether the root says that a value is an object. */
+  readonly isOfObjects: boolean
   /** Whether some key is required in every item. */
   readonly requires: boolean
   /** The keys by which an object shows that it was meant as an item: those that are required, or else all that are declared. */
@@ -198,6 +200,7 @@ function itemSchema(schema: unknown, ajv: Ajv, validate: ValidateFunction): Item
   return {
     discriminator,
     types,
+    isOfObjects: isObject(schema) && schema['type'] === 'object',
     requires: required.every((way) => way.length > 0),
     ownKeys: required.some((way) => way.length > 0) ? required.flat() : properties,
     lacks: (keys) => required.every((way) => way.some((key) => !keys.includes(key))),

@@ -70,8 +70,11 @@ test('the packed program runs after an installation from its package alone', asy
   })
   expect(stdout).toContain('a machine that grinds grain')
   expect(stderr).toMatch(/chunks +1/)
-  const library = "import('graphmill').then((api) => console.log(typeof api.defineProcessor))"
-  expect((await run(process.execPath, ['-e', library], { cwd: folder, env })).stdout.trim()).toBe('function')
+  const library = `import { defineProcessor, parseItems } from 'graphmill'
+    console.log(typeof defineProcessor)
+    for await (const { type, value } of parseItems('So: {"E": "a"}', { required: ['e'] })) console.log(type, value?.e)`
+  const ran = await run(process.execPath, ['--input-type=module', '-e', library], { cwd: folder, env })
+  expect(ran.stdout.trim().split('\n')).toEqual(['function', 'item a', 'end undefined'])
 
   const old = packageNodeInReach(folder) ? undefined : await oldNode()
   if (old === undefined)

@@ -64,6 +64,7 @@ describe('a json reply', () => {
   test.each([
     ['the whole text', ' {"a":[1]} ', { a: [1] }, 0],
     ['a scalar', '42', 42, 0],
+    ['JSON in prose', 'It is {"a":1}', { a: 1 }, 1],
     ['the first fenced block', 'Sure:\n```json\n{"a":1}\n```\nand ```json\n{"a":2}\n```', { a: 1 }, 6],
     ['a bare fence', '```\n[1]\n```', [1], 2],
     ['a fence on one line', 'So ```json {"a":1} ``` it is', { a: 1 }, 2],
@@ -83,13 +84,12 @@ describe('a json reply', () => {
   })
 
   test.each([
-    ['invalid_json', 1, 'It is {"a":1}', false],
-    ['invalid_json', 1, '{"a":True}', false],
+    ['invalid_json', 1, 'It is {"a": or so}', false],
+    ['invalid_json', 1, '{"a":Truely}', false],
     ['invalid_json', 1, '{"a":"x', true],
     ['invalid_json', 3, 'x\n```json\n{"a":[1,', true],
     ['not_finite', 1, '{"a":1e999}', false],
     ['not_finite', 1, '{"a":[NaN,-Infinity]}', false],
-    ['invalid_json', 1, '{"a":"NaN",}', false],
     ['too_deep', 1, `${'['.repeat(200_000)}${']'.repeat(200_000)}`, false],
     ['invalid_json', 1, '', false],
   ])('is rejected: %s on line %i', async (reason, line, text, truncated) => {
@@ -102,6 +102,16 @@ describe('a json reply', () => {
     expect(await parse('\n{"e":"a"}', schema)).toMatchObject({
       items: [],
       rejected: [{ reason: 'schema', line: 2, text: '{"e":"a"}' }],
+    })
+  })
+
+  test('is repaired, by name', async () => {
+    expect(await parse("```\n{'e': True, D: 1,}\n```", schema)).toStrictEqual({
+      items: [{ e: true, d: 1 }],
+      rejected: [],
+      repaired: [{ item: 0, line: 2, repairs: ['quotes', 'literals', 'keys', 'trailing_comma', 'names'] }],
+      ignored: 2,
+      truncated: false,
     })
   })
 

@@ -1,6 +1,6 @@
 // A JSON Schema that a caller gave, compiled once.
 import { GraphmillError } from '../../errors.ts'
-import { compileSchema } from '../../items/validate.ts'
+import { compileSchema, type ItemSchema } from '../../items/validate.ts'
 import type { JsonSchema } from '../llm.ts'
 import { ProviderError } from '../provider-error.ts'
 
@@ -9,6 +9,8 @@ export interface CheckedSchema {
   readonly schema: JsonSchema
   /** What is wrong with a value, in one sentence that begins with its place; undefined when it fits. */
   check(value: unknown): string | undefined
+  /** The same for a value of limited depth, and how it is changed to fit. */
+  readonly items: ItemSchema
 }
 
 /** Compiled schemas by their JSON, the latest last: the same few are used again and again. */
@@ -48,8 +50,8 @@ function jsonOf(schema: unknown): string {
 
 function compileNow(schema: JsonSchema): CheckedSchema {
   try {
-    const { check } = compileSchema(schema)
-    return { schema, check: (value) => guarded(check, value) }
+    const items = compileSchema(schema)
+    return { schema, check: (value) => guarded(items.check, value), items }
   } catch (thrown) {
     if (thrown instanceof RangeError) throw invalidSchema('', 'The schema is nested too deeply.', thrown)
     if (!(thrown instanceof GraphmillError)) throw thrown

@@ -2,6 +2,7 @@
 // is wrong, as often as `reask` says. The last reply is evaluated too; if it cannot be used, it is in the error.
 import { type AnswerMode, answerModes, modeHints, type ResolvedMode } from '../../config/models.ts'
 import { isObject } from '../../is-object.ts'
+import type { RepairName } from '../../items/item.ts'
 import type { CompletionRequest, FinishReason, JsonSchema, Llm, TextMessage, Usage } from '../llm.ts'
 import { sumOfUsages } from '../usage.ts'
 import { checkedSchema } from './checked-schema.ts'
@@ -10,7 +11,7 @@ import { answerPath } from './mode-choice.ts'
 import { type AnswerPlan, joinedExtras, planAnswer } from './modes.ts'
 import { callStructured } from './structured-call.ts'
 import { unwrapped } from './unwrapped.ts'
-import { valueIn } from './value.ts'
+import { foundValue } from './value.ts'
 import { readWholeReply } from './whole-reply.ts'
 
 export interface AnswerJsonOptions extends Omit<CompletionRequest, 'messages'> {
@@ -43,6 +44,8 @@ export interface AnswerJsonOptions extends Omit<CompletionRequest, 'messages'> {
 
 export interface JsonAnswer {
   readonly value: unknown
+  /** How the value was changed to be read, or to fit the schema; empty when it stands so in the reply. */
+  readonly repairs: readonly RepairName[]
   /** The last reply, verbatim. */
   readonly content: string
   readonly finishReason: FinishReason
@@ -72,6 +75,7 @@ export async function answerJson(options: AnswerJsonOptions): Promise<JsonAnswer
   const checked = given && checkedSchema(given, 'any')
   const usages: Usage[] = []
   let plan: AnswerPlan
+  let repairs: readonly RepairName[] = []
 
   const { reply, value, attempts } = await callStructured({
     schema: checked,
@@ -99,13 +103,15 @@ export async function answerJson(options: AnswerJsonOptions): Promise<JsonAnswer
     },
     textOf: ({ content }) => content,
     find(text) {
-      const objects = checked ? checked.schema['type'] === 'object' : plan.mode !== 'plain'
-      return valueIn(text, { check: checked?.check, objects })
+      const objects = checked ? checked.items.isOfObjects : plan.mode !== 'plain'
+      const found = foundValue(text, { schema: checked?.items, objects })
+      repairs = found.type === 'value' ? found.repairs : []
+      return found
     },
   })
   const { content, finishReason, model, outputMode } = reply
   const usage = sumOfUsages(usages)
-  return { value, content, finishReason, usage, model, outputMode, calls: attempts.length }
+  return { value, repairs, content, finishReason, usage, model, outputMode, calls: attempts.length }
 }
 
 function schemaOf(options: AnswerJsonOptions): { schema: JsonSchema | undefined; strict: boolean } {

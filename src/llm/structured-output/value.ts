@@ -1,12 +1,9 @@
-// From what a model wrote to the one value that was asked for: the whole text, its fenced block, or the JSON somewhere in it.
-// When there are several values, the one that fits the schema is taken, and none when more than one fits.
-import { jsonFromReply } from '../../items/json-reply.ts'
-import { answerStart } from '../../items/thinking-markers.ts'
-import { flatJson } from '../cache/canonical.ts'
-import { jsonBlocks } from './json-in-text.ts'
+// The value that a reply gives, or what is wrong with it: the whole text exactly, or the one value somewhere in it.
+import type { RepairName } from '../../items/item.ts'
+import { valueIn, type WantedValue } from '../../items/json-value.ts'
 
 export type FoundValue =
-  | { readonly type: 'value'; readonly value: unknown }
+  | { readonly type: 'value'; readonly value: unknown; readonly repairs: readonly RepairName[] }
   | { readonly type: 'not_json' | 'failed'; readonly problem: string; readonly cause?: unknown }
 
 /** The whole text as JSON, as `complete` reads it: nothing is searched for or repaired. */
@@ -19,52 +16,12 @@ export function exactValue(text: string, check: (value: unknown) => string | und
     return { type: 'not_json', problem, cause }
   }
   const problem = check(value)
-  return problem === undefined ? { type: 'value', value } : { type: 'failed', problem }
+  return problem === undefined ? { type: 'value', value, repairs: [] } : { type: 'failed', problem }
 }
 
-export interface WantedValue {
-  readonly check: ((value: unknown) => string | undefined) | undefined
-  /** Objects were asked for: nothing else is an answer. */
-  readonly objects: boolean
-}
-
-/** The one value that a reply holds, anywhere in its text. */
-export function valueIn(reply: string, { check = () => undefined, objects }: WantedValue): FoundValue {
-  const text = reply.slice(answerStart(reply))
-  const whole = jsonFromReply(text)
-  const first = 'error' in whole || (objects && !isContainer(whole.value)) ? undefined : whole
-  const problem = first && check(first.value)
-  if (first && problem === undefined && !(objects && !isObjects(first.value)))
-    return { type: 'value', value: first.value }
-  const found = valuesIn(text, objects)
-  const fitting = [...new Map(found.filter((value) => check(value) === undefined).map(byJson)).values()]
-  if (found.length > 1 && check(found) === undefined) return { type: 'value', value: found }
-  if (fitting.length === 1) return { type: 'value', value: fitting[0] }
-  if (problem !== undefined && fitting.length === 0) return { type: 'failed', problem }
-  if (fitting.length > 1)
-    return { type: 'failed', problem: `there are ${fitting.length} answers, and one is due` }
-  if (found.length > 0) return { type: 'failed', problem: check(found.length === 1 ? found[0] : found)! }
-  return { type: 'not_json', problem: 'error' in whole ? whole.error : 'there is no JSON object' }
-}
-
-function valuesIn(text: string, objects: boolean): unknown[] {
-  return jsonBlocks(text).flatMap((block) => {
-    const read = jsonFromReply(block)
-    if ('error' in read) return []
-    if (!objects) return [read.value]
-    return [read.value].flat().filter((value) => isContainer(value) && !Array.isArray(value))
-  })
-}
-
-function isContainer(value: unknown): value is object {
-  return typeof value === 'object' && value !== null
-}
-
-function isObjects(value: unknown): boolean {
-  if (!Array.isArray(value)) return isContainer(value)
-  return value.length > 0 && value.every((each) => isContainer(each) && !Array.isArray(each))
-}
-
-function byJson(value: unknown): [string, unknown] {
-  return [flatJson(value), value]
+/** The one value that a reply holds, anywhere in its text, repaired if need be. */
+export function foundValue(reply: string, wanted: WantedValue): FoundValue {
+  const found = valueIn(reply, wanted)
+  if (!('error' in found)) return { type: 'value', value: found.value, repairs: found.repairs }
+  return { type: found.reason === 'schema' ? 'failed' : 'not_json', problem: found.error }
 }

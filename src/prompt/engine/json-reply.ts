@@ -32,13 +32,22 @@ export async function* readJson({ calls, prompt, request, terms, signal }: RunCo
   const json = JSON.stringify(answer.value)
   if (json.length > maxValue)
     throw new GraphmillError('reply_not_json', `The value is longer than ${maxValue} characters.`)
-  const { finishReason, model, outputMode } = answer
+  const { finishReason, model, outputMode, repairs } = answer
   calls.unaided = withoutServer(outputMode) === outputMode
   const cause = brokenOff(finishReason)
   if (!cause) calls.keep()
   const truncated = finishReason === 'length' || cause !== undefined
   const incomplete = truncated ? 'truncated' : undefined
-  const known = { finishReason, model, outputMode, truncated, incomplete, cause, accepted: 1 }
+  const known = {
+    finishReason,
+    model,
+    outputMode,
+    truncated,
+    incomplete,
+    cause,
+    accepted: 1,
+    repaired: repairs.length > 0 ? 1 : 0,
+  }
   yield [
     { type: 'value', json },
     { type: 'end', end: endWithoutItems(calls, known) },

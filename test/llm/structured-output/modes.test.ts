@@ -91,6 +91,7 @@ describe('the modes on the wire', () => {
     const answer = await ask(llm, { mode, schema })
     expect(sent()).toEqual({ system: 'Be kind.', user, more: [], response_format, format })
     expect(answer).toEqual({
+      repairs: [],
       value: JSON.parse(alice),
       content: alice,
       finishReason: 'stop',
