@@ -110,12 +110,12 @@ const table = {
   reply_schema_failed: never('Show the schema to the model in the prompt, or relax the schema.'),
   // model
   llm_unavailable: later(
-    'Check that the model server is up and that its variable names it: OPENAI_BASE_URL, OLLAMA_HOST, ANTHROPIC_BASE_URL, …',
+    'Check that the model server is up and that its variable names it: OPENAI_BASE_URL, OLLAMA_HOST, ANTHROPIC_BASE_URL, GEMINI_BASE_URL or AZURE_OPENAI_ENDPOINT.',
   ),
   llm_rate_limited: later('Lower --concurrency, or ask the provider for a higher limit.'),
   llm_model_loading: later('Wait until the server has loaded the model.'),
   llm_authentication: operator(
-    'Set the key of the server to one that it accepts: OPENAI_API_KEY, ANTHROPIC_API_KEY, ….',
+    'Set the key of the server to one that it accepts: OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or AZURE_OPENAI_API_KEY.',
   ),
   llm_model_unknown: operator('Name a model that the server has, with --model.'),
   llm_address_wrong: operator(
@@ -141,7 +141,7 @@ const table = {
   offline_unsupported: never('Use a real model for this prompt: set OPENAI_BASE_URL and OPENAI_API_KEY.'),
   llm_not_configured: {
     ...operator(
-      'Set the address or key of a model server (OPENAI_BASE_URL, OPENAI_API_KEY, OLLAMA_HOST, ANTHROPIC_API_KEY, …), and name a model with --model; or choose --llm offline.',
+      'Set the address or key of a model server (OPENAI_BASE_URL, OPENAI_API_KEY, OLLAMA_HOST, ANTHROPIC_API_KEY, GEMINI_API_KEY, AZURE_OPENAI_ENDPOINT), and name a model with --model; or choose --llm offline.',
     ),
     ends: 'command',
   },

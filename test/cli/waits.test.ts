@@ -46,7 +46,7 @@ test('a wait is listed while it is reported, and one with an end time until then
   ]
   const found = (await said(running(), waiting)).filter((sentence) => sentence.includes('prompt waits'))
   expect(found).toEqual([
-    'prompt waits: no [llm_authentication], last reported 2023-11-14T22:12:20.000Z. Set the key of the server to one that it accepts: OPENAI_API_KEY, ANTHROPIC_API_KEY, ….',
+    'prompt waits: no [llm_authentication], last reported 2023-11-14T22:12:20.000Z. Set the key of the server to one that it accepts: OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or AZURE_OPENAI_API_KEY.',
     expect.stringMatching(
       /^prompt waits: no \[llm_rate_limited\], last reported 2023-11-14T21:23:20.000Z, tried again 2023-11-14T22:23:20.000Z\. \w/,
     ),

@@ -1,5 +1,8 @@
 // Azure OpenAI's addresses, against a server that keeps their published rules.
-import { afterEach, describe, expect, it } from 'vitest'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { createOpenAiProvider } from '../../../src/complete/openai/openai.ts'
 import { readConfig } from '../../../src/config/config.ts'
 import type { ErrorCode } from '../../../src/errors.ts'
@@ -8,6 +11,7 @@ import type { CompletionEvent, Llm } from '../../../src/llm/llm.ts'
 import { azureAddress } from '../../../src/llm/openai/azure.ts'
 import { createOpenAi, type OpenAiOptions, onlyModel } from '../../../src/llm/openai/openai.ts'
 import { type AzureScript, type AzureServer, startAzureServer } from '../../support/azure-server.ts'
+import { graphmill } from '../../support/command.ts'
 import type { Scripted } from '../../support/recording-server.ts'
 
 const never = new AbortController().signal
@@ -267,5 +271,82 @@ describe('the configuration', () => {
       code: 'configuration_invalid',
       message: expect.stringContaining('AZURE_OPENAI_ENDPOINT'),
     })
+  })
+})
+
+describe('extract --llm azure', () => {
+  let folder: string
+  let document: string
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'graphmill-azure-'))
+    document = join(folder, 'mill.txt')
+    writeFileSync(document, 'The mill stands by the river. The miller grinds grain.')
+  })
+  afterAll(() => rmSync(folder, { recursive: true }))
+
+  const topics = (...names: readonly string[]) =>
+    names.map((name) => `{"topic":"${name}","definition":"What ${name} are."}\n`).join('')
+  const command = (name: string, args: readonly string[], more: Readonly<Record<string, string>> = {}) => {
+    const env = {
+      AZURE_OPENAI_ENDPOINT: server.origin,
+      AZURE_OPENAI_API_KEY: apiKey,
+      GRAPHMILL_LLM: 'azure',
+      GRAPHMILL_MODEL: 'my-gpt',
+    }
+    return graphmill([name, ...args], { env: { ...env, ...more }, cwd: folder })
+  }
+  const extract = (more?: Readonly<Record<string, string>>) =>
+    command('extract', [document, '--extractors', 'topics'], more)
+
+  it('gives facts at both addresses, and a second run asks nothing', async () => {
+    await started({ rules: [{ reply: topics('mills', 'rivers') }] })
+    const cache = { GRAPHMILL_NO_CACHE: 'false', GRAPHMILL_CACHE_DIR: join(folder, 'cache') }
+    const first = await extract(cache)
+    const second = await extract(cache)
+    const classic = await extract({ OPENAI_API_VERSION: apiVersion })
+    expect(first.stderr).toContain(`the text goes to azure my-gpt at ${server.origin}/openai/v1`)
+    for (const { code, stderr, stdout } of [first, second, classic]) {
+      expect(stderr).toMatch(/facts +2 topics/)
+      expect([code, stdout]).toEqual([0, first.stdout])
+    }
+    expect(server.calls().map(({ path }) => path)).toEqual([v1Path, classicPath])
+  })
+
+  it('waits after a refusal, continues a reply that was cut off, and asks again for an invalid item', async () => {
+    const [first, rest] = [`{"topic":"mills"}\n${topics('rivers')}`, topics('grain')]
+    const limited = {
+      status: 429,
+      headers: { 'retry-after-ms': '500' },
+      body: { error: { code: '429', message: 'Please retry.' } },
+    }
+    await started({
+      answers: [limited],
+      rules: [
+        { match: 'does not fit its schema', reply: topics('mills') },
+        { match: 'cut off', reply: rest },
+        { reply: { text: first + rest, truncateAfter: Math.ceil((first.length + 14) / 4) } },
+      ],
+    })
+    const { code, stderr } = await extract()
+    expect(stderr).toMatch(/facts +3 topics/)
+    expect(code).toBe(0)
+    expect(server.calls()).toHaveLength(4)
+  })
+
+  it('reports a filtered prompt as a dead chunk with its remedy; doctor checks the key', async () => {
+    await started({
+      answers: [
+        { status: 400, body: { error: { code: 'content_filter', message: 'The response was filtered.' } } },
+      ],
+    })
+    const { code, stderr } = await extract()
+    expect(stderr).toMatch(/which its filter blocked \(400\).*\[llm_prompt_blocked\] Read the text/)
+    expect(code).toBe(4)
+    const doctor = await command('doctor', [])
+    expect(doctor.stdout).toMatch(/key .*accepts it/)
+    expect(doctor.stdout).toMatch(/model .*azure my-gpt .*answers/)
+    expect((await command('doctor', [], { AZURE_OPENAI_API_KEY: 'wrong-key-1234' })).stdout).toMatch(
+      /key .*\[llm_authentication\]/,
+    )
   })
 })
