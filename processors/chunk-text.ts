@@ -1,9 +1,11 @@
 // Chunking: a part of a document becomes chunks, and an entry on `progress` says how many there are and which units each must pass.
 // With provenance, triples describe the document and the place of each chunk in it.
-import { pageAt } from '../src/documents/pages.ts'
+
+import { pairEnds, pointsBefore } from '../src/code-points.ts'
 import { splitAside } from '../src/documents/split.ts'
 import { expectedUnits } from '../src/flow/expected-units.ts'
 import { defineProcessor } from '../src/flow/processor.ts'
+import { pageAt } from '../src/pages.ts'
 import { chunkProvenance, documentProvenance } from '../src/rdf/provenance.ts'
 import { version } from '../src/version.ts'
 
@@ -24,12 +26,17 @@ export const chunkText = defineProcessor({
     await (yield { to: 'progress', payload: { kind: 'part', part, chunks: chunks.length, units } })
     if (provenance === 'subgraph' && part === 0)
       yield { to: 'triples', payload: { triples: documentProvenance({ documentId, ...payload }) } }
+    // A loader that does not count code points does not change where the document begins.
+    const firstPoint = payload.start ?? (offset === 0 ? 0 : null)
+    const ends = pairEnds(text)
     for (const [index, chunk] of chunks.entries()) {
       const chunkId = `${documentId}/${part}/${index}`
       const start = offset + chunk.offset
       const page = pageAt(payload, start)
       const place = { part, index, offset: start, length: chunk.text.length, page }
-      yield { to: 'chunk', chunkId, payload: { ...place, text: chunk.text } }
+      const pages = payload.pages.filter((page) => page > start && page < start + chunk.text.length)
+      const points = firstPoint === null ? null : firstPoint + pointsBefore(ends, chunk.offset)
+      yield { to: 'chunk', chunkId, payload: { ...place, text: chunk.text, start: points, pages } }
       if (provenance !== 'subgraph') continue
       const cutting = { size: chunkSize, overlap: chunkOverlap, component, version, startedAt: message.time }
       const triples = chunkProvenance({ documentId, chunkId, ...place, ...cutting })

@@ -1,5 +1,5 @@
 // Facts become triples and entity contexts, in batches that fit a message. With provenance, the triples of each message of facts end
-// with the subgraph that quotes them. Contexts come from facts only, never from provenance.
+// with the subgraph that quotes them, and with their places in the document. Contexts come from facts only, never from provenance.
 import { batches } from '../src/batches.ts'
 import type { MessageOf } from '../src/flow/ports.ts'
 import { type Context, defineProcessor, type Outputs } from '../src/flow/processor.ts'
@@ -16,7 +16,7 @@ import {
   relationshipTriples,
   topicTriples,
 } from '../src/rdf/facts.ts'
-import { subgraphProvenance } from '../src/rdf/provenance.ts'
+import { groundingProvenance, subgraphProvenance } from '../src/rdf/provenance.ts'
 import type { Term, Triple } from '../src/rdf/term.ts'
 import { version } from '../src/version.ts'
 
@@ -76,10 +76,12 @@ function provenance(message: FactMessage, facts: readonly FactTriples[]): Triple
   const { source: unit, chunkId, payload } = message
   const ontologies = 'ontology' in payload ? payload.ontology.split(' ').filter((id) => id !== '') : []
   const extraction = { chunkId, unit, run: payload.run, model: payload.model, version, ontologies }
-  return subgraphProvenance(
-    extraction,
-    facts.flatMap(({ stated }) => stated),
-  )
+  const stated = facts.flatMap((fact) => fact.stated)
+  const grounded = payload.facts.map(({ grounding }, at) => ({ grounding, stated: facts[at]!.stated }))
+  return [
+    ...subgraphProvenance(extraction, stated),
+    ...groundingProvenance({ chunkId, unit, documentId: message.documentId }, grounded),
+  ]
 }
 
 function contexts(message: FactMessage): EntityContext[] {

@@ -8,5 +8,6 @@ export const extractAgentKg = defineExtractor({
   prompt: 'agent-kg-extract',
   outputs: ['definitions', 'relationships'],
   terms: (chunk) => ({ text: chunk.text }),
+  grounding: { names: ['entity', 'subject', 'object'], sentences: ['definition'] },
   facts: { definition: definitionFact, relationship: relationshipFact },
 })

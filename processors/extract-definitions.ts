@@ -7,6 +7,7 @@ export const extractDefinitions = defineExtractor({
   implied: 'definition',
   outputs: ['definitions'],
   terms: (chunk) => ({ text: chunk.text }),
+  grounding: { names: ['entity'], sentences: ['definition'] },
   facts: { definition: definitionFact },
 })
 

@@ -24,6 +24,7 @@ const extractor = defineUnitExtractor({
     yield {
       terms: { text, ...(await service.select(text, signal)) },
       context: { version: service.summary.version },
+      grounding: { names: ['entity', 'subject', 'object', 'value'] },
     }
   },
   async reader({ context }, { settings, signal }, items) {

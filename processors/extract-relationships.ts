@@ -7,6 +7,7 @@ export const extractRelationships = defineExtractor({
   implied: 'relationship',
   outputs: ['relationships'],
   terms: (chunk) => ({ text: chunk.text }),
+  grounding: { names: ['subject', 'object'] },
   facts: { relationship: relationshipFact },
 })
 

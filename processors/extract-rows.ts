@@ -3,6 +3,7 @@ import { GraphmillError } from '../src/errors.ts'
 import { rowUnit } from '../src/flow/expected-units.ts'
 import { defineUnitExtractor } from '../src/flow/extractor.ts'
 import { readRow } from '../src/rows/row.ts'
+import type { RowSchema } from '../src/rows/row-schema.ts'
 
 /** The most characters of a chunk that a row's source span quotes. */
 const spanText = 100
@@ -16,6 +17,7 @@ export const extractRows = defineUnitExtractor({
       yield {
         unit: rowUnit(schema.name),
         terms: { text, schema: schema.term },
+        grounding: { names: namesOf(schema) },
         context: {
           schema: schema.name,
           offset: String(offset),
@@ -43,7 +45,15 @@ export const extractRows = defineUnitExtractor({
         sourceSpan,
         values: rows.map(({ values }) => values),
         typed: rows.map(({ typed }) => typed),
+        groundings: rows.flatMap(({ grounding }) => grounding ?? []),
       }),
     }
   },
 })
+
+/** Fields whose values stand in a text as they are: not chosen by the model, like those of an enumeration, and not clock times. */
+function namesOf({ fields }: RowSchema): string[] {
+  return fields
+    .filter((field) => field.enum.length === 0 && field.kind !== 'boolean' && field.kind !== 'time')
+    .map(({ name }) => name)
+}

@@ -7,6 +7,7 @@ export const extractTopics = defineExtractor({
   implied: 'topic',
   outputs: ['topics'],
   terms: (chunk) => ({ text: chunk.text }),
+  grounding: { names: ['topic', 'name'], sentences: ['definition'] },
   facts: {
     topic(item) {
       const fact = texts(item, { topic: ['topic', 'name'], definition: ['definition'] })

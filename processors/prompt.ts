@@ -55,7 +55,7 @@ async function* answer(
   context: Context,
   onLost: (lost: LostRun) => void,
 ): Answers {
-  const { promptId, streaming, context: echo } = payload
+  const { promptId, streaming, context: echo, grounding } = payload
   const { llm, limits, replies, scope, signal, ids, clock } = context
   const prompt = context.prompts.get(promptId)
   const terms = decodeTerms(payload.terms)
@@ -71,6 +71,7 @@ async function* answer(
     terms,
     llm,
     streaming,
+    grounding,
     newRun,
     limits,
     cache,
@@ -98,10 +99,18 @@ function spentOn({ run, model, spent }: LostRun, unit: string | undefined): Prog
   return { kind: 'spent', unit: unit ?? null, run, model, usage: { spent } }
 }
 
-function replyPartOf({ text, object, accepted, rejected, end }: RunPart): Omit<PromptResponseInit, 'run'> {
+function replyPartOf({
+  text,
+  object,
+  groundings,
+  accepted,
+  rejected,
+  end,
+}: RunPart): Omit<PromptResponseInit, 'run'> {
   return {
     text,
     object,
+    groundings,
     accepted,
     rejected,
     endOfStream: end !== undefined,

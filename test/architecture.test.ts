@@ -19,6 +19,7 @@ const rooms = [
   'llm',
   'formats',
   'items',
+  'grounding',
   'messages',
   'broker',
   'http',

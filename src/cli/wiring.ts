@@ -139,6 +139,7 @@ async function settingsOf(
     ...(ontologies && { ontologies }),
     rowSchemas,
     provenance: config.options.provenance ?? provenance,
+    ungrounded: config.options.ungrounded,
   }
 }
 

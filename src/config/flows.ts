@@ -20,6 +20,7 @@ export const flowOptions = [
   'ontologies',
   'ontology-budget',
   'provenance',
+  'ungrounded',
   'chunk-size',
   'chunk-overlap',
 ] as const satisfies readonly OptionName[]

@@ -141,6 +141,10 @@ const ownTable = {
     choices: ['none', 'subgraph'],
     defaults: { extract: 'none', run: 'subgraph' },
   }),
+  ungrounded: text('HOW', 'whether facts that do not stand in the text are kept and marked, or rejected', {
+    choices: ['keep', 'reject'],
+    default: 'keep',
+  }),
   'chunk-size': count('N', 'characters per chunk', { default: 2000 }),
   'chunk-overlap': count('N', 'characters that neighbouring chunks share', { default: 100, least: 0 }),
   'document-timeout': count('SECONDS', 'maximum time to read one PDF or HTML file, or the ontologies', {

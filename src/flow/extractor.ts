@@ -8,6 +8,7 @@ import { excerptOf } from '../items/excerpt.ts'
 import type { Message } from '../messages/envelope.ts'
 import type {
   DefinitionInit,
+  Grounding,
   OntologyAttributeInit,
   OntologyEntityInit,
   OntologyRelationshipInit,
@@ -19,14 +20,21 @@ import type {
   TopicInit,
 } from '../messages/generated.ts'
 import { pythonText, type Row } from '../rows/row.ts'
-import { type Context, defineProcessor, type Output, type Outputs, type Processor } from './processor.ts'
+import {
+  type Context,
+  defineProcessor,
+  type FlowSettings,
+  type Output,
+  type Outputs,
+  type Processor,
+} from './processor.ts'
 
 /** A fact, by the port of its message. */
 export interface FactPorts {
   readonly definitions: DefinitionInit
   readonly relationships: RelationshipInit & Pick<Relationship, 'objectEntity'>
   readonly topics: TopicInit
-  readonly rows: Row
+  readonly rows: Row & { readonly grounding?: Grounding | null }
   readonly 'ontology-entities': OntologyEntityInit
   readonly 'ontology-relationships': OntologyRelationshipInit
   readonly 'ontology-attributes': OntologyAttributeInit
@@ -49,6 +57,16 @@ export interface UnitRequest {
   readonly terms: Readonly<Record<string, unknown>>
   /** What the reply brings back besides the unit and the chunk's place: ids, versions, offsets; at most 3 KiB. */
   readonly context?: Readonly<Record<string, string>>
+  /** What must stand in the text. Default: facts are not looked for there. */
+  readonly grounding?: ItemValues | undefined
+}
+
+/** The values of items that are looked for in the text of a chunk, by their keys. */
+export interface ItemValues {
+  /** They must stand there, as far as an item has them; if it has none of them, all its texts and numbers must. */
+  readonly names: readonly string[]
+  /** They may stand there as a sentence of the text. Default none. */
+  readonly sentences?: readonly string[]
 }
 
 /** How one reply part is read. */
@@ -90,6 +108,8 @@ export interface ExtractorOptions<Kind extends string, P extends FactPort> {
   /** From an item to a fact, by the item's type. */
   readonly facts: { readonly [K in Kind]: (item: Item) => Fact<P> }
   readonly outputs: readonly P[]
+  /** What must stand in the text. Default: facts are not looked for there. */
+  readonly grounding?: ItemValues | undefined
 }
 
 type Written = 'prompt' | 'rejected' | 'progress' | FactPort
@@ -107,13 +127,14 @@ export const rejectionLimits = { maxItems: 300 }
  * export const extractDefinitions = defineExtractor({
  *   name: 'extract-definitions', prompt: 'extract-definitions', implied: 'definition', outputs: ['definitions'],
  *   terms: (chunk) => ({ text: chunk.text }),
+ *   grounding: { names: ['entity'], sentences: ['definition'] },
  *   facts: { definition: (item) => ({ to: 'definitions', fact: { … } }) },
  * })
  */
 export function defineExtractor<const Kind extends string, const P extends FactPort>(
   options: ExtractorOptions<Kind, P>,
 ): Extractor {
-  const { name, prompt, outputs, facts, implied } = options
+  const { name, prompt, outputs, facts, grounding, implied } = options
 
   function kindOf({ type }: Item, isOwnField: boolean): Kind | undefined {
     if (typeof type === 'string' && Object.hasOwn(facts, type)) return type as Kind
@@ -139,7 +160,7 @@ export function defineExtractor<const Kind extends string, const P extends FactP
     name,
     prompt,
     outputs,
-    requests: (chunk) => [{ terms: options.terms(chunk.payload) }],
+    requests: (chunk) => [{ terms: options.terms(chunk.payload), grounding }],
     reader: (_reply, context) => reader(context),
   })
 }
@@ -149,7 +170,7 @@ export function defineExtractor<const Kind extends string, const P extends FactP
  * @example
  * export const extractRows = defineUnitExtractor({
  *   name: 'extract-rows', prompt: 'extract-rows', outputs: ['rows'],
- *   requests: (chunk, { settings }) => settings.rowSchemas.map((schema) => ({ unit: `extract-rows:${schema.name}`, terms: { … } })),
+ *   requests: (chunk, { settings }) => settings.rowSchemas.map((schema) => ({ unit: `extract-rows:${schema.name}`, terms: { … }, grounding: { … } })),
  *   reader: (reply, { settings }) => ({ fact: (item) => … }),
  * })
  */
@@ -157,16 +178,22 @@ export function defineUnitExtractor<const P extends FactPort>(options: UnitExtra
   const { name, prompt } = options
 
   async function* ask(message: Message<'Chunk'>, context: Context): Outputs<'prompt'> {
-    const { text, part, index } = message.payload
+    const { text, part, index, offset, start, page, pages } = message.payload
     const { space, scope } = context
     const replyTo = topicName({ space, ...scope, class: 'response', role: 'prompt', receiver: name })
     const here = { part: String(part), index: String(index), length: String(text.length) }
+    const place = { offset, start, pages: page === null ? [] : [offset, ...pages], firstPage: page ?? 1 }
     for await (const request of options.requests(message, context)) {
       const terms = Object.fromEntries(
         Object.entries(request.terms).map(([term, value]) => [term, JSON.stringify(value)]),
       )
       const echo = { ...request.context, unit: request.unit ?? name, ...here }
-      yield { to: 'prompt', payload: { promptId: prompt, terms, streaming: true, context: echo }, replyTo }
+      const grounding = request.grounding ? { ...request.grounding, ...place } : null
+      yield {
+        to: 'prompt',
+        payload: { promptId: prompt, terms, streaming: true, context: echo, grounding },
+        replyTo,
+      }
     }
   }
 
@@ -174,7 +201,7 @@ export function defineUnitExtractor<const P extends FactPort>(options: UnitExtra
     const items = itemsOf(reply)
     const reader = await options.reader(reply, context, items)
     const { payload = (facts) => ({ facts }) } = reader
-    const { facts, refused } = sortItems(items, reader)
+    const { facts, refused, ungrounded } = sortItems(items, reply.groundings, { reader, ...context.settings })
     const { run, model, promptId } = reply
     for (const [to, all] of facts)
       for (const batch of batches(all, factLimits))
@@ -183,7 +210,7 @@ export function defineUnitExtractor<const P extends FactPort>(options: UnitExtra
       yield { to: 'rejected', payload: { promptId, run, model, items } }
     const counts = Object.fromEntries([...facts].map(([to, all]) => [to, all.length]))
     const unit = reply.context['unit'] ?? name
-    yield { to: 'progress', payload: progressOf(unit, reply, { facts: counts, refused }) }
+    yield { to: 'progress', payload: progressOf(unit, reply, { facts: counts, refused, ungrounded }) }
   }
 
   return defineProcessor<'chunk' | 'prompt-reply', Written>({
@@ -198,22 +225,37 @@ export function defineUnitExtractor<const P extends FactPort>(options: UnitExtra
 }
 
 /** The facts by port, and the items that are none. */
-function sortItems<P extends FactPort>(items: readonly unknown[], reader: ReplyReader<P>) {
+function sortItems<P extends FactPort>(
+  items: readonly unknown[],
+  groundings: readonly Grounding[],
+  {
+    reader,
+    ungrounded: policy = 'keep',
+  }: { readonly reader: ReplyReader<P> } & Pick<FlowSettings, 'ungrounded'>,
+) {
   const facts = new Map<P, FactPorts[P][]>()
+  let ungrounded = 0
   const refused: RejectionInit[] = []
   for (const [index, item] of items.entries()) {
-    const read: Fact<P> = isObject(item) ? reader.fact(item, index) : { refused: 'not_object' }
+    const grounding = groundings[index] ?? null
+    const isUngrounded = grounding?.status === 'ungrounded'
+    let read: Fact<P> = isObject(item) ? reader.fact(item, index) : { refused: 'not_object' }
+    if (!('refused' in read) && isUngrounded && policy === 'reject') read = notInText
     if ('refused' in read) {
       const { refused: reason, message = `The item is no fact: ${reason}.` } = read
       refused.push({ reason, text: excerptOf(JSON.stringify(item)), message })
     } else {
+      if (isUngrounded) ungrounded++
+      const fact = { ...read.fact, grounding }
       const list = facts.get(read.to)
-      if (list) list.push(read.fact)
-      else facts.set(read.to, [read.fact])
+      if (list) list.push(fact)
+      else facts.set(read.to, [fact])
     }
   }
-  return { facts, refused }
+  return { facts, refused, ungrounded }
 }
+
+const notInText = { refused: 'ungrounded', message: 'Its values do not stand in the text.' }
 
 function itemsOf(reply: PromptResponse): readonly unknown[] {
   if (reply.text)
@@ -236,7 +278,7 @@ function itemsOf(reply: PromptResponse): readonly unknown[] {
 function progressOf(
   unit: string,
   reply: PromptResponse,
-  found: { facts: Record<string, number>; refused: readonly RejectionInit[] },
+  found: { facts: Record<string, number>; refused: readonly RejectionInit[]; ungrounded: number },
 ): ProgressInit {
   const rejected: Record<string, number> = { ...(reply.endOfStream ? reply.rejections : {}) }
   for (const { reason } of found.refused) rejected[reason] = (rejected[reason] ?? 0) + 1
@@ -248,6 +290,7 @@ function progressOf(
     last: reply.endOfStream,
     incomplete: reply.incomplete,
     facts: found.facts,
+    ungrounded: found.ungrounded,
     rejected,
     repaired: reply.endOfStream ? reply.repaired : 0,
     duplicates: reply.endOfStream ? reply.duplicates : 0,

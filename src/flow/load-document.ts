@@ -1,6 +1,6 @@
 // How documents enter a flow: each part is a message, and an entry on `progress` says how many there are.
 import type { Broker } from '../broker/broker.ts'
-import { pagesWithin } from '../documents/pages.ts'
+import { codePoints } from '../code-points.ts'
 import { cutParts } from '../documents/parts.ts'
 import { documentId, documentPlaceId, type TextSource } from '../documents/read.ts'
 import { GraphmillError, toGraphmillError } from '../errors.ts'
@@ -8,6 +8,7 @@ import type { Codec } from '../messages/codec.ts'
 import { emptyHeader, type TypedPayload } from '../messages/envelope.ts'
 import type { ProgressInit } from '../messages/generated.ts'
 import { startSpan } from '../observe/trace.ts'
+import { pagesWithin } from '../pages.ts'
 import { outputRoute } from './ports.ts'
 import type { Clock, Ids, Scope } from './processor.ts'
 import type { Circuits } from './runner/circuits.ts'
@@ -76,10 +77,12 @@ async function publishDocument(text: TextSource, load: LoadRun, signal: AbortSig
   const report = (payload: ProgressInit) => publish({ type: 'Progress', payload }, load, signal)
   await report({ kind: 'loading', title: text.title })
   let blank = true
+  let start = 0
   for await (const part of cutParts(ready.text())) {
     if (part.text.trim() !== '') blank = false
     const { title, uri, mediaType, pages = [] } = ready
-    const payload = { title, uri, mediaType, ...part, ...pagesWithin(pages, part) }
+    const payload = { title, uri, mediaType, ...part, start, ...pagesWithin(pages, part) }
+    start += codePoints(part.text)
     await publish({ type: 'TextDocument', payload }, load, signal)
     loading.parts++
   }

@@ -52,6 +52,8 @@ export interface FlowSettings {
   readonly ontologies?: Ontologies
   /** Whether triples name their source: not at all, or in a subgraph for each chunk and unit. Default `none`. */
   readonly provenance?: 'none' | 'subgraph'
+  /** Whether facts that do not stand in the text of their chunk are kept and marked, or rejected. Default `keep`. */
+  readonly ungrounded?: 'keep' | 'reject'
 }
 
 /** All that a handler may use besides its message. */

@@ -447,7 +447,7 @@ export interface RejectedInit extends Defaulted<Omit<Rejected, 'run' | 'items'>,
 
 /** One record of a reply that was not accepted. */
 export interface Rejection {
-  /** invalid_json, schema, not_finite, too_deep, too_large, broken, placeholder (its texts are an ellipsis), thought (it had left as an item before the model marked it as a thought), or a reason of the extractor. */
+  /** invalid_json, schema, not_finite, too_deep, too_large, broken, placeholder (its texts are an ellipsis), thought (it had left as an item before the model marked it as a thought), echo_of_example (it is an example of the prompt and does not stand in the text), or a reason of the extractor, such as ungrounded. */
   readonly reason: string
   /** The line of the reply on which it begins, from 1; 0 where unknown. */
   readonly line: number

@@ -60,6 +60,7 @@ export function createExtractionMetrics({ counter, histogram, gauge }: Instrumen
     entities: counter('tg_extraction_entity_total', 'Entity contexts of facts', extractor),
     empty: counter('tg_extraction_empty_total', 'Runs without a fact', extractor),
     facts: counter('graphmill_facts_total', 'Facts by kind', ['extractor', 'kind']),
+    ungrounded: counter('graphmill_ungrounded_total', 'Facts that do not stand in the text', extractor),
     firstItem: seconds('graphmill_first_item_seconds', 'From the start of a run to its first item', prompt),
     calls: counter('graphmill_model_calls_total', 'Calls of the model, by what they were for', [
       ...prompt,

@@ -1,11 +1,11 @@
-// Provenance of triples, in PROV-O and TrustGraph's terms, all in the graph `urn:graph:source`. IRIs are hashes of what they stand for
+// Provenance of triples, in PROV-O, Web Annotation and TrustGraph's terms, all in the graph `urn:graph:source`. IRIs are hashes of what they stand for
 // and times are given, so that stating the same again adds no triple.
 
 import { parse, v5 } from 'uuid'
-import type { Run } from '../messages/generated.ts'
+import type { Grounding, Run, Span } from '../messages/generated.ts'
 import { chunkIri, documentIri, isAbsolute, ontologyIri, quote, safeIri } from './iri.ts'
 import { iri, literal, quoted, type Term, type Triple, triple } from './term.ts'
-import { dc, prov, rdf, rdfs, sourceGraph, tg } from './vocabulary.ts'
+import { dc, oa, prov, rdf, rdfs, sourceGraph, tg, xsd } from './vocabulary.ts'
 
 /** Who found facts, where and when. */
 export interface Extraction {
@@ -81,6 +81,69 @@ export function subgraphProvenance(extraction: Extraction, stated: readonly Trip
   for (const id of extraction.ontologies ?? [])
     triples.push(say(activity.activity, tg.ontology, iri(ontologyIri(id))))
   return triples
+}
+
+/** The triples that a fact states, and where it stands in the text; null when nobody looked. */
+export interface GroundedTriples {
+  readonly stated: readonly Triple[]
+  readonly grounding: Grounding | null
+}
+
+/**
+ * Where the facts of one unit over one chunk stand: for each an annotation whose bodies are its triples and whose targets are its
+ * places in the document. A place that several facts share is described once.
+ */
+export function groundingProvenance(
+  source: Pick<Extraction, 'chunkId' | 'unit'> & Pick<DocumentSource, 'documentId'>,
+  facts: readonly GroundedTriples[],
+): Triple[] {
+  const triples: Triple[] = []
+  const places = new Set<string>()
+  for (const { stated, grounding } of facts) {
+    if (!grounding) continue
+    const names = [source.chunkId, source.unit, JSON.stringify(stated)]
+    const annotation = iri(`https://trustgraph.ai/annotation/${contentUuid('annotation', names)}`)
+    triples.push(
+      say(annotation, rdf.type, iri(oa.Annotation)),
+      ...stated.map((each) => say(annotation, oa.hasBody, quoted(each))),
+      say(annotation, tg.grounding, literal(grounding.status)),
+    )
+    for (const span of grounding.spans) {
+      const place = `https://trustgraph.ai/span/${contentUuid('span', [source.documentId, String(span.offset), String(span.length)])}`
+      triples.push(say(annotation, oa.hasTarget, iri(place)))
+      if (!places.has(place)) triples.push(...placeTriples(place, source.documentId, span))
+      places.add(place)
+    }
+  }
+  return triples
+}
+
+/** A place in a document. Its position counts code points, as Web Annotation does. */
+function placeTriples(place: string, documentId: string, { start, end, text, page }: Span): Triple[] {
+  const [target, position, quotation] = [iri(place), iri(`${place}/position`), iri(`${place}/quote`)]
+  const triples = [
+    say(target, rdf.type, iri(oa.SpecificResource)),
+    say(target, oa.hasSource, iri(documentIri(documentId))),
+  ]
+  if (page !== null) triples.push(say(target, tg.pageNumber, literal(String(page))))
+  if (start !== null && end !== null)
+    triples.push(
+      say(target, oa.hasSelector, position),
+      say(position, rdf.type, iri(oa.TextPositionSelector)),
+      say(position, oa.start, count(start)),
+      say(position, oa.end, count(end)),
+    )
+  if (text !== '')
+    triples.push(
+      say(target, oa.hasSelector, quotation),
+      say(quotation, rdf.type, iri(oa.TextQuoteSelector)),
+      say(quotation, oa.exact, literal(text)),
+    )
+  return triples
+}
+
+function count(number: number): Term {
+  return literal(String(number), { datatype: xsd.nonNegativeInteger })
 }
 
 /** What a document is: its title, source and media type. */

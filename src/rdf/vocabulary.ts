@@ -12,6 +12,7 @@ export const namespaces = {
   prov: 'http://www.w3.org/ns/prov#',
   dc: 'http://purl.org/dc/elements/1.1/',
   schema: 'https://schema.org/',
+  oa: 'http://www.w3.org/ns/oa#',
 } as const
 
 /** The named graph of provenance. Facts are in the default graph. */
@@ -44,7 +45,15 @@ export const owl = terms(namespaces.owl, [
   'inverseOf',
 ])
 
-export const xsd = terms(namespaces.xsd, ['string', 'boolean', 'integer', 'decimal', 'double', 'dateTime'])
+export const xsd = terms(namespaces.xsd, [
+  'string',
+  'boolean',
+  'integer',
+  'decimal',
+  'double',
+  'dateTime',
+  'nonNegativeInteger',
+])
 
 export const skos = terms(namespaces.skos, ['definition'])
 
@@ -63,7 +72,22 @@ export const prov = terms(namespaces.prov, [
 
 export const dc = terms(namespaces.dc, ['title', 'source'])
 
-/** TrustGraph's own terms. `partIndex` is graphmill's addition, for documents that are loaded in parts. */
+/** Web Annotation. */
+export const oa = terms(namespaces.oa, [
+  'Annotation',
+  'hasBody',
+  'hasTarget',
+  'SpecificResource',
+  'hasSource',
+  'hasSelector',
+  'TextPositionSelector',
+  'TextQuoteSelector',
+  'start',
+  'end',
+  'exact',
+])
+
+/** TrustGraph's own terms. graphmill adds `partIndex`, for documents that are loaded in parts, and `grounding`. */
 export const tg = terms(namespaces.tg, [
   'Document',
   'Chunk',
@@ -80,6 +104,7 @@ export const tg = terms(namespaces.tg, [
   'pageNumber',
   'chunkSize',
   'chunkOverlap',
+  'grounding',
 ])
 
 function terms<const Name extends string>(

@@ -295,8 +295,8 @@ test('agent-kg sends definitions and relationships to the topics of the other ex
     { type: 'relationship', ...relationship('mill') },
   ]
   const found = await extractChunk(extractAgentKg, [reply.map((each) => JSON.stringify(each)).join('\n')])
-  expect(found.definitions[0]!.payload.facts).toEqual([{ entity: 'mill', definition: 'a mill' }])
-  expect(found.relationships[0]!.payload.facts).toEqual([
+  expect(found.definitions[0]!.payload.facts).toMatchObject([{ entity: 'mill', definition: 'a mill' }])
+  expect(found.relationships[0]!.payload.facts).toMatchObject([
     { subject: 'mill', predicate: 'stands by', object: 'the race', objectEntity: true },
   ])
   expect(found.counted.facts).toEqual({ definitions: 1, relationships: 1 })

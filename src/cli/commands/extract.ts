@@ -51,6 +51,7 @@ export function addExtract(program: Command): void {
     'chunk-overlap',
     'schemas',
     'provenance',
+    'ungrounded',
     'follow-links',
     ...storeOptions,
     'strict-exit',

@@ -54,6 +54,7 @@ export function addRun(program: Command): void {
     'chunk-overlap',
     'schemas',
     'provenance',
+    'ungrounded',
     ...storeOptions,
     'http',
     'http-names',

@@ -120,6 +120,7 @@ function measureProgress(
   const labels = { processor, extractor: extractorOf(entry.unit ?? processor) }
   for (const [kind, count] of Object.entries(entry.facts ?? {}))
     metrics.facts.inc({ extractor: labels.extractor, kind }, count)
+  if (entry.ungrounded) metrics.ungrounded.inc(labels, entry.ungrounded)
   if (!entry.last || entry.error) return
   const remembered = entry.usage?.spent?.some(({ reason }) => reason === 'cached') ?? false
   if (entry.run && !remembered)

@@ -2,9 +2,11 @@
 // that the cache has whole is replayed without asking the model.
 import type { Llm } from '../../llm/llm.ts'
 import { isOutputRefusal } from '../../llm/structured-output/schema-refusal.ts'
+import type { GroundingRequest } from '../../messages/generated.ts'
 import type { Prompt } from '../catalogue/catalogue.ts'
 import type { Terms } from '../catalogue/terms.ts'
 import { Calls, type CallsOptions, type Spent } from './calls.ts'
+import { createJudge } from './examples.ts'
 import { chooseForm, type ItemsForm, type ItemsForms } from './items-form.ts'
 import { readJson } from './json-reply.ts'
 import { readItems } from './jsonl-reply.ts'
@@ -24,6 +26,8 @@ export interface AskOptions {
   /** Makes the run of an attempt that is not the replay of a whole one. */
   readonly newRun: () => Run
   readonly limits?: Partial<RunLimits> | undefined
+  /** How the items of a jsonl prompt are looked for in the term `text`. Default: they are not. */
+  readonly grounding?: GroundingRequest | null
   /** Default: nothing is remembered. */
   readonly cache?: RunCache | undefined
   /** Receives what the operator may want to know about how the model is asked. */
@@ -162,10 +166,11 @@ async function* readInEither(
 }
 
 function readInForm(options: AskOptions, form: ItemsForm, calls: Calls): ReplyStream {
-  const { prompt, terms, llm, signal } = options
+  const { prompt, terms, llm, grounding, signal } = options
   const limits = { ...defaultLimits, ...options.limits }
   const request = (about: Terms) => firstRequest(prompt, about, llm, form)
-  const context = { prompt, terms, form, request, calls, limits, signal }
+  const judge = prompt.responseType === 'jsonl' ? createJudge(prompt, terms, grounding) : undefined
+  const context = { prompt, terms, form, request, calls, judge, limits, signal }
   switch (prompt.responseType) {
     case 'jsonl':
       return readItems(context)

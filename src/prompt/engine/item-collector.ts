@@ -1,6 +1,7 @@
 // What a run has found so far: items, each handed on once over all calls of the run, and the rejected records, with counts.
 import type { ItemEvent } from '../../items/item.ts'
 import { fingerprint } from '../../items/value.ts'
+import type { GroundingInit } from '../../messages/generated.ts'
 import type { RejectedRecord } from './reask.ts'
 import type { ReplyEvent } from './reply.ts'
 
@@ -51,10 +52,11 @@ export class ItemCollector {
   }
 
   /** Counts the item and returns its reply event. */
-  accept({ value, repairs }: ItemFound): Extract<ReplyEvent, { type: 'item' }> {
+  accept({ value, repairs }: ItemFound, grounding?: GroundingInit): Extract<ReplyEvent, { type: 'item' }> {
     this.accepted++
     if (repairs.length > 0) this.repaired++
-    return { type: 'item', json: JSON.stringify(value), rejected: this.rejected }
+    const item = { type: 'item', json: JSON.stringify(value), rejected: this.rejected } as const
+    return grounding ? { ...item, grounding } : item
   }
 
   reject({ reason, line, text, message, record }: RejectedRecord): void {

@@ -1,5 +1,6 @@
 // One call of a jsonl prompt. Its items leave as they complete; it is cancelled when the model repeats itself without end.
 import { GraphmillError } from '../../errors.ts'
+import { excerptOf } from '../../items/excerpt.ts'
 import type { ItemEvent } from '../../items/item.ts'
 import { createItemsParser } from '../../items/parser.ts'
 import { fingerprint } from '../../items/value.ts'
@@ -7,6 +8,7 @@ import type { CallReason } from '../../llm/cache/entry.ts'
 import type { CompletionRequest } from '../../llm/llm.ts'
 import { type CallEnd, reasoningTooLong } from './calls.ts'
 import { maxShown } from './continuation.ts'
+import type { ItemJudge } from './examples.ts'
 import { refusalLength } from './incompleteness.ts'
 import type { ItemCollector, ItemFound } from './item-collector.ts'
 import type { ItemsForm } from './items-form.ts'
@@ -60,12 +62,12 @@ const tooManyItems: IncompleteCause = {
 
 /** Makes the call, and adds what it brings to `collector`. Throws what the model throws. */
 export async function* callForItems(
-  { calls, form }: RunContext,
+  { calls, form, judge }: RunContext,
   collector: ItemCollector,
   asked: ItemsCall,
 ): AsyncGenerator<readonly ReplyEvent[], ItemsCallEnd> {
   const call = calls.open(asked.request, asked.reason)
-  const reader = new ItemsReader(form, collector, asked)
+  const reader = new ItemsReader(form, collector, asked, judge)
   try {
     for await (const event of call.events) {
       const text = calls.count(call, event)
@@ -104,14 +106,18 @@ class ItemsReader {
   stopped: IncompleteCause | undefined
   readonly #collector: ItemCollector
   readonly #asked: ItemsCall
+  readonly #judge: ItemJudge | undefined
   readonly #parser
   readonly #guard = createRepetitionGuard()
   readonly #thoughts
   readonly #before
   /** Items and rejected records. */
   #records = 0
+  /** The places of the rejected echoes among the items. */
+  readonly #echoes: number[] = []
 
-  constructor(form: ItemsForm, collector: ItemCollector, asked: ItemsCall) {
+  constructor(form: ItemsForm, collector: ItemCollector, asked: ItemsCall, judge: ItemJudge | undefined) {
+    this.#judge = judge
     this.#collector = collector
     this.#asked = asked
     this.#parser = createItemsParser(form.schema, { ...form.parser, maxRecord })
@@ -153,8 +159,9 @@ class ItemsReader {
 
   /** Takes rejections of thoughts back. Accepted thoughts have left: those that the answer did not repeat are rejected now. */
   rejectThoughts(): void {
-    if (!this.#asked.reasked)
-      this.#collector.forgetRejections(this.#before.rejections, this.#parser.thoughts.rejected)
+    const { items, rejected } = this.#parser.thoughts
+    const echoes = this.#echoes.filter((place) => place < items).length
+    if (!this.#asked.reasked) this.#collector.forgetRejections(this.#before.rejections, rejected + echoes)
     for (const thought of this.#thoughts.unconfirmed()) this.#collector.reject(thought)
   }
 
@@ -173,6 +180,15 @@ class ItemsReader {
     return items
   }
 
+  /** An echo in place of a rejected record is no correction: the rejection stands. */
+  #rejectEcho({ line, value }: ItemFound, place: number): void {
+    if (this.#asked.reasked) return
+    this.#echoes.push(place)
+    const message = 'It is an example of the prompt, and does not stand in the text.'
+    const text = excerptOf(JSON.stringify(value))
+    this.#collector.reject({ reason: 'echo_of_example', line, text, message })
+  }
+
   #acceptItem(event: ItemFound): ReplyEvent | undefined {
     const collector = this.#collector
     const { reasked, shown } = this.#asked
@@ -186,12 +202,17 @@ class ItemsReader {
       this.stopped = repetition
     // An item that the run already has does not replace a rejected record: the rejection stands.
     if (knowledge === 'from an earlier call') return undefined
+    const { grounding, isEcho = false } = this.#judge?.(event.value) ?? {}
+    if (isEcho) {
+      this.#rejectEcho(event, place)
+      return undefined
+    }
     if (knowledge === 'repeated') collector.duplicates++
     if (record) {
       reasked.delete(record)
       collector.corrected(record)
     }
-    const item = collector.accept(event)
+    const item = collector.accept(event, grounding)
     this.#thoughts.leave(print, { place, line: event.line, text: item.json })
     shown.push(item.json)
     if (shown.length > maxShown) shown.shift()

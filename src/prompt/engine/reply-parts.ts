@@ -2,6 +2,7 @@
 // its way forms the next part. Otherwise, and for json prompts always, a part is only cut when it gets too large for a message.
 // A replay cuts its parts where the run did.
 import { batches } from '../../batches.ts'
+import type { GroundingInit } from '../../messages/generated.ts'
 import type { ResponseType } from '../catalogue/definition.ts'
 import { coalesce, collect } from './coalesce.ts'
 import { maxPart, type ReplyEnd, type ReplyEvent, type ReplyStream } from './reply.ts'
@@ -12,6 +13,8 @@ export interface ReplyPart {
   readonly text?: string
   /** JSON text for json prompts, absent when there is no value; a JSON array for jsonl prompts. */
   readonly object?: string
+  /** One for each item, when the request asked. */
+  readonly groundings?: readonly GroundingInit[]
   /** Items accepted and rejected up to here. */
   readonly accepted: number
   readonly rejected: number
@@ -63,6 +66,7 @@ function partMaker(kind: ResponseType): (events: readonly ReplyEvent[]) => Reply
   let rejected = 0
   return (events) => {
     const texts: string[] = []
+    const groundings: GroundingInit[] = []
     let end: ReplyEnd | undefined
     for (const event of events) {
       if (event.type === 'end') end = event.end
@@ -70,17 +74,29 @@ function partMaker(kind: ResponseType): (events: readonly ReplyEvent[]) => Reply
       if (event.type === 'item') {
         accepted++
         rejected = event.rejected
+        if (event.grounding) groundings.push(event.grounding)
       }
     }
     const counts = end ? { accepted: end.accepted, rejected: end.rejected, end } : { accepted, rejected }
-    if (kind === 'jsonl') return { object: `[${texts.join(',')}]`, ...counts }
+    if (kind === 'jsonl') {
+      const object = `[${texts.join(',')}]`
+      return groundings.length > 0 ? { object, groundings, ...counts } : { object, ...counts }
+    }
     const text = texts.join('')
     return kind === 'text' ? { text, ...counts } : { ...(text !== '' && { object: text }), ...counts }
   }
 }
 
+/** What a span takes besides its texts, in characters: a message has room for four bytes of each. */
+const spanSize = 16
+
 function sizeOf(event: ReplyEvent): number {
-  return event.type === 'text' ? event.text.length : event.type === 'item' ? event.json.length + 1 : 0
+  if (event.type !== 'item') return event.type === 'text' ? event.text.length : 0
+  const spans = event.grounding?.spans ?? []
+  return spans.reduce(
+    (sum, { field, text = '' }) => sum + spanSize + field.length + text.length,
+    event.json.length + 1,
+  )
 }
 
 function weightOf(event: ReplyEvent): number {

@@ -2,10 +2,11 @@
 import type { ResolvedMode } from '../../config/models.ts'
 import { GraphmillError } from '../../errors.ts'
 import type { CompletionRequest, FinishReason, Usage } from '../../llm/llm.ts'
-import type { RejectionInit } from '../../messages/generated.ts'
+import type { GroundingInit, RejectionInit } from '../../messages/generated.ts'
 import type { Prompt } from '../catalogue/catalogue.ts'
 import type { Terms } from '../catalogue/terms.ts'
 import type { Calls, Spent } from './calls.ts'
+import type { ItemJudge } from './examples.ts'
 import type { ItemsForm } from './items-form.ts'
 
 /** How far a run may go. */
@@ -27,6 +28,8 @@ export interface RunContext {
   /** The first request of a run about these terms. */
   readonly request: (terms: Terms) => CompletionRequest
   readonly calls: Calls
+  /** For jsonl prompts with a text. */
+  readonly judge: ItemJudge | undefined
   readonly limits: RunLimits
   readonly signal: AbortSignal
 }
@@ -38,7 +41,12 @@ export const maxPart = 170_000
 export type ReplyEvent =
   | { readonly type: 'text'; readonly text: string }
   /** `rejected`: how many were rejected before it. */
-  | { readonly type: 'item'; readonly json: string; readonly rejected: number }
+  | {
+      readonly type: 'item'
+      readonly json: string
+      readonly rejected: number
+      readonly grounding?: GroundingInit | undefined
+    }
   | { readonly type: 'value'; readonly json: string }
   | { readonly type: 'end'; readonly end: ReplyEnd }
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { pageAt, pagesWithin } from '../../src/documents/pages.ts'
+import { pageAt, pagesWithin } from '../src/pages.ts'
 
 test('a position is on the same page in whichever part it is looked up', () => {
   const document = fc.record({

@@ -1,0 +1,22 @@
+// Offsets of messages count UTF-16 code units, as JavaScript does. Web Annotation and Python count Unicode code points.
+
+/** The number of code points of a text. */
+export function codePoints(text: string): number {
+  return text.length - pairEnds(text).length
+}
+
+/** Where the second code units of the surrogate pairs of a text stand, in ascending order. */
+export function pairEnds(text: string): number[] {
+  return Array.from(text.matchAll(/[\ud800-\udbff](?=[\udc00-\udfff])/g), ({ index }) => index + 1)
+}
+
+/** How many code points stand before the offset `at` of a text, from the ends of its pairs. */
+export function pointsBefore(ends: readonly number[], at: number): number {
+  let [low, high] = [0, ends.length]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (ends[middle]! < at) low = middle + 1
+    else high = middle
+  }
+  return at - low
+}

@@ -1,0 +1,93 @@
+// Looks for the values of an item in the text of its chunk: the item is grounded when all the values that must stand there do. Of a
+// value that stands in several places, the place nearest to the other values counts.
+import { pairEnds, pointsBefore } from '../code-points.ts'
+import type { GroundingInit, GroundingRequest, SpanInit } from '../messages/generated.ts'
+import { pageAt } from '../pages.ts'
+import { type Finding, type Match, type Place, TextIndex } from './text-index.ts'
+
+/** How items are looked for in one text. */
+export interface Grounder {
+  readonly index: TextIndex
+  /** The same for the same item, whenever it is asked. */
+  ground(item: object): GroundingInit
+}
+
+/** The longest text of a span. */
+const maxText = 500
+/** The weakest last. */
+const matches: readonly Match[] = ['exact', 'normalized', 'fuzzy']
+
+/** A value that was found, and the key of the item that has it. */
+interface FoundValue {
+  readonly field: string
+  readonly finding: Finding
+}
+
+export function createGrounder(text: string, request: GroundingRequest): Grounder {
+  const index = new TextIndex(text)
+  const spanOf = spanMaker(text, request)
+  return {
+    index,
+    ground(item) {
+      const values = new Map(groundedValues(item, request.names))
+      const found: FoundValue[] = []
+      for (const [field, value] of values) {
+        const finding = index.find(value)
+        if (finding) found.push({ field, finding })
+      }
+      const isGrounded = values.size > 0 && found.length === values.size
+      const weakest = Math.max(0, ...found.map(({ finding }) => matches.indexOf(finding.match)))
+      const spans = nearest(found).map(({ field, match, place }) => spanOf(field, match, place))
+      for (const field of request.sentences) {
+        const value: unknown = (item as Readonly<Record<string, unknown>>)[field]
+        const sentence = typeof value === 'string' ? index.findSentence(value) : undefined
+        if (sentence) spans.push(spanOf(field, sentence.match, sentence.places[0]!))
+      }
+      return { status: isGrounded ? matches[weakest]! : 'ungrounded', spans }
+    },
+  }
+}
+
+/** The values that must stand in the text: those of `names` or, if the item has none of these, all texts and numbers. */
+export function groundedValues(item: object, names: readonly string[]): [string, string][] {
+  const values = Object.entries(item).flatMap(([field, value]: [string, unknown]): [string, string][] => {
+    if (typeof value === 'number') return [[field, String(value)]]
+    return typeof value === 'string' && value.trim() !== '' ? [[field, value]] : []
+  })
+  const named = values.filter(([field]) => names.includes(field))
+  return named.length > 0 ? named : values
+}
+
+/** One place for each value: around the place of the rarest value that has the others nearest to it. */
+function nearest(found: readonly FoundValue[]) {
+  const rarest = found.toSorted((a, b) => a.finding.places.length - b.finding.places.length)[0]
+  let best: { readonly sum: number; readonly places: readonly Place[] } | undefined
+  for (const { start } of rarest?.finding.places ?? []) {
+    const places = found.map(({ finding }) => nearestPlace(finding.places, start))
+    const sum = places.reduce((total, place) => total + Math.abs(place.start - start), 0)
+    if (sum < (best?.sum ?? Number.POSITIVE_INFINITY)) best = { sum, places }
+  }
+  return found.map(({ field, finding: { match } }, at) => ({ field, match, place: best!.places[at]! }))
+}
+
+function nearestPlace(places: readonly Place[], start: number): Place {
+  let best = places[0]!
+  for (const place of places) if (Math.abs(place.start - start) < Math.abs(best.start - start)) best = place
+  return best
+}
+
+/** Makes spans of the document from places of the text. */
+function spanMaker(text: string, { offset, start: firstPoint, pages, firstPage }: GroundingRequest) {
+  const ends = pairEnds(text)
+  const pointOf = (at: number) => (firstPoint === null ? null : firstPoint + pointsBefore(ends, at))
+  return (field: string, match: Match, { start, end }: Place): SpanInit => ({
+    field,
+    match,
+    offset: offset + start,
+    length: end - start,
+    start: pointOf(start),
+    end: pointOf(end),
+    page: pageAt({ pages, firstPage }, offset + start),
+    text: end - start > maxText ? '' : text.slice(start, end),
+  })
+}

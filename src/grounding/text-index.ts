@@ -1,0 +1,247 @@
+// A text, prepared once so that many values can be looked for in it. Building it and each search are linear in the text.
+import { isStopWord, type Word, wordsOf } from './words.ts'
+
+/** A place in the text, in UTF-16 code units. */
+export interface Place {
+  readonly start: number
+  readonly end: number
+}
+
+export type Match = 'exact' | 'normalized' | 'fuzzy'
+
+/** Where a value stands: at least one place, in the order of the text. */
+export interface Finding {
+  readonly match: Match
+  readonly places: readonly Place[]
+}
+
+/** Places of one value that are looked at, at most. */
+const maxPlaces = 64
+/** Letters of a value that is compared without its spaces, at most. */
+const maxJoined = 200
+/** Words of a value that is compared word by word, at most. */
+const maxFuzzyWords = 64
+/** The share of a statement's words that its sentence must have. */
+const minSentenceShare = 0.5
+
+export class TextIndex {
+  readonly text: string
+  readonly #words: readonly Word[]
+  /** The keys of the words as numbers. */
+  readonly #ids: Int32Array
+  readonly #idOf = new Map<string, number>()
+  /** The words by number, in the order of the text. */
+  readonly #wordsOf: number[][] = []
+  #joined: Joined | undefined
+  #sentenceOf: Int32Array | undefined
+
+  constructor(text: string) {
+    this.text = text
+    this.#words = wordsOf(text)
+    this.#ids = Int32Array.from(this.#words, ({ key }, at) => {
+      const known = this.#idOf.get(key)
+      const id = known ?? this.#wordsOf.push([]) - 1
+      if (known === undefined) this.#idOf.set(key, id)
+      this.#wordsOf[id]!.push(at)
+      return id
+    })
+  }
+
+  /** Where the value stands; undefined when it does not. */
+  find(value: string): Finding | undefined {
+    const words = wordsOf(value)
+    if (words.length === 0) return this.#findSigns(value.trim())
+    const ids = words.map(({ key }) => this.#idOf.get(key))
+    const withoutArticle = words.length > 1 && /^(?:the|an?)$/.test(words[0]!.key) ? 1 : 0
+    return (
+      this.#findPhrase(ids, value.trim()) ??
+      (withoutArticle ? this.#findPhrase(ids.slice(1), '') : undefined) ??
+      this.#findJoined(words.map(({ letters }) => letters).join('')) ??
+      this.#findSimilar(words.slice(withoutArticle)) ??
+      this.#findDate(value)
+    )
+  }
+
+  /** The sentence that has most words of the statement, if it has at least half of them. */
+  findSentence(statement: string): Finding | undefined {
+    const keys = new Set(contentKeys(statement))
+    const wanted = new Set([...keys].flatMap((key) => this.#idOf.get(key) ?? []))
+    const least = Math.ceil(minSentenceShare * keys.size)
+    if (keys.size === 0 || wanted.size < least) return undefined
+    this.#sentenceOf ??= this.#findSentences()
+    const sentenceOf = this.#sentenceOf
+    let best: { readonly sentence: number; readonly count: number } | undefined
+    let seen = new Set<number>()
+    for (const [at, id] of this.#ids.entries()) {
+      const sentence = sentenceOf[at]!
+      if (at > 0 && sentence !== sentenceOf[at - 1]) seen = new Set()
+      if (!wanted.has(id)) continue
+      seen.add(id)
+      if (seen.size >= least && seen.size > (best?.count ?? 0)) best = { sentence, count: seen.size }
+    }
+    if (!best) return undefined
+    const { sentence } = best
+    const place = this.#place(sentenceOf.indexOf(sentence), sentenceOf.lastIndexOf(sentence))
+    const isWhole = this.text.slice(place.start, place.end) === statement.trim().replace(/[.!?。！？]$/u, '')
+    return { match: isWhole ? 'exact' : 'fuzzy', places: [place] }
+  }
+
+  /** How many of the words of the values occur, and how many there are; words such as "the" only count when there are no others. */
+  coverage(values: readonly string[]): { readonly found: number; readonly all: number } {
+    const keys = new Set(values.flatMap(contentKeys))
+    return { found: [...keys].filter((key) => this.#idOf.has(key)).length, all: keys.size }
+  }
+
+  #place(first: number, last: number): Place {
+    return { start: this.#words[first]!.start, end: this.#words[last]!.end }
+  }
+
+  /** A value without a word, such as an arrow. */
+  #findSigns(value: string): Finding | undefined {
+    const places: Place[] = []
+    for (let at = 0; value !== '' && places.length < maxPlaces; at = places.at(-1)!.end) {
+      const start = this.text.indexOf(value, at)
+      if (start < 0) break
+      places.push({ start, end: start + value.length })
+    }
+    return places.length > 0 ? { match: 'exact', places } : undefined
+  }
+
+  /** These words, one behind the other. When `exact` stands somewhere letter by letter, only these places count. */
+  #findPhrase(ids: readonly (number | undefined)[], exact: string): Finding | undefined {
+    if (!isKnown(ids)) return undefined
+    let rarest = 0
+    for (const [at, id] of ids.entries())
+      if (this.#wordsOf[id]!.length < this.#wordsOf[ids[rarest]!]!.length) rarest = at
+    // Only texts that repeat themselves need more comparisons than this.
+    let budget = 4 * this.#ids.length + ids.length
+    const same: Place[] = []
+    const similar: Place[] = []
+    for (const at of this.#wordsOf[ids[rarest]!]!) {
+      const first = at - rarest
+      let count = 0
+      while (count < ids.length && this.#ids[first + count] === ids[count]) count++
+      budget -= count + 1
+      if (count === ids.length) {
+        const place = this.#place(first, first + count - 1)
+        const isSame =
+          exact.length >= place.end - place.start &&
+          this.text.slice(place.start, place.start + exact.length) === exact
+        if (isSame) same.push({ start: place.start, end: place.start + exact.length })
+        else similar.push(place)
+      }
+      if (budget < 0 || same.length === maxPlaces) break
+    }
+    if (same.length > 0) return { match: 'exact', places: same }
+    return similar.length > 0 ? { match: 'normalized', places: similar.slice(0, maxPlaces) } : undefined
+  }
+
+  /** The same letters with other spaces and hyphens, from the beginning of a word to the end of one. */
+  #findJoined(letters: string): Finding | undefined {
+    this.#joined ??= join(this.#words)
+    const { text, startsAt, endsAt } = this.#joined
+    const places: Place[] = []
+    if (letters.length < 3 || letters.length > maxJoined) return undefined
+    for (let at = text.indexOf(letters); at >= 0; at = text.indexOf(letters, at + letters.length)) {
+      const first = startsAt.get(at)
+      const last = endsAt.get(at + letters.length)
+      if (first !== undefined && last !== undefined) places.push(this.#place(first, last))
+      if (places.length === maxPlaces) break
+    }
+    return places.length > 0 ? { match: 'normalized', places } : undefined
+  }
+
+  /**
+   * The passage that is most similar to these words, the first of equal ones. A passage has a score of 8 for each of the words that
+   * it has in their order, less 3 for each word of its own. A score of 3 for each of the words is LangExtract's limit: a ratio of 0.75
+   * by Python's difflib.
+   */
+  #findSimilar(words: readonly Word[]): Finding | undefined {
+    const known = words.flatMap(({ key }) => this.#idOf.get(key) ?? [])
+    const least = 3 * words.length
+    if (words.length < 2 || words.length > maxFuzzyWords || 5 * known.length < least) return undefined
+    // For the passages that end with the current word: the best score of those with the first words of `known`, and where it begins.
+    const scores = new Int32Array(known.length + 1).fill(-least)
+    const begins = new Int32Array(known.length + 1)
+    let best = { score: least - 1, first: 0, last: -1 }
+    for (const [at, word] of this.#ids.entries()) {
+      let before = 0
+      let beganBefore = at
+      for (let count = 1; count <= known.length; count++) {
+        const [score, began] = [scores[count]!, begins[count]!]
+        if (known[count - 1] === word) {
+          const begin = before > 0 ? beganBefore : at
+          scores[count] = Math.max(before, 0) + 5
+          begins[count] = begin
+        } else scores[count] = score - 3
+        if (scores[count - 1]! > scores[count]!) {
+          scores[count] = scores[count - 1]!
+          begins[count] = begins[count - 1]!
+        }
+        before = score
+        beganBefore = began
+      }
+      const [score, first] = [scores.at(-1)!, begins.at(-1)!]
+      if (score > best.score && this.#hasContent(words, first, at)) best = { score, first, last: at }
+    }
+    return best.last < 0 ? undefined : { match: 'fuzzy', places: [this.#place(best.first, best.last)] }
+  }
+
+  /** Whether a passage has what distinguishes a value: all its numbers, and three quarters of its words besides "of" and the like. */
+  #hasContent(words: readonly Word[], first: number, last: number): boolean {
+    const passage = new Set(this.#ids.subarray(first, last + 1))
+    const content = words.filter(({ key }) => !isStopWord(key))
+    const missing = content.filter(({ key }) => !passage.has(this.#idOf.get(key) ?? -1))
+    return 4 * missing.length <= content.length && !missing.some(({ key }) => /^\p{N}/u.test(key))
+  }
+
+  /** A date in ISO 8601 is rarely written so: then its year counts. */
+  #findDate(value: string): Finding | undefined {
+    const year = /^\s*(\d{4})-\d\d(?:-\d\d)?(?:[T ]\d\d:.*)?\s*$/.exec(value)?.[1]
+    const found = year === undefined ? undefined : this.#findPhrase([this.#idOf.get(year)], '')
+    return found && { match: 'fuzzy', places: found.places }
+  }
+
+  /** The number of the sentence of each word. */
+  #findSentences(): Int32Array {
+    const sentences = new Int32Array(this.#words.length)
+    for (let at = 1; at < sentences.length; at++) {
+      const { start } = this.#words[at]!
+      const between = this.text.slice(this.#words[at - 1]!.end, start)
+      const isEnd =
+        /[。！？]|\n\s*\n/u.test(between) ||
+        (/[.!?…][^\s\p{L}]*\s/u.test(between) && !/^\p{Ll}/u.test(this.text.slice(start, start + 2)))
+      sentences[at] = sentences[at - 1]! + (isEnd ? 1 : 0)
+    }
+    return sentences
+  }
+}
+
+/** The letters of all words behind each other, with the words that begin and end at a place. */
+interface Joined {
+  readonly text: string
+  readonly startsAt: ReadonlyMap<number, number>
+  readonly endsAt: ReadonlyMap<number, number>
+}
+
+function join(words: readonly Word[]): Joined {
+  const startsAt = new Map<number, number>()
+  const endsAt = new Map<number, number>()
+  let length = 0
+  for (const [at, { letters }] of words.entries()) {
+    startsAt.set(length, at)
+    length += letters.length
+    endsAt.set(length, at)
+  }
+  return { text: words.map(({ letters }) => letters).join(''), startsAt, endsAt }
+}
+
+function contentKeys(text: string): string[] {
+  const keys = wordsOf(text).map(({ key }) => key)
+  const content = keys.filter((key) => !isStopWord(key))
+  return content.length > 0 ? content : keys
+}
+
+function isKnown(ids: readonly (number | undefined)[]): ids is readonly number[] {
+  return !ids.includes(undefined)
+}

@@ -1,0 +1,151 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { TextIndex } from '../../src/grounding/text-index.ts'
+import { isStopWord, wordsOf } from '../../src/grounding/words.ts'
+
+/** What stands at the first place of the value, with how it was found. */
+function found(text: string, value: string): string {
+  const finding = new TextIndex(text).find(value)
+  const place = finding?.places[0]
+  return place ? `${finding.match}: ${text.slice(place.start, place.end)}` : 'none'
+}
+
+describe('a value is found', () => {
+  test.each([
+    ['exact', 'The Bass Rock is an island.', 'Bass Rock', 'exact: Bass Rock'],
+    ['with a full stop of its own', 'She lives in the U.S. now.', 'U.S.', 'exact: U.S.'],
+    ['in another case', 'The BASS rock is an island.', 'Bass Rock', 'normalized: BASS rock'],
+    ['over a line end', 'The Bass\n  Rock is an island.', 'Bass Rock', 'normalized: Bass\n  Rock'],
+    ['in the plural', 'Many gannets nest there.', 'gannet', 'normalized: gannets'],
+    ['in the singular', 'The city is old.', 'Cities', 'normalized: city'],
+    ['with another article', 'A great mill stood there.', 'the great mill', 'normalized: great mill'],
+    ['without its hyphen', 'A steam powered mill.', 'steam-powered mill', 'normalized: steam powered mill'],
+    ['hyphenated at a line end', 'the govern-\nment of France', 'Government', 'normalized: govern-\nment'],
+    ['written in one word', 'She sent an email.', 'e-mail', 'normalized: email'],
+    ['in camel case', 'The Albion Mills burned.', 'AlbionMills', 'normalized: Albion Mills'],
+    ['in snake case', 'The Albion Mills burned.', 'albion_mills', 'normalized: Albion Mills'],
+    ['with typographic apostrophes', 'Wyatt’s mill', "Wyatt's mill", 'normalized: Wyatt’s mill'],
+    ['decomposed', 'the cafe\u0301 opens', 'café', 'normalized: cafe\u0301'],
+    ['with ligatures', 'the o\ufb03ce opens', 'office', 'normalized: o\ufb03ce'],
+    ['in full width', 'Sony と ＡＢＣ', 'ABC', 'normalized: ＡＢＣ'],
+    ['with soft hyphens', 'the govern\u00adment', 'government', 'normalized: govern\u00adment'],
+    ['as a number with separators', 'It cost 1,000,000 pounds.', '1000000', 'normalized: 1,000,000'],
+    ['as a number in words', 'It had twenty pairs of stones.', '20', 'normalized: twenty'],
+    ['as a number with its zeros', 'It weighs 3.50 kg.', '3.5', 'normalized: 3.50'],
+    ['in Chinese', '東京は日本の首都です。', '日本', 'exact: 日本'],
+    ['as an emoji', 'I like 😀 and 🦀.', '🦀', 'exact: 🦀'],
+    ['as signs', 'a → b', '→', 'exact: →'],
+    [
+      'with a word more in the text',
+      'John Quincy Adams was president.',
+      'John Adams',
+      'fuzzy: John Quincy Adams',
+    ],
+    ['with a small word less', 'the Firth of Forth', 'Firth of the Forth', 'fuzzy: Firth of Forth'],
+    ['as a date by its year', 'Born on 1 May 1821.', '1821-05-01', 'fuzzy: 1821'],
+  ])('%s', (_, text, value, expected) => expect(found(text, value)).toBe(expected))
+})
+
+test.each([
+  ['a part of a word', 'We went to a party.', 'art'],
+  ['the same with another number', 'It has a height of 207 metres today.', 'height of 107 metres today'],
+  ['the same with another name', 'The University of Cambridge is old.', 'University of Oxford'],
+  ['the reverse', 'Germany defeated France.', 'France defeated Germany'],
+  ['words that stand far apart', 'Bass is a fish. There is a lot of it. A rock is a stone.', 'Bass Rock'],
+  ['C++ where the text says C', 'It is written in C.', 'C++'],
+  ['a surname where the text has another person', 'John Smith was there.', 'Mary Smith'],
+  ['characters of another word', '東京は日本の首都です。', '京都'],
+  ['nothing at all', '', 'Bass Rock'],
+])('%s is not found', (_, text, value) => expect(found(text, value)).toBe('none'))
+
+test('a value that stands in the text is found, whatever is around it', () => {
+  const word = fc.stringMatching(/^[a-zäé東💧]{1,6}$/u)
+  const words = fc.array(word, { minLength: 1, maxLength: 8 })
+  const around = fc.array(word, { maxLength: 12 })
+  fc.assert(
+    fc.property(around, words, around, (before, value, behind) => {
+      const text = [...before, ...value, ...behind].join(' ')
+      const finding = new TextIndex(text).find(value.join(' '))
+      expect(finding?.match).toBe('exact')
+      for (const { start, end } of finding!.places) expect(text.slice(start, end)).toBe(value.join(' '))
+    }),
+  )
+})
+
+test('a fuzzy passage is the most similar of all, as if all were compared', () => {
+  const letter = fc.constantFrom('ka', 'lo', 'mu', 'ni', 'pe')
+  const words = (maxLength: number) => fc.array(letter, { minLength: 2, maxLength })
+  fc.assert(
+    fc.property(words(14), words(5), (text, value) => {
+      const finding = new TextIndex(text.join(' ')).find(value.join(' '))
+      if (finding && finding.match !== 'fuzzy') return
+      const passages = text.flatMap((_, from) =>
+        text.slice(from).map((_, length) => text.slice(from, from + length + 1)),
+      )
+      const scoreOf = (passage: readonly string[]) => 8 * common(value, passage) - 3 * passage.length
+      const similar = passages.filter((passage) => scoreOf(passage) >= 3 * value.length)
+      const good = similar.filter((passage) => hasContent(value, passage))
+      const place = finding?.places[0]
+      const passage = place && text.join(' ').slice(place.start, place.end).split(' ')
+      if (passage) expect(good.map(String)).toContain(String(passage))
+      if (good.length === similar.length && similar.length > 0)
+        expect(passage && scoreOf(passage)).toBe(Math.max(...similar.map(scoreOf)))
+    }),
+    { numRuns: 2000 },
+  )
+})
+
+function hasContent(value: readonly string[], passage: readonly string[]): boolean {
+  const content = value.filter((word) => !isStopWord(wordsOf(word)[0]!.key))
+  return 4 * content.filter((word) => !passage.includes(word)).length <= content.length
+}
+
+function common([first, ...rest]: readonly string[], passage: readonly string[]): number {
+  if (first === undefined) return 0
+  const at = passage.indexOf(first)
+  const without = common(rest, passage)
+  return at < 0 ? without : Math.max(without, 1 + common(rest, passage.slice(at + 1)))
+}
+
+describe('the sentence of a statement', () => {
+  const text =
+    'The Bass Rock is an island. Gannets, large white birds, dive for fish. It rains.\n\nDr. Who? 日本は国です。東京は首都です。'
+  const sentence = (statement: string) => {
+    const place = new TextIndex(text).findSentence(statement)?.places[0]
+    return place && text.slice(place.start, place.end)
+  }
+  test('is the one with most of its words', () => {
+    expect(sentence('A large white bird that dives for fish.')).toBe(
+      'Gannets, large white birds, dive for fish',
+    )
+    expect(sentence('首都は東京')).toBe('東京は首都です')
+  })
+  test('is none when half of the words are not there', () => {
+    expect(sentence('A grey whale that dives near Antarctica.')).toBeUndefined()
+    expect(sentence('')).toBeUndefined()
+  })
+})
+
+test('the time is linear in the text, also when it repeats itself', () => {
+  const measure = (size: number) => {
+    const texts = ['a b '.repeat(size), 'x'.repeat(4 * size), '😀'.repeat(size), 'a, '.repeat(size)]
+    const started = process.cpuUsage()
+    for (const text of texts) {
+      const index = new TextIndex(text)
+      for (const value of [
+        'a b '.repeat(400),
+        'a a b',
+        'x'.repeat(180),
+        `${'a b '.repeat(30)}c`,
+        '😀😀',
+        'b, a',
+      ])
+        index.find(value)
+      index.findSentence('a b c d e f')
+    }
+    return process.cpuUsage(started).user / 1000
+  }
+  measure(5_000)
+  const once = measure(20_000)
+  expect(measure(80_000)).toBeLessThan(12 * once + 500)
+})
