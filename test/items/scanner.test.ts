@@ -169,6 +169,18 @@ describe('time and memory', () => {
     'broken records': (count) => '{broken json\n'.repeat(count),
     'one endless broken record': (count) => `{broken ${'x } '.repeat(4 * count)}`,
     'quotes and spaces': (count) => '" '.repeat(9 * count),
+    'thoughts that are not closed': (count) => `<think>${'</thin [/ ◁'.repeat(2 * count)}`,
+    'thoughts in plain words': (count) => `analysisA${'assistantfin '.repeat(2 * count)}`,
+    'marks of channels': (count) => '<|channel|>x <|start|>y to='.repeat(count),
+    'backslashes in a string': (count) => `{"e":"C:\\U${'\\n\\\\x'.repeat(4 * count)}"}`,
+    'hex escapes in a string': (count) => `{"e":"${'\\xc3'.repeat(4 * count)}","d":1}`,
+    'formulas in a string': (count) => `{"e":"${'\\( '.repeat(6 * count)}","d":1}`,
+    'quotes before commas': (count) => `{"e":"${'"a", '.repeat(4 * count)}","d":1}`,
+    'quotes before commas and letters': (count) => `{"e":"${'x", y '.repeat(4 * count)}","d":1}`,
+    'joined strings': (count) => `{"e":"a"${' + "b"'.repeat(4 * count)},"d":1}`,
+    'three quotes that are not closed': (count) => `{"e":${'"""'.repeat(6 * count)}`,
+    'keys that lack a quote': (count) => '{entity" '.repeat(2 * count),
+    'keys after keys': (count) => `{"e: "a", ${'"e: '.repeat(4 * count)}}`,
   }
   test.each(Object.entries(shapes))('grow with the text only: %s', (_, write) => {
     const best = (text: string) => Math.min(...[1, 2, 3].map(() => time(piecesOf(text, 64))))
