@@ -1,8 +1,8 @@
 // A run of `graphmill eval`: the documents of the gold files go through the flow, some hundreds at a time, and each is scored when it
 // has ended. Only the numbers of a document are kept.
 import type { Config } from '../config/config.ts'
-import type { TextSource } from '../documents/read.ts'
-import { documentId } from '../documents/read.ts'
+import { optionTable } from '../config/options.ts'
+import { documentId, type TextSource } from '../documents/read.ts'
 import { createCollector } from '../evaluation/collector.ts'
 import { type FoundFact, factPorts, type Kind, kindOfPort } from '../evaluation/facts.ts'
 import { type GoldDocument, type GoldSummary, readGold } from '../evaluation/gold.ts'
@@ -94,7 +94,7 @@ async function openEvaluation(
   fault: AbortController,
   signal: AbortSignal,
 ) {
-  const log = createLogger(config.options['log-level'] ?? 'silent')
+  const log = createLogger(config.options['log-level'] ?? optionTable['log-level'].defaults.eval)
   const flowWiring = await createWiring(
     { fallback: offline, needsModel: replay === undefined, provenance: 'none', log },
     signal,
@@ -112,16 +112,14 @@ async function openEvaluation(
   const processors = [...findProcessors(['chunk-text', 'prompt']), ...extractors, collector]
   const store = { write: async () => undefined, close: async () => undefined }
   const { collection } = config.options
-  // Replies of a replay must not come from the cache, nor get into it.
-  const wiring = replay ? { ...flowWiring, llm, replies: undefined } : flowWiring
   const onOperatorFault = (error: Error) => fault.abort(error)
   const local = await openLocalFlow(
-    { flowWiring: wiring, llm, processors, store, collection, source: 'eval', onOperatorFault },
+    { flowWiring, llm, processors, store, collection, source: 'eval', onOperatorFault },
     signal,
   )
   const results: Results = { scores: [], usage: [], rejected: {}, partial: 0, failed: 0 }
   const given = new Set(factPorts(extractors).map(kindOfPort))
-  return { local, flowWiring: wiring, batch, results, llm, given }
+  return { local, flowWiring, batch, results, llm, given }
 }
 
 async function* batchesOf(documents: AsyncIterable<GoldDocument>): AsyncGenerator<GoldDocument[]> {

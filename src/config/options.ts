@@ -202,7 +202,7 @@ const ownTable = {
   'trace-payload': flag('record prompts and replies in the spans of model calls, up to 64 KiB each'),
   'log-level': text('LEVEL', 'minimum level of log messages', {
     choices: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
-    defaults: { extract: 'silent', run: 'info' },
+    defaults: { extract: 'silent', eval: 'silent', run: 'info' },
   }),
 } satisfies Record<string, OptionEntry>
 

@@ -8,48 +8,43 @@ export interface Estimate {
   readonly high: number | null
 }
 
-export const noEstimate: Estimate = { value: null, low: null, high: null }
-
-/** Numbers that add up, one list for each document; all are of the same length. */
-type Columns = readonly number[]
+const noEstimate: Estimate = { value: null, low: null, high: null }
 
 const draws = 1000
 const share = 0.95
 const seed = 20_261_122
 
 /**
- * An estimate for each measure of the sums over all documents. The interval always contains the value.
- * @example bootstrap([[1, 2], [2, 2]], (sums) => [sums[0] / sums[1]])
+ * An estimate for each measure of the sums over all documents. A document is a list of `width` numbers that add up. The interval
+ * always contains the value.
+ * @example bootstrap([[1, 2], [2, 2]], 2, (sums) => [sums[0] / sums[1]])
  */
 export function bootstrap(
-  documents: readonly Columns[],
+  documents: readonly (readonly number[])[],
+  width: number,
   measures: (sums: Float64Array) => readonly (number | null)[],
 ): Estimate[] {
-  const width = documents[0]?.length ?? 0
+  const count = documents.length
   const table = Float64Array.from(documents.flat())
-  const values = measures(sumsOf(table, width, documents.keys()))
+  const values = measures(sumsOf(table, width, Uint32Array.from(documents.keys())))
   const drawn = values.map((): number[] => [])
-  if (documents.length > 0)
-    for (const indexes of samples(documents.length))
-      for (const [n, value] of measures(sumsOf(table, width, indexes)).entries())
-        if (value !== null) drawn[n]!.push(value)
+  const next = createRandom(seed)
+  const sample = new Uint32Array(count)
+  for (let draw = 0; draw < draws && count > 0; draw++) {
+    for (let n = 0; n < count; n++) sample[n] = Math.floor(next() * count)
+    for (const [n, value] of measures(sumsOf(table, width, sample)).entries())
+      if (value !== null) drawn[n]!.push(value)
+  }
   return values.map((value, n) => estimateOf(value, Float64Array.from(drawn[n]!).sort()))
 }
 
-function sumsOf(table: Float64Array, width: number, indexes: Iterable<number>): Float64Array {
+function sumsOf(table: Float64Array, width: number, indexes: Uint32Array): Float64Array {
   const sums = new Float64Array(width)
-  for (const index of indexes)
-    for (let column = 0; column < width; column++) sums[column]! += table[index * width + column]!
-  return sums
-}
-
-function* samples(count: number): Generator<Uint32Array> {
-  const next = createRandom(seed)
-  const indexes = new Uint32Array(count)
-  for (let draw = 0; draw < draws; draw++) {
-    for (let n = 0; n < count; n++) indexes[n] = Math.floor(next() * count)
-    yield indexes
+  for (let n = 0; n < indexes.length; n++) {
+    const start = indexes[n]! * width
+    for (let column = 0; column < width; column++) sums[column]! += table[start + column]!
   }
+  return sums
 }
 
 function estimateOf(value: number | null, sorted: Float64Array): Estimate {

@@ -1,5 +1,5 @@
 // The result of an evaluation as data: what `--format json` prints, what `--compare` reads, and what the other formats show.
-import { bootstrap, type Estimate, noEstimate } from './bootstrap.ts'
+import { bootstrap, type Estimate } from './bootstrap.ts'
 import { type Kind, kinds } from './facts.ts'
 import { type Counts, type DocumentScore, noCounts, ratio, ratiosOf, sumOfCounts } from './score.ts'
 
@@ -96,6 +96,7 @@ export function createReport({ scores, damageOf, ...run }: ReportInput): Evaluat
 function reportsOf(scored: readonly Kind[], scores: readonly DocumentScore[]): KindReport[] {
   const estimates = bootstrap(
     scores.map((score) => columnsOf(score, scored)),
+    3 * (scored.length + 1),
     ratiosOfColumns,
   )
   const sums = scored.map((kind) => sumOfCounts(scores.flatMap(({ counts }) => counts[kind] ?? [])))
@@ -103,9 +104,9 @@ function reportsOf(scored: readonly Kind[], scores: readonly DocumentScore[]): K
   return [...rows, { kind: 'overall' as const, counts: sumOfCounts(sums) }].map(({ kind, counts }, n) => ({
     kind,
     ...counts,
-    precision: estimates[3 * n] ?? noEstimate,
-    recall: estimates[3 * n + 1] ?? noEstimate,
-    f1: estimates[3 * n + 2] ?? noEstimate,
+    precision: estimates[3 * n]!,
+    recall: estimates[3 * n + 1]!,
+    f1: estimates[3 * n + 2]!,
     shares: {
       hallucinated: ratio(counts.hallucinated, counts.found),
       ungrounded: ratio(counts.ungrounded, counts.looked),
@@ -170,6 +171,7 @@ export function compareReports(before: EvaluationReport, after: EvaluationReport
   const width = 3 * (common.length + 1)
   const estimates = bootstrap(
     pairs.map((pair) => pair.flatMap((score) => columnsOf(score, common))),
+    2 * width,
     (sums) =>
       [...common, 'overall'].flatMap((_, n) => {
         const [one, other] = [ratiosOf(countsAt(sums, 3 * n)).f1, ratiosOf(countsAt(sums, width + 3 * n)).f1]
@@ -181,9 +183,9 @@ export function compareReports(before: EvaluationReport, after: EvaluationReport
     documents: pairs.length,
     rows: [...common, 'overall' as const].map((kind, n) => ({
       kind,
-      before: estimates[3 * n]?.value ?? null,
-      after: estimates[3 * n + 1]?.value ?? null,
-      difference: estimates[3 * n + 2] ?? noEstimate,
+      before: estimates[3 * n]!.value,
+      after: estimates[3 * n + 1]!.value,
+      difference: estimates[3 * n + 2]!,
     })),
   }
 }

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { bootstrap, createRandom } from '../../src/evaluation/bootstrap.ts'
 
 const share = (sums: Float64Array) => [sums[1] === 0 ? null : sums[0]! / sums[1]!]
-const interval = (documents: readonly number[][]) => bootstrap(documents, share)[0]!
+const interval = (documents: readonly number[][]) => bootstrap(documents, 2, share)[0]!
 /** Documents of five found facts, of which four or one are right. */
 const mixture = (count: number) => Array.from({ length: count }, (_, n) => [n % 10 < 6 ? 4 : 1, 5])
 
@@ -46,7 +46,7 @@ describe('intervals by the bootstrap', () => {
 
   test('are points for documents that do not differ, and unknown without documents', () => {
     expect(interval(Array.from({ length: 10 }, () => [4, 5]))).toEqual({ value: 0.8, low: 0.8, high: 0.8 })
-    expect(bootstrap([], () => [null])).toEqual([{ value: null, low: null, high: null }])
+    expect(bootstrap([], 2, share)).toEqual([{ value: null, low: null, high: null }])
   })
 })
 
