@@ -5,21 +5,25 @@ import { unwrapped } from '../structured-output/unwrapped.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
+/** Not a name that a caller's tool is likely to have. */
+export const answerTool = 'give_structured_answer'
+
+/** Anthropic has no JSON mode, but the input of a tool is an object. */
+const jsonMode = forcedTool({ type: 'object' })
+
 export const anthropicJson: JsonFormat = {
   objectsOnly: true,
+  object: jsonMode,
   schema: (schema) => ({ output_config: outputConfig(wireSchema(schema) as JsonSchema) }),
-  translate: (given) => {
-    const schema = given['type'] === 'json_schema' ? unwrapped(given).schema : undefined
-    return schema ? anthropicJson.schema(schema) : {}
+  translate(given) {
+    if (given['type'] === 'json_object') return jsonMode
+    return given['type'] === 'json_schema' ? anthropicJson.schema(unwrapped(given).schema) : {}
   },
 }
 
 export function outputConfig(schema: JsonSchema): Fields {
   return { format: { type: 'json_schema', schema } }
 }
-
-/** Not a name that a caller's tool is likely to have. */
-export const answerTool = 'give_structured_answer'
 
 /** The fields that make the model call one tool, whose input is the answer. Thinking excludes them. */
 export function forcedTool(schema: JsonSchema): Fields {

@@ -222,6 +222,15 @@ describe('a schema', () => {
     expect(server.bodies().map((body) => 'output_config' in body)).toEqual([true, true])
   })
 
+  it('may be that of any object: JSON mode is the input of a tool too', async () => {
+    const llm = await setup({ rules: [{ reply: '{"any":"thing"}' }] })
+    const extras = anthropicJson.translate({ type: 'json_object' })
+    const { content, end } = await collect(llm.stream({ ...question, extras }, never))
+    expect([content, end.finishReason]).toEqual(['{"any":"thing"}', 'stop'])
+    const wrapped = { type: 'json_schema', json_schema: { name: 'x', schema } }
+    expect(anthropicJson.translate(wrapped)).toEqual(structured.extras)
+  })
+
   it('is relied on when the server says that the model keeps to one', async () => {
     expect(await (await setup()).constrains!(never)).toBe(true)
     await server.close()
