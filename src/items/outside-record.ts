@@ -251,7 +251,8 @@ export class Between {
   #stepNoRecord(top: Container | undefined): boolean {
     const cursor = this.#cursor
     const isFirst = this.#proseLine !== cursor.line && this.#fenceLine !== cursor.line
-    if (top?.kind === openBrace || !isFirst) return this.#passProse()
+    const isPlain = cursor.store.code(cursor.position) === openBrace
+    if (top?.kind === openBrace || !isFirst || !isPlain) return this.#passProse()
     const inArray = top !== undefined
     const broken = cursor.ahead((after, complete) => opensBrokenRecord(after, complete, inArray))
     if (broken !== 'yes') return broken === 'no' && this.#passProse()

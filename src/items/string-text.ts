@@ -1,7 +1,7 @@
 // The text of a string literal that JSON does not accept as it is, or whose escapes are in doubt. A backslash before a letter that is no
 // escape means that the writer did not escape at all (a path, LaTeX, a regular expression): then every backslash stands for itself, also in
 // `\n`. A backslash before punctuation escapes it for Markdown or a shell, and is dropped.
-import { closes, isQuote } from './characters.ts'
+import { closes, doubleQuote, isQuote } from './characters.ts'
 import type { RepairName } from './item.ts'
 
 export interface StringText {
@@ -31,6 +31,14 @@ export function swallowsLetters(json: string): boolean {
     if (isInDoubt(json, at)) return true
   }
   return false
+}
+
+/** Whether a text that JSON.parse accepts has no escape that needs a second look: none that swallows a letter or writes half of a pair. */
+export function meansWhatItSays(json: string): boolean {
+  for (let at = json.indexOf('\\'); at >= 0; at = json.indexOf('\\', at + 2)) {
+    if (json.charCodeAt(at + 1) !== doubleQuote && (json[at + 1] === 'u' || isInDoubt(json, at))) return false
+  }
+  return json.isWellFormed()
 }
 
 /** Reads the characters between the quotes of a literal that `quote` opened. */

@@ -15,9 +15,9 @@ import { type RecordOptions, type RecordReading, readRecord, restoreDigits } fro
 import { wrapperDepth } from './record-scan.ts'
 import type { RecordOutcome, Records } from './records.ts'
 import { Scanner } from './scanner.ts'
-import { swallowsLetters } from './string-text.ts'
+import { meansWhatItSays } from './string-text.ts'
 import type { ItemSchema } from './validate.ts'
-import { inspect, isPlain, isPlainlyWellFormed, WrittenNumbers } from './value.ts'
+import { inspect, isEllipsis, isPlain, WrittenNumbers } from './value.ts'
 import { unwrap } from './wrapped.ts'
 
 export const defaultMaxDepth = 64
@@ -126,10 +126,8 @@ class Collector implements Records {
     }
     const depth = this.#read.maxDepth
     const plain =
-      isPlainlyWellFormed(text) &&
-      !swallowsLetters(text) &&
-      !holdsEllipsis(text) &&
-      (isPlain(value) || inspect(value, depth, true) === 0)
+      meansWhatItSays(text) &&
+      (isPlain(value) || (inspect(value, depth, true) === 0 && !isPlaceholder(value)))
     const rooted = this.#rootKey !== undefined && Object.hasOwn(value, this.#rootKey)
     if (!plain || rooted || (this.#schema ? !this.#schema.test(value) : isEmptyWrapper(value, undefined))) {
       this.#refused = { text, thrown: undefined }
@@ -302,15 +300,11 @@ function isEmptyWrapper(value: unknown, schema: ItemSchema | undefined): boolean
   return Array.isArray(only) && only.length === 0 && (schema !== undefined || Object.hasOwn(value, 'items'))
 }
 
-function holdsEllipsis(json: string): boolean {
-  return json.includes('..."') || json.includes('…"')
-}
-
 /** Whether a value only shows how an item is written, such as `{"entity": "..."}`. */
 function isPlaceholder(value: unknown): boolean {
   if (!isObject(value)) return false
   const texts = Object.values(value).filter((member) => typeof member === 'string')
-  const elided = texts.filter((text) => text === '...' || text === '…')
+  const elided = texts.filter(isEllipsis)
   return elided.length > 0 && elided.length * 2 >= texts.length
 }
 

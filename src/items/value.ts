@@ -43,11 +43,18 @@ export function inspect(value: unknown, depth: number, wellFormed: boolean): num
   return found
 }
 
+/** Whether a text only stands for one that was left out. */
+export function isEllipsis(text: string): boolean {
+  return text.length <= 3 && (text === '...' || text === '…')
+}
+
 /** Whether an object is flat and needs no second look, except at its strings: faster than `inspect`, for the common case. */
 export function isPlain(object: Readonly<Record<string, unknown>>): boolean {
   for (const key in object) {
     const member = object[key]
-    if (typeof member === 'number') {
+    if (typeof member === 'string') {
+      if (isEllipsis(member)) return false
+    } else if (typeof member === 'number') {
       if (!(Math.abs(member) <= Number.MAX_SAFE_INTEGER)) return false
     } else if (typeof member === 'object' && member !== null) return false
     if (key === '__proto__') return false
