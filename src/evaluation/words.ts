@@ -1,4 +1,5 @@
-// How texts are compared: a normal form for equality, and words for what stands in a text. Nothing here depends on a language or on chance.
+// How texts are compared: by a normal form for equality, and by the words of grounding for what stands in a text.
+import { wordsOf } from '../grounding/words.ts'
 
 /** What may end a text without changing what it says. */
 const closing = new Set('.,;:!?…。、，；：！？')
@@ -12,28 +13,20 @@ export function normalText(text: string): string {
   return end === 0 ? plain : plain.slice(0, end)
 }
 
-/** A run of letters, marks and digits; in scripts that put no blanks between words, a single character. */
-const word =
-  /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}\p{sc=Lao}\p{sc=Khmer}\p{sc=Myanmar}]|[[\p{L}\p{M}\p{N}]--[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}\p{sc=Lao}\p{sc=Khmer}\p{sc=Myanmar}]]+/gv
-
-/** The words of a text in lower case, without a plural's s. */
-export function wordsOf(text: string): string[] {
-  const words = text.normalize('NFKC').toLowerCase().match(word) ?? []
-  return words.map((each) => (each.length > 3 && each.endsWith('s') ? each.slice(0, -1) : each))
-}
+const keysOf = (text: string) => wordsOf(text).map(({ key }) => key)
 
 /** Whether the words of a name stand in the text, next to each other and in their order. A name without words always does. */
 export function createWordSearch(text: string): (name: string) => boolean {
-  const all = ` ${wordsOf(text).join(' ')} `
+  const all = ` ${keysOf(text).join(' ')} `
   return (name) => {
-    const words = wordsOf(name)
+    const words = keysOf(name)
     return words.length === 0 || all.includes(` ${words.join(' ')} `)
   }
 }
 
 /** The F1 of the words of two texts, from 0 to 1; order does not count. */
 export function wordOverlap(one: string, other: string): number {
-  const [left, right] = [wordsOf(one), wordsOf(other)]
+  const [left, right] = [keysOf(one), keysOf(other)]
   if (left.length === 0 || right.length === 0) return normalText(one) === normalText(other) ? 1 : 0
   const counts = new Map<string, number>()
   for (const each of left) counts.set(each, (counts.get(each) ?? 0) + 1)

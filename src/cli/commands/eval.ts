@@ -52,6 +52,7 @@ export function addEval(program: Command): void {
     ...modelOptions,
     ...costOptions,
     'schemas',
+    'ungrounded',
     'chunk-size',
     'chunk-overlap',
     'workspace',

@@ -142,11 +142,14 @@ describe('with a model', () => {
         ...{ precision: { value: 0.5 }, recall: { value: 0.5 }, f1: { value: 0.5 } },
       },
     ])
+    expect(report.kinds[0]?.shares).toEqual({ hallucinated: 0.5, ungrounded: 0.5 })
     expect(report.rejected).toEqual({ schema: 1 })
     expect(report).toMatchObject({ promptTokens: calls * 1000, completionTokens: calls * 50, unreported: 0 })
     expect(report.cost).toBeCloseTo((calls * (1000 * 2 + 50 * 10)) / 1e6, 10)
-    const unpriced = reportOf((await evaluate(gold, '--format', 'json')).stdout)
-    expect(unpriced.cost).toBeNull()
+    const strict = reportOf((await evaluate(gold, '--ungrounded', 'reject', '--format', 'json')).stdout)
+    expect(strict.kinds).toMatchObject([{ found: 1, matched: 1, precision: { value: 1 } }])
+    expect(strict.rejected).toEqual({ schema: 1, ungrounded: 1 })
+    expect(strict.cost).toBeNull()
   })
 
   test('a run is compared with an earlier one, and --min-f1 decides the exit code', async () => {
