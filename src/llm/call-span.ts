@@ -62,14 +62,20 @@ export function startCallSpan(asked: AskedCall, settings: SpanSettings = {}): Ca
     ...parent,
     attributes: () => chosen(askedAttributes(asked, settings), settings),
   })
-  const answered = (answer: AnsweredCall) =>
+  let isAnswered = false
+  const answered = (answer: AnsweredCall) => {
+    isAnswered = true
     span.set(() => chosen(answeredAttributes(answer, settings), settings))
+  }
   return {
     isRecorded: span.isRecorded,
     within: span.within,
     answered,
     end(thrown) {
-      if (thrown === undefined) return span.end()
+      if (thrown === undefined) {
+        if (isAnswered) span.succeed()
+        return span.end()
+      }
       if (thrown instanceof StructuredOutputInvalid) {
         const { outputContent: content, finishReason, usage } = thrown
         answered({ content, finishReason, usage })

@@ -35,6 +35,8 @@ export interface Span {
   set(attributes: () => Attributes): void
   /** Runs `work` with this as the active span, so that spans of other libraries become its children. */
   within<T>(work: () => T): T
+  /** Says that the step succeeded; without it that is left open. Nothing can change it later. */
+  succeed(): void
   /** Ends the span; `error` says why the step failed. The status is its message, unless another is given. */
   end(error?: Error, status?: string): void
 }
@@ -61,6 +63,9 @@ export function startSpan(name: string, { kind, parent, attributes }: SpanOption
     isRecorded: span.isRecording(),
     set,
     within: (work) => context.with(trace.setSpan(above, span), work),
+    succeed() {
+      span.setStatus({ code: SpanStatusCode.OK })
+    },
     end(error, status) {
       if (error) {
         const shown = redactError(error)

@@ -5,10 +5,11 @@ import { SpanStatusCode, trace } from '@opentelemetry/api'
 import { InMemorySpanExporter, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
-import { readDocuments, readFixture } from './openarmature/fixture.ts'
+import { type Fields, readDocuments, readFixture } from './openarmature/fixture.ts'
 import { mappings } from './openarmature/mappings.ts'
 import { mutantsOf } from './openarmature/mutants.ts'
 import { runGroup, type SeenSpan } from './openarmature/runner.ts'
+import { readSpanFixtures, runSpanFixture } from './openarmature/span-fixture.ts'
 
 const checkout = process.env['OPENARMATURE_SPEC']
 const exporter = new InMemorySpanExporter()
@@ -28,16 +29,27 @@ afterAll(() => {
 function takeSpans(): SeenSpan[] {
   const spans = exporter.getFinishedSpans().filter(({ name }) => name === 'openarmature.llm.complete')
   exporter.reset()
-  return spans.map(({ attributes, status }) => ({
+  return spans.map(({ attributes, status, events }) => ({
     attributes,
-    isError: status.code === SpanStatusCode.ERROR,
+    status: SpanStatusCode[status.code],
     description: status.message,
+    events: events.map((event) => event.name),
   }))
 }
 
 /** Throws when the document has a key that nobody knows, or states something that does not hold. */
 async function run(name: string, document: unknown): Promise<void> {
   for (const group of readFixture(name, document).groups) await runGroup(group, takeSpans)
+}
+
+async function noted(name: string, work: () => Promise<void>): Promise<void> {
+  try {
+    await work()
+    rows.push(`${name} | pass |`)
+  } catch (thrown) {
+    rows.push(`${name} | fail | ${String(thrown).split('\n')[0]}`)
+    throw thrown
+  }
 }
 
 /** The mutants that no comparison noticed. */
@@ -98,24 +110,43 @@ if (checkout === undefined)
   it.skip("OpenArmature's fixtures: OPENARMATURE_SPEC names no checkout of the specification", () => {})
 else
   describe("OpenArmature's fixtures", () => {
-    for (const [name, document] of readDocuments(checkout)) {
+    for (const [name, document] of readDocuments(checkout, 'llm-provider')) {
       const mapping = String((document as { mapping?: unknown }).mapping ?? 'openai')
       if (!mappings[mapping]) {
         rows.push(`${name} | skip | there is no provider for ${mapping}`)
         it.skip(`${name}: there is no provider for ${mapping}`, () => {})
         continue
       }
-      it(name, async () => {
-        try {
-          await run(name, document)
-          rows.push(`${name} | pass |`)
-        } catch (thrown) {
-          rows.push(`${name} | fail | ${String(thrown).split('\n')[0]}`)
-          throw thrown
-        }
-      })
+      it(name, () => noted(name, () => run(name, document)))
       it(`${name} states nothing that is not compared`, async () => {
         expect(await unnoticed(name, document)).toEqual([])
       }, 180_000)
     }
+  })
+
+if (checkout !== undefined)
+  describe('the spans that its fixtures of observability state', () => {
+    for (const [file, document] of readDocuments(checkout, 'observability'))
+      for (const fixture of readSpanFixtures(file, document)) {
+        const name = `observability ${fixture.name}`
+        if (fixture.skipped !== undefined) {
+          rows.push(`${name} | skip | ${fixture.skipped}`)
+          it.skip(`${name}: ${fixture.skipped}`, () => {})
+          continue
+        }
+        it(name, () => noted(name, () => runSpanFixture(fixture, takeSpans)))
+        it(`${name} states no attribute that is not compared`, async () => {
+          const wrong = mutantsOf(fixture.document).filter(({ change }) =>
+            /^(?!.*\.(invariants|observers)\.).*(attribute(s\w*|_parses\w+)[.[]|_usage)/.test(change),
+          )
+          expect(wrong).not.toHaveLength(0)
+          const survivors: string[] = []
+          for (const { change, document: changed } of wrong)
+            await runSpanFixture({ ...fixture, document: changed as Fields }, takeSpans).then(
+              () => survivors.push(change),
+              () => {},
+            )
+          expect(survivors).toEqual([])
+        })
+      }
   })

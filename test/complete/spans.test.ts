@@ -34,7 +34,7 @@ describe('the span of an attempt', () => {
     }
     await test.provider.complete({ messages: hi, config })
     expect(spans().map(({ name, kind, status }) => [name, kind, status.code])).toEqual([
-      ['openarmature.llm.complete', 2, SpanStatusCode.UNSET],
+      ['openarmature.llm.complete', 2, SpanStatusCode.OK],
     ])
     expect(attributes()).toEqual({
       'openarmature.llm.model': 'test-model',

@@ -79,9 +79,9 @@ export interface StatedSpan {
   readonly category: unknown
 }
 
-/** The names and documents of the fixtures of a checkout, in order of their numbers. */
-export function readDocuments(checkout: string): [string, unknown][] {
-  const folder = join(checkout, 'spec', 'llm-provider', 'conformance')
+/** The names and documents of the fixtures of a capability, in order of their numbers. */
+export function readDocuments(checkout: string, capability: string): [string, unknown][] {
+  const folder = join(checkout, 'spec', capability, 'conformance')
   const names = readdirSync(folder).filter((name) => name.endsWith('.yaml'))
   return names.sort().map((name) => [name.slice(0, -5), parse(readFileSync(join(folder, name), 'utf8'))])
 }
@@ -196,7 +196,7 @@ function stepOf(call: unknown, expected: unknown, sent: Partial<Expected>, where
   })
 }
 
-function messageOf(value: unknown): Fields {
+export function messageOf(value: unknown): Fields {
   return read(value, 'a message', (take) => {
     const content = take('content')
     const calls = take('tool_calls')
@@ -240,7 +240,7 @@ function blockOf(value: unknown): Fields {
   })
 }
 
-function configOf(value: unknown): Fields {
+export function configOf(value: unknown): Fields {
   return read(value, 'a config', (take) =>
     defined({
       temperature: take('temperature'),
@@ -427,7 +427,7 @@ function answerOf(value: unknown): Scripted {
 }
 
 /** A mapping whose keys are all among `keys`. */
-function known(value: unknown, keys: readonly string[]): Fields {
+export function known(value: unknown, keys: readonly string[]): Fields {
   return read(value, `One of ${keys.join(', ')}`, (take) =>
     defined(Object.fromEntries(keys.map((key) => [key, take(key)]))),
   )
@@ -437,7 +437,7 @@ function without(value: unknown, key: string): Fields {
   return Object.fromEntries(Object.entries(mapping(value, key)).filter(([name]) => name !== key))
 }
 
-function defined<T extends Fields>(fields: T): T {
+export function defined<T extends Fields>(fields: T): T {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T
 }
 
@@ -447,18 +447,18 @@ function trueOnly(value: unknown, name: string): boolean {
   return value === true
 }
 
-function mapping(value: unknown, where: string): Fields {
+export function mapping(value: unknown, where: string): Fields {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new Error(`${where} is not a mapping.`)
   return value as Fields
 }
 
-function list(value: unknown): unknown[] {
+export function list(value: unknown): unknown[] {
   if (!Array.isArray(value)) throw new Error(`${JSON.stringify(value)} is not a list.`)
   return value
 }
 
-function text(value: unknown): string {
+export function text(value: unknown): string {
   if (typeof value !== 'string') throw new Error(`${JSON.stringify(value)} is not text.`)
   return value
 }

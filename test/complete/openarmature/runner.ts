@@ -13,8 +13,11 @@ import { type Mapping, mappings } from './mappings.ts'
 /** A finished span of a model call. */
 export interface SeenSpan {
   readonly attributes: Fields
-  readonly isError: boolean
+  /** `OK`, `ERROR` or `UNSET`. */
+  readonly status: string | undefined
   readonly description: string | undefined
+  /** The names of its events. */
+  readonly events: readonly string[]
 }
 
 /** What happened in one step. */
@@ -191,7 +194,12 @@ function checkResponse({ response: stated = {}, rawKeys }: Expected, run: Run, r
   }
 }
 
-function statedUsage({ promptTokens, completionTokens, totalTokens, ...cached }: Response['usage']): Fields {
+export function statedUsage({
+  promptTokens,
+  completionTokens,
+  totalTokens,
+  ...cached
+}: Response['usage']): Fields {
   return {
     prompt_tokens: promptTokens,
     completion_tokens: completionTokens,
@@ -278,7 +286,7 @@ function checkSpans(stated: readonly StatedSpan[], spans: readonly SeenSpan[]): 
     for (const [name, value] of Object.entries(attributes))
       expect(span.attributes[name], name).toStrictEqual(value)
     for (const name of absent) expect(span.attributes).not.toHaveProperty([name])
-    expect(span.isError).toBe(category !== null)
+    expect(span.status).toBe(category === null ? 'OK' : 'ERROR')
     expect(span.attributes['openarmature.error.category'] ?? null).toBe(category)
   })
 }
