@@ -204,7 +204,7 @@ describe('doctor', () => {
     server.set({ apiKey: 'another' })
     const { stdout } = await graphmill(['doctor'], { env: configured(), cwd: folder })
     expect(stdout).toMatch(/^ok +files/m)
-    expect(stdout).toMatch(/^failed +key .*\[llm_authentication\]\n +Set OPENAI_API_KEY/m)
+    expect(stdout).toMatch(/^failed +key .*\[llm_authentication\]\n +Set the key .*OPENAI_API_KEY/m)
   })
 })
 
