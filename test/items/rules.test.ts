@@ -110,7 +110,7 @@ const rules: Readonly<Record<string, readonly Example[]>> = {
     [`["{name}", {1: 2}, ${a}]`, 'a, 1 ignored', [0, 1]],
   ],
   'a brace of full width that opens no record is prose': [
-    [`[${a},｛é x\n:${b}]\n｛风车｝`, 'a b, 2 ignored', [0, 3]],
+    [`[${a},｛é x\n:${b}]\n｛风车｝`, 'a b, 3 ignored', [0, 3]],
   ],
   'scalars are ignored and counted, in arrays and in the arrays of a wrapper too': [
     [`"text"\n-1.5e3\ntrue\n[1,"x"]\n${a}`, 'a, 4 ignored', [1, 4]],
