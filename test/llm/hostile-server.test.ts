@@ -6,6 +6,7 @@ import { createGzip } from 'node:zlib'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createOpenAiProvider } from '../../src/complete/openai/openai.ts'
 import type { GraphmillError } from '../../src/errors.ts'
+import { createAnthropic } from '../../src/llm/anthropic/anthropic.ts'
 import { createGemini } from '../../src/llm/gemini/gemini.ts'
 import type { CompletionEvent, Llm } from '../../src/llm/llm.ts'
 import { createOllama } from '../../src/llm/ollama/ollama.ts'
@@ -69,6 +70,15 @@ const gemini: Wire = {
   delta: (text) => `data: ${JSON.stringify({ candidates: [{ content: { parts: [{ text }] } }] })}\n\n`,
 }
 
+const anthropic: Wire = {
+  name: 'anthropic',
+  open: (origin, limits) =>
+    createAnthropic({ baseUrl: origin, model: 'm', apiKey: 'sk-secret', timeoutMs: 20_000, ...limits }),
+  contentType: 'text/event-stream',
+  delta: (text) =>
+    `data: ${JSON.stringify({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text } })}\n\n`,
+}
+
 const request = { messages: [{ role: 'user', content: 'a text that stays here' }] } as const
 
 async function call(llm: Llm) {
@@ -112,7 +122,7 @@ function bomb(response: ServerResponse, status: number): void {
   endless(gzip, Buffer.alloc(1024 * 1024, ' '))
 }
 
-describe.each([openai, inThread, ollama, gemini])('a model server ($name)', (wire) => {
+describe.each([openai, inThread, ollama, gemini, anthropic])('a model server ($name)', (wire) => {
   const { contentType, delta } = wire
 
   test('that drips for ever is cut off when the call takes too long, and the deltas are kept', async () => {
