@@ -323,7 +323,6 @@ describe('a reply', () => {
   )
 
   it.each([
-    ['is a page', { body: '<html><body>Welcome</body></html>' }, /Welcome/],
     ['has an event that is no JSON', { events: [start(), 'nonsense'] }, /Anthropic/],
     ['has an event that is no object', { events: ['[1]'] }, /Anthropic/],
     ['is an event stream of another API', { events: [{ choices: [] }, '[DONE]'] }, /Anthropic/],
@@ -331,8 +330,14 @@ describe('a reply', () => {
   ] satisfies [string, Scripted, RegExp][])('that %s is not taken for an answer', async (_, answer, said) => {
     const llm = await setup({ answers: [answer] })
     const error = await failure(llm.stream(question, never))
-    expect(['llm_response_invalid', 'llm_address_wrong']).toContain(error.code)
+    expect(error.code).toBe('llm_response_invalid')
     expect(error.message).toMatch(said)
+  })
+
+  it('that is a web page means a wrong address', async () => {
+    const llm = await setup({ answers: [{ body: '<html><body>Welcome</body></html>' }] })
+    const error = await failure(llm.stream(question, never))
+    expect(error).toMatchObject({ code: 'llm_address_wrong', message: expect.stringContaining('Welcome') })
   })
 
   it('is refused when an event does not end within 16 MiB', async () => {
