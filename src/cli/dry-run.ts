@@ -34,7 +34,9 @@ export function estimator(estimate: Estimate) {
       const { promptId, context } = payload
       const terms = decodeTerms(payload.terms)
       const prompt = prompts.get(promptId)
-      const { form } = await chooseForm(prompt, llm, signal)
+      const {
+        ways: [{ mode: form }],
+      } = await chooseForm(prompt, llm, signal)
       const request = cacheKeyRequest(prompt, terms, llm, form)
       const remembered = await replies?.get(runKey(scope.workspace, llm, request))
       estimate.requests++

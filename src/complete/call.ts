@@ -1,8 +1,9 @@
 // What every provider does with a call, whatever its wire: the check of the request, the attempts, and the checked value.
 import { type AskedCall, startCallSpan } from '../llm/call-span.ts'
+import type { JsonSchema } from '../llm/llm.ts'
 import type { Attempt } from '../llm/structured-output/attempts.ts'
 import { directiveFor, withSystemText } from '../llm/structured-output/directive.ts'
-import type { Refusals } from '../llm/structured-output/schema-refusal.ts'
+import type { Refusals, Way } from '../llm/structured-output/schema-refusal.ts'
 import { callStructured } from '../llm/structured-output/structured-call.ts'
 import { exactValue } from '../llm/structured-output/value.ts'
 import { blockRefusal } from './block-refusal.ts'
@@ -26,6 +27,8 @@ export interface Exchange {
   readonly request: ProviderRequest
   /** Absent without a schema. */
   readonly path: OutputPath | undefined
+  /** The native path without `strict`. */
+  readonly loose: boolean
   readonly checked: CheckedRequest
   readonly how: CallOptions
   readonly signal: AbortSignal
@@ -38,6 +41,8 @@ export interface Wire {
   /** Whether the server is expected to constrain output to a schema. */
   readonly native: boolean
   readonly refusals: Refusals
+  /** Whether this schema goes to the server as `strict`, so that it may be sent without. Default: none does. */
+  readonly isStrict?: (schema: JsonSchema) => boolean
   /** Refuses a request that this wire cannot carry. */
   readonly accept: (request: ProviderRequest, how: CallOptions) => void
   /** Whether the fallback makes the model call a tool with the value, instead of a directive. Default: never. */
@@ -51,21 +56,22 @@ export async function completeOn(
   request: ProviderRequest,
   how: CallOptions = {},
 ): Promise<Response> {
-  const { native, refusals, accept, canForceTool, exchange } = wire
+  const { refusals, accept, canForceTool, exchange } = wire
   const checked = checkRequest(request, how)
   accept(request, how)
   const { responseSchema: schema, tools } = checked
   const { retry, onAttempt, refine } = how
   const signal = how.signal ?? new AbortController().signal
-  const first = schema && (how.outputMode ?? (native ? 'native' : 'fallback'))
   const { reply, value, mode, attempts } = await callStructured({
     schema,
-    path: { first, second: first === 'native' && !how.outputMode ? 'fallback' : undefined, refusals },
+    path: { ways: waysOf(wire, schema?.schema, how), refusals },
+    goesOnAtOnce: true,
+    onNote: (note) => process.emitWarning(note),
     extrasOf: (attempt) => configOf(request.config, how, attempt)?.extras,
     retry,
     onAttempt,
     signal,
-    async ask(path: OutputPath | undefined, attempt) {
+    async ask({ mode: path, aid }, attempt) {
       const transcript = [...request.messages, ...attempt.added]
       const config = configOf(request.config, how, attempt)
       const plain = { ...request, messages: transcript, config }
@@ -74,7 +80,7 @@ export async function completeOn(
         ? { ...plain, messages: withSystemText(transcript, directiveFor(schema.schema, tools.size > 0)) }
         : plain
       try {
-        return await exchange({ request: asked, path, checked, how, signal })
+        return await exchange({ request: asked, path, loose: aid === 'loose', checked, how, signal })
       } catch (thrown) {
         throw blockRefusal(thrown, asked)
       }
@@ -132,6 +138,21 @@ async function inSpan<R extends { readonly reply: ProviderReply }>(
     span.end(thrown)
     throw thrown
   }
+}
+
+function waysOf(
+  { native, isStrict }: Wire,
+  schema: JsonSchema | undefined,
+  { outputMode }: CallOptions,
+): readonly Way<OutputPath | undefined>[] {
+  if (!schema) return [{ aid: 'server', mode: undefined }]
+  const inPrompt = { aid: 'prompt', mode: 'fallback' } as const
+  if (outputMode === 'fallback' || (!outputMode && !native)) return [inPrompt]
+  return [
+    { aid: 'server', mode: 'native' },
+    ...(isStrict?.(schema) ? [{ aid: 'loose', mode: 'native' } as const] : []),
+    ...(outputMode ? [] : [inPrompt]),
+  ]
 }
 
 /** The attempt's override laid upon `base`: what is absent, undefined or null inherits; extras are joined. */

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { sorted } from '../llm/cache/canonical.ts'
 import type { CompletionRequest, JsonSchema, Llm, Sampling, TextMessage } from '../llm/llm.ts'
 import { invalid, ProviderError } from '../llm/provider-error.ts'
-import { joinedExtras, jsonFormatOf } from '../llm/structured-output/modes.ts'
+import { joinedExtras, jsonFormatOf, nativeFields } from '../llm/structured-output/modes.ts'
 import { Refusals } from '../llm/structured-output/schema-refusal.ts'
 import { readWholeReply } from '../llm/structured-output/whole-reply.ts'
 import { completeOn, type Exchange, type ProviderReply } from './call.ts'
@@ -42,13 +42,15 @@ export function createLlmProvider(llm: Llm, options: LlmProviderOptions = {}): P
       throw invalid(`${llm.destination} is not asked with tools.`)
   }
 
-  async function exchange({ request, path, checked, how, signal }: Exchange) {
+  async function exchange({ request, path, loose, checked, how, signal }: Exchange) {
     const schema = path === 'native' ? checked.responseSchema?.schema : undefined
-    const asked = completionRequest(llm, request, schema)
+    const asked = completionRequest(request, schema && nativeFields(llm, schema, loose))
     return read(llm, asked, how, signal)
   }
 
-  const wire = { model: llm.model, system: llm.provider, native, refusals: new Refusals(), accept, exchange }
+  const isStrict = (schema: JsonSchema) => jsonFormatOf(llm)?.loose?.(schema) !== undefined
+  const refusals = new Refusals()
+  const wire = { model: llm.model, system: llm.provider, native, refusals, isStrict, accept, exchange }
   return {
     model: llm.model,
     ready: (signal = new AbortController().signal) => llm.ready(signal),
@@ -60,11 +62,7 @@ function hasImage({ content }: Message): boolean {
   return Array.isArray(content) && content.some(({ type }) => type === 'image')
 }
 
-function completionRequest(
-  llm: Llm,
-  request: ProviderRequest,
-  schema: JsonSchema | undefined,
-): CompletionRequest {
+function completionRequest(request: ProviderRequest, native: Fields | undefined): CompletionRequest {
   const { config = {} } = request
   return {
     messages: request.messages.map((message) => ({
@@ -72,7 +70,7 @@ function completionRequest(
       content: textOf(message),
     })),
     sampling: samplingOf(config),
-    extras: joinedExtras(sorted(config.extras ?? {}) as Fields, schema && jsonFormatOf(llm)?.schema(schema)),
+    extras: joinedExtras(sorted(config.extras ?? {}) as Fields, native),
   }
 }
 

@@ -72,6 +72,8 @@ export interface JsonFormat {
     schema: JsonSchema,
     named?: { readonly name: string; readonly strict: boolean },
   ): Readonly<Record<string, unknown>>
+  /** The same without `strict`, for a server that refuses it; undefined when the fields for this schema are not strict. */
+  loose?(schema: JsonSchema): Readonly<Record<string, unknown>> | undefined
   /** The fields for a `response_format` that a caller wrote for OpenAI's API. */
   translate(responseFormat: JsonSchema): Readonly<Record<string, unknown>>
 }

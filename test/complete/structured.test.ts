@@ -4,7 +4,20 @@ import { describe, expect, it } from 'vitest'
 import { wireSchema } from '../../src/llm/cache/canonical.ts'
 import { isStrict, responseFormat, schemaName } from '../../src/llm/openai/response-format.ts'
 import type { StructuredOutputInvalid } from '../../src/llm/structured-output/invalid-error.ts'
-import { calling, completion, counted, failure, frozen, hi, P, setup, turned, V, weather } from './harness.ts'
+import {
+  calling,
+  completion,
+  counted,
+  failure,
+  frozen,
+  hi,
+  P,
+  type Setup,
+  setup,
+  turned,
+  V,
+  weather,
+} from './harness.ts'
 
 const ask = frozen({ messages: [{ role: 'user', content: 'Generate a person record.' }] as const })
 const refusal = (message: string, param?: string) => ({ status: 400, body: { error: { message, param } } })
@@ -248,6 +261,15 @@ describe('the properties of a union', () => {
   })
 })
 
+/** The `strict` of each request; undefined without a schema on the wire. */
+const strictOf = (test: Setup) =>
+  test
+    .wire()
+    .map(
+      ({ response_format: format }) =>
+        (format as { json_schema: { strict: boolean } } | undefined)?.json_schema.strict,
+    )
+
 describe('the dynamic fallback', () => {
   it('continues with the directive after the first refusal, and remembers it', async () => {
     await using test = await setup([unsupported, completion('{"value":1}'), completion('{"value":2}')])
@@ -267,8 +289,13 @@ describe('the dynamic fallback', () => {
   })
 
   it('is for one schema when the server refuses that schema', async () => {
+    const invalid = refusal(
+      "Invalid schema for response_format 'x': minimum is not permitted",
+      'response_format',
+    )
     await using test = await setup([
-      refusal("Invalid schema for response_format 'x': minimum is not permitted", 'response_format'),
+      invalid,
+      invalid,
       completion('{"value":1}'),
       completion('{"name":"A","age":1}'),
       completion('{"value":1}'),
@@ -277,6 +304,59 @@ describe('the dynamic fallback', () => {
     for (const responseSchema of [V, P, V])
       modes.push((await test.provider.complete({ ...ask, responseSchema })).outputMode)
     expect(modes).toEqual(['fallback', 'native', 'fallback'])
+    expect(strictOf(test)).toEqual([true, false, undefined, true, undefined])
+  })
+
+  it('leaves out `strict` first, for a schema that the server does not take strictly', async () => {
+    const invalid = refusal(
+      "Invalid schema for response_format 'x': minimum is not permitted",
+      'response_format',
+    )
+    await using test = await setup([invalid, completion('{"value":1}'), completion('{"value":2}')])
+    for (const value of [1, 2]) {
+      const response = await test.provider.complete({ ...ask, responseSchema: V })
+      expect(response).toMatchObject({ parsed: { value }, outputMode: 'native' })
+    }
+    expect(strictOf(test)).toEqual([true, false, false])
+  })
+
+  it('follows a reply that ignores the schema, in the same attempt, and is remembered', async () => {
+    for (const prose of ['It is 42.', '```json\n{"value":42}\n```']) {
+      await using test = await setup([
+        completion(prose),
+        completion('{"value":1}'),
+        completion('{"value":2}'),
+      ])
+      for (const value of [1, 2]) {
+        const response = await test.provider.complete(frozen({ ...ask, responseSchema: V }))
+        expect(response).toMatchObject({ parsed: { value }, outputMode: 'fallback' })
+        expect(response.attempts).toEqual([{ attemptIndex: 0 }])
+      }
+      expect(strictOf(test)).toEqual([true, undefined, undefined])
+      expect(JSON.stringify(test.wire()[1])).toContain('JSON Schema')
+    }
+  })
+
+  it('does not follow a reply that is JSON, broken JSON, cut off or a refusal', async () => {
+    for (const reply of [
+      completion('{"value": "x"}'),
+      completion('{"value": 4 2}'),
+      completion(''),
+      completion('The', { finish_reason: 'length' }),
+      completion(null, { message: { refusal: "I'm sorry, I can't." } }),
+    ]) {
+      await using test = await setup(reply)
+      await failure(test.provider, { ...ask, responseSchema: V }, 'structured_output_invalid')
+      await failure(test.provider, { ...ask, responseSchema: V }, 'structured_output_invalid')
+      expect(strictOf(test)).toEqual([true, true])
+    }
+  })
+
+  it('does not follow in a mode that the caller named', async () => {
+    await using test = await setup(completion('It is 42.'))
+    const how = { outputMode: 'native' } as const
+    await failure(test.provider, { ...ask, responseSchema: V }, 'structured_output_invalid', how)
+    expect(test.server.requests).toHaveLength(1)
   })
 
   it('does not hide another refusal', async () => {
@@ -299,8 +379,32 @@ describe('the dynamic fallback', () => {
 describe('strict', () => {
   it.each([
     ['all required and closed', P, true],
-    ['all required, nothing said of further ones', { ...P, additionalProperties: undefined }, true],
+    ['all required, nothing said of further ones', { ...P, additionalProperties: undefined }, false],
     ['open', { ...P, additionalProperties: true }, false],
+    ['an object of anything', { type: 'object' }, false],
+    ['a closed object without properties', { type: 'object', additionalProperties: false }, true],
+    ['a property that may be anything', { ...V, properties: { value: {} } }, false],
+    ['a property that may be anything, as a boolean', { ...V, properties: { value: true } }, false],
+    ['a list of anything', { ...V, properties: { value: { type: 'array' } } }, false],
+    [
+      'an untyped list of open objects',
+      { ...V, properties: { value: { items: { type: 'object' } } } },
+      false,
+    ],
+    [
+      'an open object among other types',
+      { ...V, properties: { value: { type: ['null', 'object'] } } },
+      false,
+    ],
+    ['parts that are joined', { ...V, allOf: [P] }, false],
+    ['keys of any name', { ...V, patternProperties: { '^x': V } }, false],
+    ['a closed branch', { ...V, properties: { value: { anyOf: [{ type: 'null' }, P] } } }, true],
+    [
+      'a reference to a closed definition',
+      { ...V, properties: { value: { $ref: '#/$defs/p' } }, $defs: { p: P } },
+      true,
+    ],
+    ['limits', { ...V, properties: { value: { type: 'integer', minimum: 1 } } }, true],
     ['open to some', { ...P, additionalProperties: { type: 'string' } }, false],
     ['one that is not required', { ...P, required: ['name'] }, false],
     ['nothing required', { type: 'object', properties: { a: {} } }, false],

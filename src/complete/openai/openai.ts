@@ -5,6 +5,8 @@ import {
   connect,
   createOpenAi,
   explain,
+  isStrict,
+  looseFormat,
   type OpenAiOptions,
   readBatches,
   responseFormat,
@@ -39,10 +41,14 @@ export function createOpenAiProvider(options: OpenAiProviderOptions): Provider {
       throw invalid(`${peer.destination} is set up as a server that cannot stream.`)
   }
 
-  async function exchange({ request, path, checked, how, signal }: Exchange) {
+  async function exchange({ request, path, loose, checked, how, signal }: Exchange) {
     const schema = path === 'native' ? checked.responseSchema?.schema : undefined
     const stream = how.stream === true
-    const body = completionBody(request, { model, stream, responseFormat: schema && responseFormat(schema) })
+    const body = completionBody(request, {
+      model,
+      stream,
+      responseFormat: schema && (loose ? looseFormat : responseFormat)(schema),
+    })
     const raw = await send(body, how, signal)
     const reading = readBody(raw, checked.tools, model)
     if ('problem' in reading) throw notACompletion(peer, `${reading.problem}: ${JSON.stringify(raw)}`)
@@ -68,7 +74,7 @@ export function createOpenAiProvider(options: OpenAiProviderOptions): Provider {
     }
   }
 
-  const wire = { model, system, native, refusals: new Refusals(), accept, exchange }
+  const wire = { model, system, native, refusals: new Refusals(), isStrict, accept, exchange }
   return {
     model,
     ready: (signal = new AbortController().signal) => prober.ready(signal),

@@ -4,6 +4,7 @@ import { type ErrorCode, errorTable } from '../../errors.ts'
 import { isObject } from '../../is-object.ts'
 import { jsonValue } from '../../json-value.ts'
 import type { FinishReason, Usage } from '../llm.ts'
+import { type Aid, aids } from '../structured-output/schema-refusal.ts'
 
 /** Why the model was called. `longer`: again with a doubled output limit. `cached`: it was not called, the cache had the reply. */
 export type CallReason = 'first' | 'continuation' | 'longer' | 'reask' | 'split' | 'cached'
@@ -31,8 +32,8 @@ export interface Failure {
 export interface RunEntry {
   readonly run: { readonly id: string; readonly startedAt: number }
   readonly calls: readonly RecordedCall[]
-  /** The calls do without the server's own constraint, unlike the run's key: the server refused it or could not keep to it. */
-  readonly unaided?: boolean
+  /** Who sees to the schema in the first call, if that may change: the run's key is about the first way of all. */
+  readonly aid?: Aid
   /** How the reply was read, once the run has ended. A reply that is read in another way is another run. */
   readonly form?: string
   /** The sizes of its parts in items or characters, and whether it was streamed, once the run has ended. */
@@ -97,7 +98,7 @@ const isEntry = fields({
       ),
     }),
   ),
-  unaided: optional(isFlag),
+  aid: optional((value) => aids.includes(value as Aid)),
   form: optional(isText),
   cut: optional(fields({ streaming: isFlag, cuts: listOf(isCount) })),
 }) as (value: unknown) => value is RunEntry

@@ -13,7 +13,7 @@ export type { AzureOptions } from './azure.ts'
 export { connect, explain } from './client.ts'
 export { listModels, onlyModel } from './models.ts'
 export { finishReason, readBatches, reportedUsage } from './reply.ts'
-export { openAiJson, responseFormat } from './response-format.ts'
+export { isStrict, looseFormat, openAiJson, responseFormat } from './response-format.ts'
 
 export interface OpenAiOptions extends OpenAiServer {
   readonly model: string

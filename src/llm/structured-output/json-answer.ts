@@ -9,6 +9,7 @@ import { checkedSchema } from './checked-schema.ts'
 import { feedbackOn } from './feedback.ts'
 import { answerPath } from './mode-choice.ts'
 import { type AnswerPlan, joinedExtras, planAnswer } from './modes.ts'
+import type { Aid } from './schema-refusal.ts'
 import { callStructured } from './structured-call.ts'
 import { unwrapped } from './unwrapped.ts'
 import { foundValue } from './value.ts'
@@ -25,8 +26,14 @@ export interface AnswerJsonOptions extends Omit<CompletionRequest, 'messages'> {
    * refuses that or the schema does not describe an object. Without a schema the JSON is only searched for in the reply.
    */
   readonly mode?: AnswerMode | undefined
-  /** Whether to do without the server's own constraint, when no mode is named. Default: when the server has refused it. */
-  readonly unaided?: boolean | undefined
+  /** Who sees to the schema, when no mode is named. Default: the server, until it has refused or ignored that. */
+  readonly aid?: Aid | undefined
+  /** Receives who sees to the schema at first, if that may change, and after each refusal. */
+  readonly onWay?: ((aid: Aid) => void) | undefined
+  /** Receives a sentence when the server turns out not to take a schema, or not to keep to it. Default: `onWarning`. */
+  readonly onNote?: ((note: string) => void) | undefined
+  /** Whether an invalid reply may be followed by another call. Default: always. */
+  readonly mayAsk?: (() => boolean) | undefined
   /** How often a reply that cannot be used is answered. Default 1. */
   readonly reask?: number | undefined
   /** How the prompt shows a schema. Default `example`. */
@@ -77,10 +84,13 @@ export async function answerJson(options: AnswerJsonOptions): Promise<JsonAnswer
   let plan: AnswerPlan
   let repairs: readonly RepairName[] = []
 
-  const { reply, value, attempts } = await callStructured({
+  const { reply, value } = await callStructured({
     schema: checked,
     path: answerPath(options, checked),
-    unaided: options.unaided,
+    aid: options.aid,
+    onWay: options.onWay,
+    onNote: options.onNote ?? options.onWarning ?? ((note) => process.emitWarning(note)),
+    mayAsk: options.mayAsk,
     extrasOf: () => options.extras,
     signal,
     retry: {
@@ -89,8 +99,8 @@ export async function answerJson(options: AnswerJsonOptions): Promise<JsonAnswer
       backoff: () => 0,
       reask: (context) => feedbackOn(context, plan.schemaBlock),
     },
-    async ask(mode, { added }) {
-      plan = planAnswer({ ...options, schema: checked?.schema, mode, as, strict })
+    async ask({ mode, aid }, { added }) {
+      plan = planAnswer({ ...options, schema: checked?.schema, mode, as, strict, loose: aid === 'loose' })
       const request = {
         messages: [...plan.messages, ...added],
         extras: joinedExtras(options.extras, plan.extras),
@@ -111,7 +121,7 @@ export async function answerJson(options: AnswerJsonOptions): Promise<JsonAnswer
   })
   const { content, finishReason, model, outputMode } = reply
   const usage = sumOfUsages(usages)
-  return { value, repairs, content, finishReason, usage, model, outputMode, calls: attempts.length }
+  return { value, repairs, content, finishReason, usage, model, outputMode, calls: usages.length }
 }
 
 function schemaOf(options: AnswerJsonOptions): { schema: JsonSchema | undefined; strict: boolean } {

@@ -4,7 +4,7 @@ import type { AnswerMode, ResolvedMode } from '../../config/models.ts'
 import type { Llm } from '../llm.ts'
 import type { CheckedSchema } from './checked-schema.ts'
 import { autoMode, jsonFormatOf, objectsOnly } from './modes.ts'
-import { Refusals } from './schema-refusal.ts'
+import { refusalsOf, type Way } from './schema-refusal.ts'
 import type { ModePath } from './structured-call.ts'
 
 export interface PathOptions {
@@ -18,22 +18,21 @@ export interface PathOptions {
 export function answerPath(options: PathOptions, checked: CheckedSchema | undefined): ModePath<ResolvedMode> {
   const { llm, mode: asked = llm.outputMode } = options
   const refusals = refusalsOf(llm)
-  if (asked !== undefined && asked !== 'auto') return { first: asked, refusals }
+  const own = (mode: ResolvedMode): Way<ResolvedMode>[] => [
+    { aid: 'server', mode },
+    ...(mode === 'native' && checked && jsonFormatOf(llm)?.loose?.(checked.schema)
+      ? [{ aid: 'loose', mode } as const]
+      : []),
+  ]
+  if (asked !== undefined && asked !== 'auto') return { ways: own(asked), refusals }
   const mode = asked === 'auto' ? automatic(options) : checked ? 'native' : 'plain'
   const other = withoutServer(mode)
   const first = fits(mode, llm, checked) ? mode : other
-  return { first, second: first === other ? undefined : other, refusals }
+  return { ways: first === other ? own(first) : [...own(first), { aid: 'prompt', mode: other }], refusals }
 }
 
-/** The models that `auto` has warned of, and the refusals that are known, by circuit: one model of one server. */
+/** The models that `auto` has warned of, by circuit. */
 const warned = new Set<string>()
-const refusals = new Map<string, Refusals>()
-
-function refusalsOf({ circuit }: Llm): Refusals {
-  const known = refusals.get(circuit) ?? new Refusals()
-  refusals.set(circuit, known)
-  return known
-}
 
 function automatic({ llm, warnAuto = true, onWarning }: PathOptions): ResolvedMode {
   const mode = autoMode(llm)

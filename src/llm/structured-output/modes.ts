@@ -27,6 +27,8 @@ export interface PlanOptions {
   readonly as: 'example' | 'schema'
   /** `strict` on OpenAI's wire. */
   readonly strict: boolean
+  /** The mode `native` without `strict`. Default false. */
+  readonly loose?: boolean
 }
 
 const instruction = 'You must format your response as a JSON object.'
@@ -43,7 +45,7 @@ export function planAnswer(options: PlanOptions): AnswerPlan {
       return { ...plan, ...instructed(options) }
     case 'native':
       if (!schema) return { ...plan, mode: 'plain' }
-      return { ...plan, extras: jsonFormatOf(llm)?.schema(schema) ?? {} }
+      return { ...plan, extras: nativeFields(llm, schema, options.loose) ?? {} }
     case 'fallback':
       if (!schema) return { ...plan, mode: 'plain' }
       return { ...plan, messages: withSystemText(messages, directiveFor(schema, false)) }
@@ -59,6 +61,12 @@ export function planAnswer(options: PlanOptions): AnswerPlan {
 /** How a model is asked for JSON; undefined when it can be asked only in words. */
 export function jsonFormatOf({ provider, jsonFormat }: Llm): JsonFormat | undefined {
   return (jsonFormat ?? providers[provider].jsonFormat) || undefined
+}
+
+/** The fields that ask a server for a schema; undefined when it can be asked only in words. */
+export function nativeFields(llm: Llm, schema: JsonSchema, loose = false) {
+  const format = jsonFormatOf(llm)
+  return (loose ? format?.loose?.(schema) : undefined) ?? format?.schema(schema)
 }
 
 /** The format that a mode is named after; undefined for all other modes. */

@@ -1,46 +1,91 @@
-// Which errors mean that a server does not take a schema, and which schemas it refused. What was refused once is not tried
-// again.
+// Which ways there are to ask a server for a schema, which one follows when the server refuses a way or ignores it, and what is
+// remembered of that: a way that failed once is not tried again.
 import { GraphmillError } from '../../errors.ts'
 import { flatJson } from '../cache/canonical.ts'
 import type { JsonSchema } from '../llm.ts'
 import { ProviderError } from '../provider-error.ts'
 
-export interface RefusedCall {
-  readonly thrown: unknown
-  readonly schema: JsonSchema
-  /** The caller's extras. */
-  readonly extras: Readonly<Record<string, unknown>> | undefined
+/** Who sees to the schema: the server; the server, but not strictly; or the model, which reads it in the prompt. */
+export const aids = ['server', 'loose', 'prompt'] as const
+export type Aid = (typeof aids)[number]
+
+/** One way to ask. A list of ways is in the order of `aids`, without those that there are not, and never empty. */
+export interface Way<Mode> {
+  readonly aid: Aid
+  readonly mode: Mode
 }
 
-/** What a server has refused. */
+/** The ways from `aid` on; the last one when there are none. */
+export function waysFrom<Mode>(ways: readonly Way<Mode>[], aid: Aid): readonly Way<Mode>[] {
+  const left = ways.filter((way) => aids.indexOf(way.aid) >= aids.indexOf(aid))
+  return left.length > 0 ? left : ways.slice(-1)
+}
+
+/** Why a way was left. */
+export interface Lesson {
+  /** For all schemas, not only for the one that was sent. */
+  readonly isGeneral: boolean
+  readonly isIgnored: boolean
+}
+
+/** The server answered as if it had not been asked for JSON. */
+export const ignored: Lesson = { isGeneral: true, isIgnored: true }
+
+/** What a failure teaches, and the ways that may work after it; undefined when it was no refusal, or the first way is the last. */
+export function afterRefusal<Mode>(
+  thrown: unknown,
+  [, ...others]: readonly Way<Mode>[],
+  extras: Readonly<Record<string, unknown>> = {},
+): { readonly lesson: Lesson; readonly ways: readonly Way<Mode>[] } | undefined {
+  const words = refusalOf(thrown)
+  // A refusal of grammars is about the caller's own grammar.
+  const isOwn = words !== undefined && 'grammar' in extras && !/format/i.test(words)
+  if (words === undefined || isOwn) return undefined
+  const ways = isAsWithout(words) ? others.filter(({ aid }) => aid !== 'loose') : others
+  if (ways.length === 0) return undefined
+  return { lesson: { isGeneral: !ofSchema.test(words), isIgnored: false }, ways }
+}
+
+/** Which ways the servers' refusals have left, by server, model and schema. */
 export class Refusals {
-  #all = false
-  readonly #schemas = new Set<string>()
+  #general: Aid = 'server'
+  readonly #schemas = new Map<string, Aid>()
 
-  /** Whether this schema need not be tried. */
-  has(schema: JsonSchema): boolean {
-    return this.#all || (this.#schemas.size > 0 && this.#schemas.has(flatJson(schema)))
+  /** The ways that are still worth trying for a schema. */
+  left<Mode>(ways: readonly Way<Mode>[], schema: JsonSchema): readonly Way<Mode>[] {
+    const own = this.#schemas.size > 0 ? this.#schemas.get(flatJson(schema)) : undefined
+    return waysFrom(waysFrom(ways, this.#general), own ?? 'server')
   }
 
-  /**
-   * Calls `fallback` when the failure is such a refusal, and throws it again when it is not. The refusal is remembered, for
-   * all schemas or for this one, unless the server refuses the fallback's request too: then it was about something else.
-   */
-  async goOn<R>({ thrown, schema, extras }: RefusedCall, fallback: () => Promise<R>): Promise<R> {
-    const words = refusalOf(thrown)
-    // A refusal of grammars is about the caller's own grammar.
-    if (words === undefined || (extras && 'grammar' in extras && !/format/i.test(words))) throw thrown
-    let refusedToo = false
-    try {
-      return await fallback()
-    } catch (second) {
-      refusedToo = second instanceof ProviderError && second.category === 'provider_invalid_request'
-      throw second
-    } finally {
-      if (!refusedToo && ofSchema.test(words)) this.#schemas.add(flatJson(schema))
-      else if (!refusedToo) this.#all = true
-    }
+  /** Remembers that the ways before `aid` do not work; a sentence for the log when that was not known. */
+  learn({ isGeneral, isIgnored }: Lesson, aid: Aid, schema: JsonSchema): string | undefined {
+    const key = flatJson(schema)
+    // What a server does not take strictly may depend on the schema.
+    const isOfAll = isGeneral && aid === 'prompt'
+    const known = isOfAll ? this.#general : this.#schemas.get(key)
+    if (known === aid) return undefined
+    if (isOfAll) this.#general = aid
+    else this.#schemas.set(key, aid)
+    const then =
+      aid === 'loose' ? 'It is sent without `strict`.' : 'The model is asked in the prompt instead.'
+    return isIgnored
+      ? `The server does not keep to the JSON that it is asked for. ${then}`
+      : `The server does not take the schema. ${then}`
   }
+}
+
+/** The refusals that are known, by circuit: one model of one server. */
+const known = new Map<string, Refusals>()
+
+export function refusalsOf({ circuit }: { readonly circuit: string }): Refusals {
+  const refusals = known.get(circuit) ?? new Refusals()
+  known.set(circuit, refusals)
+  return refusals
+}
+
+/** Whether a failure shows that an earlier refusal was about something else than the way. */
+export function isRefusedToo(thrown: unknown): boolean {
+  return thrown instanceof ProviderError && thrown.category === 'provider_invalid_request'
 }
 
 /** Whether a server refused a request because of the form of reply that it asks for. */
@@ -59,6 +104,21 @@ function refusalOf(thrown: unknown): string | undefined {
   return isRefusal && (about.test(words) || param === 'format') ? words : undefined
 }
 
-const about = /response[_ .-]?format|json[_ -]?(schema|mode|object)|structured[_ ]?output|guided|grammar/i
-/** What is refused is this schema, not every schema. */
-const ofSchema = /invalid (json )?schema|\.schema\b|(grammar|schema)s? (is|are) too|too many/i
+const about =
+  /response[_ .-]?format|json[_ -]?(schema|mode|object)|structured[_ ]?output|guided|grammar|\bstrict\b/i
+/** What is refused is this schema, not every schema. A grammar is made from the schema. */
+const ofSchema =
+  /invalid (json )?schema|\.schema\b|(grammar|schema)s? (is|are) too|too many|grammar|\bstrict\b/i
+
+/** Whether the server would say the same without `strict`: it does not know the field at all, or makes a grammar in any case. */
+function isAsWithout(words: string): boolean {
+  return !/\bstrict\b/i.test(words) && (/grammar|guided/i.test(words) || unknownField.test(words))
+}
+
+const field = '(response[_ .-]?format|json[_ -]?(schema|mode|object)|structured[_ ]?outputs?)'
+const unknownField = new RegExp(
+  `${field}\\W*(types? |fields? |parameters? )?(is |are )?(currently )?(not |un)(yet )?(supported|available|known|recogni[sz]ed|implemented|permitted)` +
+    `|\\b(no|does not support|unsupported|unknown|unexpected|unrecogni[sz]ed) (support for )?\\W*${field}` +
+    '|\\b(unsupported|unknown|unexpected|unrecogni[sz]ed|extra) (field|param|parameter|argument|key|property|input)',
+  'i',
+)

@@ -1,20 +1,28 @@
-// One call for a checked value, as `complete` and `answerJson` both make it: attempts, each in the first mode until the server
-// refuses that and then in the second, and the value of each reply checked. A caller says only how one exchange goes.
+// One call for a checked value, as `complete` and `answerJson` both make it: attempts, each in the first way that the server
+// neither refuses nor ignores, and the value of each reply checked. A caller says only how one exchange goes.
 import type { FinishReason, JsonSchema } from '../llm.ts'
+import { isRefusalOfModel } from '../refusal-words.ts'
 import { isAbort } from '../transport.ts'
 import type { ProviderUsage } from '../usage.ts'
 import { type Attempt, type AttemptRecord, type AttemptsOptions, runAttempts } from './attempts.ts'
 import type { CheckedSchema } from './checked-schema.ts'
 import { StructuredOutputInvalid } from './invalid-error.ts'
-import type { Refusals } from './schema-refusal.ts'
+import {
+  type Aid,
+  afterRefusal,
+  ignored,
+  isRefusedToo,
+  type Lesson,
+  type Refusals,
+  type Way,
+  waysFrom,
+} from './schema-refusal.ts'
 import type { FoundValue } from './value.ts'
 
-/** Which mode a call asks in. */
+/** In which ways a call may ask. */
 export interface ModePath<Mode> {
-  readonly first: Mode
-  /** The mode after the server refused the first. Default: the refusal is the call's failure. */
-  readonly second?: Mode | undefined
-  /** Which schemas the server refused; only with `second`. */
+  readonly ways: readonly Way<Mode>[]
+  /** What is known of the server. */
   readonly refusals: Refusals
 }
 
@@ -27,12 +35,20 @@ interface ReplyFacts {
 export interface StructuredCall<Mode, Reply extends ReplyFacts> extends AttemptsOptions {
   readonly schema: CheckedSchema | undefined
   readonly path: ModePath<Mode>
-  /** Whether to begin with the second mode. Default: when the server has refused this schema. */
-  readonly unaided?: boolean | undefined
+  /** The way to begin with. Default: the first that the server has not refused for this schema. */
+  readonly aid?: Aid | undefined
+  /** Receives the first way if there are several, and each that follows a refused one. */
+  readonly onWay?: ((aid: Aid) => void) | undefined
+  /** Receives a sentence when a way was left for good. */
+  readonly onNote?: ((note: string) => void) | undefined
+  /** Whether a reply that ignores the schema is followed by another exchange at once. Default: only by the next attempt. */
+  readonly goesOnAtOnce?: boolean
+  /** Whether an invalid reply may be followed by another exchange. Default: always. */
+  readonly mayAsk?: (() => boolean) | undefined
   /** The caller's extra fields for the body of an attempt's request. */
   readonly extrasOf: (attempt: Attempt) => Readonly<Record<string, unknown>> | undefined
   /** One exchange with the server. */
-  readonly ask: (mode: Mode, attempt: Attempt) => Promise<Reply>
+  readonly ask: (way: Way<Mode>, attempt: Attempt) => Promise<Reply>
   /** Runs an attempt with whatever observes it. Default: nothing does. */
   readonly around?: (
     attempt: Attempt,
@@ -54,34 +70,76 @@ export interface StructuredReply<Mode, Reply> {
 }
 
 /** Throws StructuredOutputInvalid for a reply without a usable value, and what `ask` throws. */
-export function callStructured<Mode, Reply extends ReplyFacts>(
+export async function callStructured<Mode, Reply extends ReplyFacts>(
   call: StructuredCall<Mode, Reply>,
 ): Promise<StructuredReply<Mode, Reply>> {
-  let { unaided } = call
-  const { first, second, refusals } = call.path
+  const { path, onNote = () => {}, around = (_, work) => work() } = call
   const schema = call.schema?.schema
-  const { around = (_, work) => work() } = call
+  /** The ways that are left. Later attempts stay in the one that worked. */
+  let ways = schema ? left(path, schema, call.aid) : path.ways
+  /** Why the way before these was left, until it is kept or refuted. */
+  let lesson: Lesson | undefined
+  let invalid: StructuredOutputInvalid | undefined
 
-  return runAttempts(call, (attempt) => around(attempt, () => evaluated(attempt)))
+  function keepLesson(): void {
+    const note = lesson && path.refusals.learn(lesson, ways[0]!.aid, schema!)
+    lesson = undefined
+    if (note) onNote(note)
+  }
 
-  async function evaluated(attempt: Attempt) {
-    const inMode = async (mode: Mode) => {
-      const reply = await call.ask(mode, attempt)
-      const attempts = [...attempt.earlier, attempt.record]
-      return { reply, value: await checkedValue(call, reply), mode, attempts }
-    }
-    if (!schema || second === undefined) return inMode(first)
-    if (unaided ?? refusals.has(schema)) return inMode(second)
+  /** The next way may fare no better: then the lesson was about something else. */
+  function judge(thrown: unknown): void {
+    if (lesson?.isIgnored ? isNoJson(thrown) : isRefusedToo(thrown)) lesson = undefined
+    else keepLesson()
+  }
+
+  async function exchange(attempt: Attempt): Promise<StructuredReply<Mode, Reply>> {
+    if (invalid && call.mayAsk?.() === false) throw invalid
+    const way = ways[0]!
     try {
-      return await inMode(first)
+      const reply = await call.ask(way, attempt)
+      const value = await checkedValue(call, reply)
+      keepLesson()
+      return { reply, value, mode: way.mode, attempts: [...attempt.earlier, attempt.record] }
     } catch (thrown) {
-      return refusals.goOn({ thrown, schema, extras: call.extrasOf(attempt) }, () => {
-        // Later attempts stay in the second mode, also when the caller asked to begin with the first.
-        if (unaided === false) unaided = true
-        return inMode(second)
-      })
+      const next = schema && nextWays(thrown, ways, call.extrasOf(attempt))
+      if (next) ({ lesson, ways } = next)
+      else judge(thrown)
+      if (next && !next.lesson.isIgnored) call.onWay?.(ways[0]!.aid)
+      if (thrown instanceof StructuredOutputInvalid) invalid = thrown
+      if (next && (call.goesOnAtOnce || !next.lesson.isIgnored)) return exchange(attempt)
+      throw thrown
     }
   }
+
+  if (path.ways.length > 1) call.onWay?.(ways[0]!.aid)
+  try {
+    return await runAttempts(call, (attempt) => around(attempt, () => exchange(attempt)))
+  } finally {
+    // No exchange followed that could refute it.
+    keepLesson()
+  }
+}
+
+function left<Mode>({ ways, refusals }: ModePath<Mode>, schema: JsonSchema, aid: Aid | undefined) {
+  return aid ? waysFrom(ways, aid) : refusals.left(ways, schema)
+}
+
+function nextWays<Mode>(
+  thrown: unknown,
+  ways: readonly Way<Mode>[],
+  extras: Readonly<Record<string, unknown>> | undefined,
+) {
+  const inPrompt = ways.slice(1).filter(({ aid }) => aid === 'prompt')
+  if (isNoJson(thrown) && inPrompt.length > 0) return { lesson: ignored, ways: inPrompt }
+  return afterRefusal(thrown, ways, extras)
+}
+
+/** A model that ended by itself, wrote something that does not even begin with JSON, and did not refuse, was not held to JSON. */
+function isNoJson(thrown: unknown): boolean {
+  if (!(thrown instanceof StructuredOutputInvalid) || thrown.code !== 'reply_not_json') return false
+  const { finishReason, outputContent } = thrown
+  return finishReason === 'stop' && /^\s*[^\s{[]/.test(outputContent) && !isRefusalOfModel(outputContent)
 }
 
 async function checkedValue<Mode, Reply extends ReplyFacts>(

@@ -5,7 +5,7 @@ import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import type { CallReason, Failure, RecordedCall } from '../../llm/cache/entry.ts'
 import { requestDigest } from '../../llm/cache/run-key.ts'
 import type { CompletionEvent, CompletionRequest, FinishReason, Llm, Usage } from '../../llm/llm.ts'
-import { isOutputRefusal } from '../../llm/structured-output/schema-refusal.ts'
+import { type Aid, isOutputRefusal } from '../../llm/structured-output/schema-refusal.ts'
 import { sumOfUsages, unknownUsage } from '../../llm/usage.ts'
 import type { RecordedRun } from './run-record.ts'
 
@@ -17,8 +17,8 @@ export interface CallsOptions {
   readonly traceparent?: string | undefined
   /** The calls that earlier attempts at this run remembered. Default: none. */
   readonly recorded?: readonly RecordedCall[]
-  /** Whether the recorded calls do without the server's own constraint. Default: not known yet. */
-  readonly unaided?: boolean | undefined
+  /** Who sees to the schema in the recorded calls. Default: not known yet. */
+  readonly aid?: Aid | undefined
   /** The model must not be asked: `open` throws Diverged instead. */
   readonly replayOnly?: boolean
   /** Receives all calls so far whenever they are worth remembering. Default: nothing is remembered. */
@@ -67,8 +67,8 @@ const maxRemembered = 4 * 1024 * 1024
 
 export class Calls {
   readonly llm: Llm
-  /** Whether the calls do without the server's own constraint; undefined when that is not known yet. */
-  unaided: boolean | undefined
+  /** Who sees to the schema in the first call that is remembered; undefined when that is not known yet. */
+  aid: Aid | undefined
   readonly #options: CallsOptions
   readonly #opened: Call[] = []
   /** The index of the first call that may be remembered. */
@@ -81,7 +81,7 @@ export class Calls {
   constructor(options: CallsOptions) {
     this.#options = options
     this.llm = options.llm
-    this.unaided = options.unaided
+    this.aid = options.aid
     this.#isReplaying = options.replayOnly === true || (options.recorded ?? []).length > 0
   }
 
@@ -95,9 +95,10 @@ export class Calls {
     return this.#ends[0]?.model ?? this.llm.model
   }
 
-  /** Begins the calls again without the server's own constraint. The calls so far are not remembered, but still counted and paid. */
-  startOver(): void {
-    this.unaided = true
+  /** The calls begin again in this way. Those so far in another are not remembered, but still counted and paid. */
+  startWith(aid: Aid): void {
+    if (this.aid === aid) return
+    this.aid = aid
     this.#start = this.#opened.length
     this.#isWorthKeeping = false
   }
@@ -165,7 +166,7 @@ export class Calls {
   /** All calls, when they are worth remembering and not too long. */
   get whole(): RecordedRun | undefined {
     if (!this.#isWorthKeeping || this.#remembered > maxRemembered) return undefined
-    return { calls: this.#done, ...(this.unaided && { unaided: true }) }
+    return { calls: this.#done, ...(this.aid && { aid: this.aid }) }
   }
 
   /** The calls that ended, or failed for good, as they are remembered. */

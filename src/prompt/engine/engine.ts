@@ -1,7 +1,13 @@
 // The prompt engine: a request goes to the model, and its reply comes back in parts while the model is still writing. A run
 // that the cache has whole is replayed without asking the model.
 import type { Llm } from '../../llm/llm.ts'
-import { isOutputRefusal } from '../../llm/structured-output/schema-refusal.ts'
+import {
+  afterRefusal,
+  ignored,
+  type Lesson,
+  refusalsOf,
+  waysFrom,
+} from '../../llm/structured-output/schema-refusal.ts'
 import type { GroundingRequest } from '../../messages/generated.ts'
 import type { Prompt } from '../catalogue/catalogue.ts'
 import type { Terms } from '../catalogue/terms.ts'
@@ -61,7 +67,7 @@ export async function* ask(options: AskOptions): AsyncGenerator<RunPart, void> {
   const forms = await chooseForm(prompt, llm, signal)
   if (forms.note) options.onNote?.(forms.note)
   if (!cache) return yield* askModel(options, forms, undefined)
-  const request = cacheKeyRequest(prompt, terms, llm, forms.form)
+  const request = cacheKeyRequest(prompt, terms, llm, forms.ways[0].mode)
   const record = await openRecord({ ...cache, prompt, llm, request, signal })
   try {
     const parts = record.isOver ? await replay(options, forms, record) : undefined
@@ -126,43 +132,52 @@ function newCalls(
 ): Calls {
   const { maxCalls = defaultLimits.maxCalls } = limits ?? {}
   const { found } = record ?? {}
-  const recorded = found && { recorded: found.calls, unaided: found.unaided ?? false }
+  const recorded = found && { recorded: found.calls, aid: found.aid }
   return new Calls({ llm, signal, maxCalls, traceparent, ...recorded, ...more })
 }
 
-/** The prompts whose schema a server refused, with the server's circuit. */
-const refused = new Set<string>()
-
-/** The reply in the form that was chosen or, when the server does not take that form, in the other. */
-function readReply(options: AskOptions, { form, otherwise }: ItemsForms, calls: Calls): ReplyStream {
-  return otherwise ? readInEither(options, [form, otherwise], calls) : readInForm(options, form, calls)
-}
-
-async function* readInEither(
-  options: AskOptions,
-  [form, otherwise]: readonly [ItemsForm, ItemsForm],
-  calls: Calls,
-): ReplyStream {
-  const { prompt, llm } = options
-  const key = `${llm.circuit}\n${prompt.id}`
-  calls.unaided ??= refused.has(key)
-  if (!calls.unaided) {
+/** The reply in the first form that the server neither refuses nor ignores. */
+async function* readReply(options: AskOptions, { ways }: ItemsForms, calls: Calls): ReplyStream {
+  const { prompt, llm, onNote } = options
+  const { jsonSchema: schema } = prompt
+  if (ways.length === 1 || !schema) return yield* readInForm(options, ways[0].mode, calls)
+  const refusals = refusalsOf(llm)
+  let left = calls.aid ? waysFrom(ways, calls.aid) : refusals.left(ways, schema)
+  let lesson: Lesson | undefined
+  calls.startWith(left[0]!.aid)
+  for (;;) {
+    const { aid, mode: form } = left[0]!
+    const inPrompt = left.slice(1).filter((way) => way.aid === 'prompt')
     let hasEvents = false
     try {
+      let isIgnored = false
       for await (const events of readInForm(options, form, calls)) {
+        isIgnored = !hasEvents && calls.left > 0 && inPrompt.length > 0 && isProse(events)
+        if (isIgnored) break
+        if (lesson && (!lesson.isIgnored || !isProse(events))) {
+          const note = refusals.learn(lesson, aid, schema)
+          if (note) onNote?.(`${prompt.id}: ${note}`)
+        }
         hasEvents = true
         yield events
       }
-      return
+      if (!isIgnored) return
+      ;[lesson, left] = [ignored, inPrompt]
     } catch (thrown) {
+      const next = afterRefusal(thrown, left)
       // Items that were handed on cannot be taken back.
-      if (hasEvents || !isOutputRefusal(thrown)) throw thrown
-      options.onNote?.(`The server does not take the schema of ${prompt.id}. Its model is asked for lines.`)
-      calls.startOver()
+      if (hasEvents || !next) throw thrown
+      ;({ lesson, ways: left } = next)
+      calls.startWith(left[0]!.aid)
     }
   }
-  yield* readInForm(options, otherwise, calls)
-  refused.add(key)
+}
+
+/** Whether a whole reply is neither items nor an honest end without them: a model that is held to a schema cannot write it. */
+function isProse([first]: readonly ReplyEvent[]): boolean {
+  if (first?.type !== 'end') return false
+  const { finishReason, incomplete, truncated } = first.end
+  return finishReason === 'stop' && incomplete === 'no_items' && !truncated
 }
 
 function readInForm(options: AskOptions, form: ItemsForm, calls: Calls): ReplyStream {
@@ -170,7 +185,8 @@ function readInForm(options: AskOptions, form: ItemsForm, calls: Calls): ReplySt
   const limits = { ...defaultLimits, ...options.limits }
   const request = (about: Terms) => firstRequest(prompt, about, llm, form)
   const judge = prompt.responseType === 'jsonl' ? createJudge(prompt, terms, grounding) : undefined
-  const context = { prompt, terms, form, request, calls, judge, limits, signal }
+  const note = (text: string) => options.onNote?.(`${prompt.id}: ${text}`)
+  const context = { prompt, terms, form, request, calls, judge, limits, note, signal }
   switch (prompt.responseType) {
     case 'jsonl':
       return readItems(context)

@@ -1,6 +1,7 @@
 // Why a reply of items counts as partial, if it does. An empty reply is honest only when the model stopped by itself and wrote
 // nothing, or an empty list. A reply with items is complete only when one of them was accepted.
 import type { FinishReason } from '../../llm/llm.ts'
+import { isRefusalOfModel } from '../../llm/refusal-words.ts'
 import type { IncompleteCause } from './reply.ts'
 
 /** Why a call that ended did not end properly; undefined when it did. */
@@ -14,9 +15,6 @@ export function brokenOff(finishReason: FinishReason): IncompleteCause | undefin
 
 /** Characters at the beginning of a reply that are searched for a refusal. */
 export const refusalLength = 200
-
-const refusal =
-  /^\W*(i(['’]?m| am) sorry|sorry|i can(no|['’])t|i (am|['’]?m) (unable|not able)|i['’]?m (unable|not able)|as an ai\b)/i
 
 export function incompleteness(reply: {
   readonly finishReason: FinishReason
@@ -36,5 +34,5 @@ export function incompleteness(reply: {
   if (reply.accepted > 0) return undefined
   if (reply.rejected > 0) return 'no_facts'
   if (reply.empty) return undefined
-  return refusal.test(reply.opening) ? 'refused' : 'no_items'
+  return isRefusalOfModel(reply.opening) ? 'refused' : 'no_items'
 }

@@ -3,9 +3,11 @@
 import type { ResolvedMode } from '../../config/models.ts'
 import type { ItemsOptions } from '../../items/item.ts'
 import type { ItemSchema } from '../../items/validate.ts'
+import { wireSchema } from '../../llm/cache/canonical.ts'
 import type { CompletionRequest, JsonFormat, JsonSchema, Llm } from '../../llm/llm.ts'
 import { withSystemText } from '../../llm/structured-output/directive.ts'
 import { formatNamed, jsonFormatOf } from '../../llm/structured-output/modes.ts'
+import type { Way } from '../../llm/structured-output/schema-refusal.ts'
 import { type StrictCopy, strictCopy } from '../../llm/structured-output/strict-schema.ts'
 import type { Prompt } from '../catalogue/catalogue.ts'
 
@@ -24,9 +26,8 @@ export interface ItemsForm {
 }
 
 export interface ItemsForms {
-  readonly form: ItemsForm
-  /** What to try when the server does not take the first. */
-  readonly otherwise?: ItemsForm
+  /** What to ask in, one after the other, when the server does not take or ignores a form. */
+  readonly ways: readonly [Way<ItemsForm>, ...Way<ItemsForm>[]]
   /** Why it is not what was wanted, for the operator. */
   readonly note?: string
 }
@@ -36,27 +37,33 @@ export interface ItemsForms {
  * constraint when the server is known to keep to a schema and supports this one, else lines.
  */
 export async function chooseForm(prompt: Prompt, llm: Llm, signal: AbortSignal): Promise<ItemsForms> {
-  const lines = linesForm(prompt)
   const { outputMode: mode = llm.outputMode ?? 'auto', jsonSchema } = prompt
   const own = jsonFormatOf(llm)
   const inWords = mode === 'text-based' || mode === 'fallback'
-  if (prompt.responseType !== 'jsonl' || inWords || !own) return { form: lines }
+  if (prompt.responseType !== 'jsonl' || inWords || !own) return only(linesForm(prompt))
   const format = formatNamed(mode) ?? own
-  if (mode === format.objectMode) return { form: wrappedForm(prompt, format.objectMode, format.object) }
+  if (mode === format.objectMode) return only(wrappedForm(prompt, format.objectMode, format.object))
   const copy = jsonSchema ? copyOf(jsonSchema) : { problem: 'there is no schema' }
   if ('problem' in copy) {
     const note = `The schema of ${prompt.id} cannot be sent to the server: ${copy.problem}. Its model is asked for lines.`
     const isWanted = mode !== 'auto' || (jsonSchema && (await llm.constrains?.(signal)))
-    return { form: lines, ...(isWanted && { note }) }
+    return { ...only(linesForm(prompt)), ...(isWanted && { note }) }
   }
-  const native = wrappedForm(
-    prompt,
-    mode === 'auto' ? 'native' : mode,
-    constraintIn(format)(copy.schema),
-    copy,
-  )
-  if (mode !== 'auto') return { form: native }
-  return (await llm.constrains?.(signal)) ? { form: native, otherwise: lines } : { form: lines }
+  if (mode === 'auto' && !(await llm.constrains?.(signal))) return only(linesForm(prompt))
+  const native = (extras: CompletionRequest['extras']) =>
+    wrappedForm(prompt, mode === 'auto' ? 'native' : mode, extras, copy)
+  const loose = format.loose?.(listOf(copy.schema))
+  return {
+    ways: [
+      { aid: 'server', mode: native(constraintIn(format)(copy.schema)) },
+      ...(loose ? [{ aid: 'loose', mode: native(loose) } as const] : []),
+      ...(mode === 'auto' ? [{ aid: 'prompt', mode: linesForm(prompt, jsonSchema) } as const] : []),
+    ],
+  }
+}
+
+function only(mode: ItemsForm): ItemsForms {
+  return { ways: [{ aid: 'server', mode }] }
 }
 
 /** The same function, called once for each key: a prompt's schema goes to the server with every chunk. */
@@ -83,14 +90,18 @@ function listOf(item: JsonSchema): JsonSchema {
   }
 }
 
-function linesForm({ schema }: Prompt): ItemsForm {
+/** `shown`: the schema that the system message shows. */
+function linesForm({ schema }: Prompt, shown?: JsonSchema): ItemsForm {
+  const words =
+    shown && `Each line must be valid against this JSON Schema:\n${JSON.stringify(wireSchema(shown))}`
   return {
     outputMode: 'text-based',
     parser: {},
     schema,
     write: (items) => items.join('\n'),
     none: '',
-    constrain: (request) => request,
+    constrain: (request) =>
+      words ? { ...request, messages: withSystemText(request.messages, words) } : request,
   }
 }
 

@@ -2,7 +2,6 @@
 import { GraphmillError } from '../../errors.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../../llm/llm.ts'
 import { answerJson, type JsonAnswer } from '../../llm/structured-output/json-answer.ts'
-import { withoutServer } from '../../llm/structured-output/mode-choice.ts'
 import { type Calls, onlyThought, reasoningTooLong } from './calls.ts'
 import { brokenOff } from './incompleteness.ts'
 import { endAtCostLimit, endWithoutItems, maxPart, type ReplyStream, type RunContext } from './reply.ts'
@@ -12,7 +11,7 @@ const maxValue = 2 * maxPart
 /** A reply may say more than its value. */
 const maxReply = 4 * maxValue
 
-export async function* readJson({ calls, prompt, request, terms, signal }: RunContext): ReplyStream {
+export async function* readJson({ calls, prompt, request, terms, note, signal }: RunContext): ReplyStream {
   let answer: JsonAnswer
   try {
     answer = await answerJson({
@@ -20,7 +19,10 @@ export async function* readJson({ calls, prompt, request, terms, signal }: RunCo
       llm: calledThrough(calls),
       schema: prompt.jsonSchema,
       mode: prompt.outputMode,
-      unaided: calls.unaided,
+      aid: calls.aid,
+      onWay: (aid) => calls.startWith(aid),
+      onNote: note,
+      mayAsk: () => calls.left > 0,
       reask: calls.left > 1 ? 1 : 0,
       maxCharacters: maxReply,
       signal,
@@ -33,7 +35,6 @@ export async function* readJson({ calls, prompt, request, terms, signal }: RunCo
   if (json.length > maxValue)
     throw new GraphmillError('reply_not_json', `The value is longer than ${maxValue} characters.`)
   const { finishReason, model, outputMode, repairs } = answer
-  calls.unaided = withoutServer(outputMode) === outputMode
   const cause = brokenOff(finishReason)
   if (!cause) calls.keep()
   const truncated = finishReason === 'length' || cause !== undefined

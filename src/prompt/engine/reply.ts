@@ -31,6 +31,8 @@ export interface RunContext {
   /** For jsonl prompts with a text. */
   readonly judge: ItemJudge | undefined
   readonly limits: RunLimits
+  /** Takes what the operator may want to know about how the model is asked. */
+  readonly note: (text: string) => void
   readonly signal: AbortSignal
 }
 

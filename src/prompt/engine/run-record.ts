@@ -16,7 +16,7 @@ export interface Run {
 }
 
 /** The calls of a run, and how they were made. */
-export type RecordedRun = Pick<RunEntry, 'calls' | 'unaided'>
+export type RecordedRun = Pick<RunEntry, 'calls' | 'aid'>
 
 /** Where replies are remembered, and whose they are. */
 export interface RunCache {

@@ -187,8 +187,8 @@ describe('the cache of replies', () => {
 })
 
 describe('the text of an entry', () => {
-  const good = { ...entryOf('one'), unaided: true }
-  const optional = ['unaided', 'form', 'cut']
+  const good = { ...entryOf('one'), aid: 'prompt' as const }
+  const optional = ['aid', 'form', 'cut']
 
   /** The path of every value, as keys. */
   function placesOf(value: unknown): string[][] {

@@ -179,12 +179,17 @@ describe('auto', () => {
 
 describe('without a mode', () => {
   it('is native with a schema, by the rule for strict and under a name', async () => {
-    const answer = await ask(await openAi(says(alice)), { schema: { ...S, title: 'Person' } })
-    expect(answer.outputMode).toBe('native')
-    expect(sent().response_format).toEqual({
-      type: 'json_schema',
-      json_schema: { name: 'Person', schema: { ...S, title: 'Person' }, strict: true },
-    })
+    for (const [more, strict] of [
+      [{ title: 'Person', additionalProperties: false }, true],
+      [{ title: 'Person' }, false],
+    ] as const) {
+      const answer = await ask(await openAi(says(alice)), { schema: { ...S, ...more } })
+      expect(answer.outputMode).toBe('native')
+      expect(sent().response_format).toEqual({
+        type: 'json_schema',
+        json_schema: { name: 'Person', schema: { ...S, ...more }, strict },
+      })
+    }
     expect(sent().user).toBe('Who?')
   })
 
@@ -222,6 +227,109 @@ describe('without a mode', () => {
     const answer = await ask(await openAi(says('It is [1, 2].')), {})
     expect(answer).toMatchObject({ outputMode: 'plain', value: [1, 2] })
     expect(sent()).toMatchObject({ user: 'Who?', response_format: undefined })
+  })
+})
+
+describe('a server that does not take `strict`', () => {
+  const closed = { ...S, additionalProperties: false } as const
+  const refused = (message: string): Scripted => ({
+    status: 400,
+    body: { error: { message, param: 'response_format' } },
+  })
+  const formats = () => server.requests.map(({ json }) => strictOf(json))
+  const strictOf = (json: Record<string, unknown>) =>
+    (json['response_format'] as { json_schema: { strict: boolean } } | undefined)?.json_schema.strict
+
+  it('is asked without it, for this schema from then on, and that is noted once', async () => {
+    const notes: string[] = []
+    const onNote = (note: string) => notes.push(note)
+    const llm = await openAi(
+      refused("Invalid schema: 'minimum' is not permitted"),
+      says(alice),
+      says(alice),
+      says(alice),
+    )
+    for (let n = 0; n < 2; n++)
+      expect(await ask(llm, { schema: closed, onNote })).toMatchObject({ outputMode: 'native', calls: 1 })
+    await ask(llm, { schema: { ...closed, title: 'another' }, onNote })
+    expect(formats()).toEqual([true, false, false, true])
+    expect(notes).toEqual([expect.stringMatching(/does not take the schema.*without `strict`/)])
+  })
+
+  it('is asked in the prompt when it refuses the schema without it too', async () => {
+    const notes: string[] = []
+    const onNote = (note: string) => notes.push(note)
+    const refusal = refused('Invalid schema for response_format: strict is not supported')
+    const llm = await openAi(refusal, refusal, says(alice), says(alice))
+    for (let n = 0; n < 2; n++)
+      expect((await ask(llm, { schema: closed, onNote })).outputMode).toBe('fallback')
+    expect(formats()).toEqual([true, false, undefined, undefined])
+    expect(sent(2).system).toContain('"properties"')
+    expect(notes).toEqual([expect.stringMatching(/asked in the prompt/)])
+  })
+
+  it('keeps a mode that the caller named', async () => {
+    const llm = await openAi(refused('strict: unknown'), says(alice))
+    expect(await ask(llm, { schema: closed, mode: 'native' })).toMatchObject({ outputMode: 'native' })
+    expect(formats()).toEqual([true, false])
+  })
+
+  it('is not asked without it for what has nothing to do with it', async () => {
+    for (const message of [
+      'Unknown field: response_format',
+      'the grammar is too large',
+      'response_format is unavailable',
+    ]) {
+      const llm = await openAi(refused(message), says(alice))
+      expect((await ask(llm, { schema: closed })).outputMode).toBe('fallback')
+      expect(formats()).toEqual([true, undefined])
+      await server.close()
+    }
+  })
+})
+
+describe('a server that ignores the format that it is asked for', () => {
+  it.each([
+    ['OpenAI', () => openAi(says('It is Alice, aged 30.'), says(alice), says(alice)), 'response_format'],
+    [
+      'Ollama',
+      () => ollama(ollamaSays('It is Alice, aged 30.'), ollamaSays(alice), ollamaSays(alice)),
+      'format',
+    ],
+  ])('is asked in the prompt, from then on, which is noted once: %s', async (_, open, field) => {
+    const notes: string[] = []
+    const onNote = (note: string) => notes.push(note)
+    const llm = await open()
+    expect(await ask(llm, { schema: S, onNote })).toMatchObject({ outputMode: 'fallback', calls: 2 })
+    const other = { ...S, title: 'another' }
+    expect(await ask(llm, { schema: other, onNote })).toMatchObject({ outputMode: 'fallback', calls: 1 })
+    expect(server.requests.map(({ json }) => field in json)).toEqual([true, false, false])
+    expect(sent(1).system).toContain('"properties"')
+    expect(notes).toEqual([expect.stringMatching(/does not keep to the JSON/)])
+  })
+
+  it('is known also when no further call followed', async () => {
+    const llm = await openAi(says('Alice.'), says(alice))
+    const first = ask(llm, { schema: S, reask: 0 })
+    await expect(first).rejects.toMatchObject({ code: 'reply_not_json' })
+    expect((await ask(llm, { schema: S, reask: 0 })).outputMode).toBe('fallback')
+  })
+
+  it.each([
+    ['broken JSON', says('{"name": "Alice" "age": }')],
+    ['a refusal', says("I'm sorry, I can't help with that.")],
+    ['a cut reply', says('Let me', 'length')],
+    ['JSON that fails the schema', says('{"name":"Alice"}')],
+  ])('is not suspected for %s', async (_, reply) => {
+    const llm = await openAi(reply, says(alice))
+    expect((await ask(llm, { schema: S })).outputMode).toBe('native')
+    expect(server.requests[1]!.json).toHaveProperty('response_format')
+  })
+
+  it('is not blamed when the model does not write JSON in any way', async () => {
+    const llm = await openAi(says('no'), says('no'), says(alice))
+    await expect(ask(llm, { schema: S })).rejects.toMatchObject({ code: 'reply_not_json' })
+    expect((await ask(llm, { schema: S })).outputMode).toBe('native')
   })
 })
 

@@ -133,6 +133,29 @@ describe('a run that is over', () => {
     }
   })
 
+  it('is replayed, also in another process, when the server ignored the schema or took it only without `strict`', async () => {
+    const schema = { ...itemSchema, additionalProperties: false }
+    const details = { status: 400, server: 'strict json_schema is not supported' }
+    const refused = { text: '', error: new GraphmillError('llm_request_invalid', 'refused', { details }) }
+    for (const responseType of ['json', 'jsonl'] as const)
+      for (const [n, first] of ['It is a mill.', refused].entries()) {
+        const prompt = testPrompt({ id: `${responseType} ${n}`, responseType, jsonSchema: schema })
+        const llm = (script: Script) => ({
+          ...scriptedLlm(script, { constrains: true }),
+          circuit: `llm:${responseType} ${n}`,
+        })
+        const asked = llm([first, JSON.stringify(itemOf(0))])
+        const terms = { text: `${responseType} ${n}` }
+        const before = await askAll(asked, { cache, prompt, terms })
+        expect(asked.requests).toHaveLength(2)
+        expect(before.items).toEqual(items(1))
+        // Another process knows nothing of the server yet.
+        const again = { ...llm([{ text: '', error: away }]), circuit: `llm:${responseType} ${n}, again` }
+        expect((await askAll(again, { cache: reopened(), prompt, terms })).items).toEqual(items(1))
+        expect(again.requests).toHaveLength(0)
+      }
+  })
+
   it('is replayed when it changed to lines after an empty half', async () => {
     const terms = { text: 'one. two. three. four.' }
     const overflow = { text: '', error: new GraphmillError('context_overflow', 'too long') }

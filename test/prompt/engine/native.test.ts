@@ -2,9 +2,11 @@
 import { describe, expect, it } from 'vitest'
 import type { AnswerMode } from '../../../src/config/models.ts'
 import { GraphmillError } from '../../../src/errors.ts'
-import { ollamaJson } from '../../../src/llm/ollama/ollama.ts'
+import type { CompletionRequest } from '../../../src/llm/llm.ts'
+import { createOllama, ollamaJson } from '../../../src/llm/ollama/ollama.ts'
 import { createOpenAi } from '../../../src/llm/openai/openai.ts'
-import { askAll, itemOf, itemSchema, testPrompt } from '../../support/asking.ts'
+import { askAll, itemOf, itemSchema, linesOf, testPrompt } from '../../support/asking.ts'
+import { startRecordingServer } from '../../support/recording-server.ts'
 import { type ScriptedReply, scriptedLlm } from '../../support/scripted-llm.ts'
 
 const items = (count: number, first = 0) => Array.from({ length: count }, (_, n) => itemOf(first + n))
@@ -158,6 +160,90 @@ describe('the form of a jsonl prompt', () => {
     for (let n = 0; n < 2; n++) expect((await askAll(refusing, { prompt, onNote })).items).toEqual(items(1))
     expect(llm.requests).toHaveLength(3)
     expect(notes).toHaveLength(1)
+  })
+
+  it('is the same without `strict` when the server refuses that, for all runs with this schema, and noted once', async () => {
+    const details = {
+      status: 400,
+      param: 'response_format',
+      server: 'Invalid schema: strict is not supported',
+    }
+    const error = new GraphmillError('llm_request_invalid', 'refused', { details })
+    const strict = ({ extras }: CompletionRequest) =>
+      (extras?.['response_format'] as { json_schema: { strict: boolean } } | undefined)?.json_schema.strict
+    const llm = Object.assign(
+      scriptedLlm((request) => (strict(request) ? { text: '', error } : wrapped(2)), native),
+      { circuit: 'llm:not strict' },
+    )
+    const notes: string[] = []
+    for (let n = 0; n < 2; n++) {
+      const { items: found, end } = await askAll(llm, { prompt, onNote: (note) => notes.push(note) })
+      expect(found).toEqual(items(2))
+      expect(end).toMatchObject({ outputMode: 'native', finishReason: 'stop' })
+    }
+    expect(llm.requests.map(strict)).toEqual([true, false, false])
+    expect(notes).toEqual([expect.stringMatching(/^test: .*without `strict`/)])
+  })
+
+  describe('on a server that ignores it', () => {
+    const prose = 'There are two mills, and both are old.'
+    const ignoring = (circuit: string, inWords: string | ScriptedReply) =>
+      Object.assign(
+        scriptedLlm(({ extras }) => (extras ? prose : inWords), native),
+        { circuit },
+      )
+
+    it('becomes lines, with the schema in the prompt, from then on, and that is noted once', async () => {
+      const llm = ignoring('llm:ignoring', linesOf(3))
+      const notes: string[] = []
+      for (let n = 0; n < 2; n++) {
+        const { items: found, end } = await askAll(llm, { prompt, onNote: (note) => notes.push(note) })
+        expect(found).toEqual(items(3))
+        expect(end).toMatchObject({ outputMode: 'text-based', incomplete: undefined })
+        expect(end.spent).toMatchObject([{ reason: 'first', calls: 2 - n }])
+      }
+      expect(llm.requests.map(({ extras }) => extras !== undefined)).toEqual([true, false, false])
+      expect(llm.requests[1]!.messages[0]!.content).toContain(JSON.stringify(itemSchema.required))
+      expect(notes).toEqual([expect.stringMatching(/does not keep to the JSON/)])
+    })
+
+    it('is asked natively again when lines brought no more, and by a run that may make one call only', async () => {
+      const llm = ignoring('llm:talkative', prose)
+      for (let n = 0; n < 2; n++) expect((await askAll(llm, { prompt })).end.incomplete).toBe('no_items')
+      expect(llm.requests.map(({ extras }) => extras !== undefined)).toEqual([true, false, true, false])
+      const { end } = await askAll(llm, { prompt, limits: { maxCalls: 1 } })
+      expect(end).toMatchObject({ incomplete: 'no_items', outputMode: 'native' })
+    })
+
+    it('keeps lines that it gives all the same', async () => {
+      const llm = Object.assign(scriptedLlm([linesOf(3)], native), { circuit: 'llm:of lines' })
+      const { items: found, end } = await askAll(llm, { prompt })
+      expect(found).toEqual(items(3))
+      expect(end.outputMode).toBe('native')
+      expect(llm.requests).toHaveLength(1)
+    })
+
+    it('is seen over HTTP, on Ollama and on llama.cpp', async () => {
+      const chat = (content: string) => ({ choices: [{ delta: { content }, finish_reason: 'stop' }] })
+      const list = { body: { data: [{ id: 'm', owned_by: 'llamacpp' }] } }
+      const ollamaSays = (content: string) => ({
+        lines: [{ message: { content }, done: true, done_reason: 'stop' }],
+      })
+      for (const [field, answers] of [
+        ['format', [ollamaSays(prose), ollamaSays(linesOf(2))]],
+        ['response_format', [list, { events: [chat(prose)] }, { events: [chat(linesOf(2))] }]],
+      ] as const) {
+        await using server = await startRecordingServer(answers)
+        const llm =
+          field === 'format'
+            ? createOllama({ host: server.origin, model: 'm' })
+            : createOpenAi({ baseUrl: server.url, model: 'm' })
+        expect((await askAll(llm, { prompt })).items).toEqual(items(2))
+        const posts = server.requests.filter(({ method }) => method === 'POST')
+        expect(posts.map(({ json }) => field in json)).toEqual([true, false])
+        expect(posts[1]!.text).toContain('JSON Schema')
+      }
+    })
   })
 
   describe('when the server fails on it later', () => {
