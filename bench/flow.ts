@@ -1,6 +1,7 @@
 // The whole flow on the memory broker: throughput with a model that answers at once, and the time to the first triple while the model is
 // still writing.
 import { performance } from 'node:perf_hooks'
+import { createGrounder } from '../src/grounding/grounding.ts'
 import type { CompletionEvent, Llm } from '../src/llm/llm.ts'
 import { openExtraction, paragraphs } from '../test/support/extraction.ts'
 import { extractionReply } from '../test/support/llm-extraction.ts'
@@ -46,7 +47,40 @@ async function throughput(): Promise<Row[]> {
   return [
     { name: 'flow: memory broker, three extractors, instant model', value: median(rates), unit: 'chunks/s' },
     { name: 'flow: CPU', value: median(cpus), unit: 's/1,000 chunks' },
+    {
+      name: 'flow: looking for the facts in their chunks, of its CPU',
+      value: (100 * groundingCpu(text)) / (median(cpus) * (chunks / 1000)),
+      unit: '%',
+      bound: '<= 5',
+    },
   ]
+}
+
+/** The seconds of CPU that looking for the same facts takes. */
+function groundingCpu(text: string): number {
+  const asked = { offset: 0, start: 0, pages: [], firstPage: 1 }
+  const units = [
+    ['definitions', { ...asked, names: ['entity'], sentences: ['definition'] }],
+    ['relationships', { ...asked, names: ['subject', 'object'], sentences: [] }],
+    ['topics', { ...asked, names: ['topic', 'name'], sentences: ['definition'] }],
+  ] as const
+  const work = text.split('\n\n').flatMap((chunk) =>
+    units.map(([kind, request]) => {
+      const lines = extractionReply(kind, chunk).trim().split('\n')
+      return { chunk, request, items: lines.map((line) => JSON.parse(line) as object) }
+    }),
+  )
+  const times: number[] = []
+  for (let round = 0; round <= rounds; round++) {
+    const cpu = process.cpuUsage()
+    for (const { chunk, request, items } of work) {
+      const { ground } = createGrounder(chunk, request)
+      for (const item of items) ground(item)
+    }
+    const { user, system } = process.cpuUsage(cpu)
+    if (round > 0) times.push((user + system) / 1e6)
+  }
+  return median(times)
 }
 
 /** From the end of the model's first line to the first stored triple, with 50 items at 100 tokens a second. */

@@ -12,11 +12,16 @@ export function pairEnds(text: string): number[] {
 
 /** How many code points stand before the offset `at` of a text, from the ends of its pairs. */
 export function pointsBefore(ends: readonly number[], at: number): number {
-  let [low, high] = [0, ends.length]
+  return at - countBelow(ends, at)
+}
+
+/** How many of some ascending numbers are less than `limit`. */
+export function countBelow(numbers: ArrayLike<number>, limit: number): number {
+  let [low, high] = [0, numbers.length]
   while (low < high) {
     const middle = (low + high) >> 1
-    if (ends[middle]! < at) low = middle + 1
+    if (numbers[middle]! < limit) low = middle + 1
     else high = middle
   }
-  return at - low
+  return low
 }

@@ -24,7 +24,7 @@ interface FoundValue {
 }
 
 export function createGrounder(text: string, request: GroundingRequest): Grounder {
-  const index = new TextIndex(text)
+  const index = indexOf(text)
   const spanOf = spanMaker(text, request)
   return {
     index,
@@ -46,6 +46,21 @@ export function createGrounder(text: string, request: GroundingRequest): Grounde
       return { status: isGrounded ? matches[weakest]! : 'ungrounded', spans }
     },
   }
+}
+
+/** The latest texts: the units of a chunk are asked for at about the same time. */
+const latest = new Map<string, TextIndex>()
+const maxLatest = 32
+/** Longer texts are not kept. */
+const maxKept = 10_000
+
+function indexOf(text: string): TextIndex {
+  const known = latest.get(text)
+  const index = known ?? new TextIndex(text)
+  if (known || text.length > maxKept) return index
+  latest.set(text, index)
+  if (latest.size > maxLatest) latest.delete(latest.keys().next().value!)
+  return index
 }
 
 /** The values that must stand in the text: those of `names` or, if the item has none of these, all texts and numbers. */

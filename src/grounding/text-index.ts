@@ -1,4 +1,5 @@
 // A text, prepared once so that many values can be looked for in it. Building it and each search are linear in the text.
+import { countBelow } from '../code-points.ts'
 import { isStopWord, type Word, wordsOf } from './words.ts'
 
 /** A place in the text, in UTF-16 code units. */
@@ -70,17 +71,18 @@ export class TextIndex {
     if (keys.size === 0 || wanted.size < least) return undefined
     this.#sentenceOf ??= this.#findSentences()
     const sentenceOf = this.#sentenceOf
-    let best: { readonly sentence: number; readonly count: number } | undefined
-    let seen = new Set<number>()
-    for (const [at, id] of this.#ids.entries()) {
-      const sentence = sentenceOf[at]!
-      if (at > 0 && sentence !== sentenceOf[at - 1]) seen = new Set()
-      if (!wanted.has(id)) continue
-      seen.add(id)
-      if (seen.size >= least && seen.size > (best?.count ?? 0)) best = { sentence, count: seen.size }
+    const counts = new Int32Array(sentenceOf.at(-1)! + 1)
+    for (const id of wanted) {
+      let before = -1
+      for (const at of this.#wordsOf[id]!) {
+        const sentence = sentenceOf[at]!
+        if (sentence !== before) counts[sentence]!++
+        before = sentence
+      }
     }
-    if (!best) return undefined
-    const { sentence } = best
+    let sentence = 0
+    for (const [at, count] of counts.entries()) if (count > counts[sentence]!) sentence = at
+    if (counts[sentence]! < least) return undefined
     const place = this.#place(sentenceOf.indexOf(sentence), sentenceOf.lastIndexOf(sentence))
     const isWhole = this.text.slice(place.start, place.end) === statement.trim().replace(/[.!?。！？]$/u, '')
     return { match: isWhole ? 'exact' : 'fuzzy', places: [place] }
@@ -139,13 +141,14 @@ export class TextIndex {
   /** The same letters with other spaces and hyphens, from the beginning of a word to the end of one. */
   #findJoined(letters: string): Finding | undefined {
     this.#joined ??= join(this.#words)
-    const { text, startsAt, endsAt } = this.#joined
+    const { text, starts } = this.#joined
     const places: Place[] = []
     if (letters.length < 3 || letters.length > maxJoined) return undefined
     for (let at = text.indexOf(letters); at >= 0; at = text.indexOf(letters, at + letters.length)) {
-      const first = startsAt.get(at)
-      const last = endsAt.get(at + letters.length)
-      if (first !== undefined && last !== undefined) places.push(this.#place(first, last))
+      const first = countBelow(starts, at)
+      const next = countBelow(starts, at + letters.length)
+      const isWhole = starts[first] === at && starts[next] === at + letters.length
+      if (isWhole) places.push(this.#place(first, next - 1))
       if (places.length === maxPlaces) break
     }
     return places.length > 0 ? { match: 'normalized', places } : undefined
@@ -160,38 +163,44 @@ export class TextIndex {
     const known = words.flatMap(({ key }) => this.#idOf.get(key) ?? [])
     const least = 3 * words.length
     if (words.length < 2 || words.length > maxFuzzyWords || 5 * known.length < least) return undefined
+    if (!this.#isContent(words, (id) => id !== undefined)) return undefined
+    const wanted = new Set(known)
+    const last = known.length
     // For the passages that end with the current word: the best score of those with the first words of `known`, and where it begins.
-    const scores = new Int32Array(known.length + 1).fill(-least)
-    const begins = new Int32Array(known.length + 1)
+    const scores = new Int32Array(last + 1)
+    const begins = new Int32Array(last + 1)
     let best = { score: least - 1, first: 0, last: -1 }
-    for (const [at, word] of this.#ids.entries()) {
-      let before = 0
-      let beganBefore = at
-      for (let count = 1; count <= known.length; count++) {
-        const [score, began] = [scores[count]!, begins[count]!]
+    for (let at = 0; at < this.#ids.length; at++) {
+      const word = this.#ids[at]!
+      if (scores[last]! <= 0 && !wanted.has(word)) continue
+      let scoreBefore = 0
+      let beginBefore = at
+      for (let count = 1; count <= last; count++) {
+        const score = scores[count]!
+        const begin = begins[count]!
         if (known[count - 1] === word) {
-          const begin = before > 0 ? beganBefore : at
-          scores[count] = Math.max(before, 0) + 5
-          begins[count] = begin
-        } else scores[count] = score - 3
+          scores[count] = Math.max(scoreBefore, 0) + 5
+          begins[count] = scoreBefore > 0 ? beginBefore : at
+        } else scores[count] = Math.max(score - 3, 0)
         if (scores[count - 1]! > scores[count]!) {
           scores[count] = scores[count - 1]!
           begins[count] = begins[count - 1]!
         }
-        before = score
-        beganBefore = began
+        scoreBefore = score
+        beginBefore = begin
       }
-      const [score, first] = [scores.at(-1)!, begins.at(-1)!]
-      if (score > best.score && this.#hasContent(words, first, at)) best = { score, first, last: at }
+      if (scores[last]! <= best.score) continue
+      const passage = new Set(this.#ids.subarray(begins[last], at + 1))
+      if (this.#isContent(words, (id) => passage.has(id ?? -1)))
+        best = { score: scores[last]!, first: begins[last]!, last: at }
     }
     return best.last < 0 ? undefined : { match: 'fuzzy', places: [this.#place(best.first, best.last)] }
   }
 
-  /** Whether a passage has what distinguishes a value: all its numbers, and three quarters of its words besides "of" and the like. */
-  #hasContent(words: readonly Word[], first: number, last: number): boolean {
-    const passage = new Set(this.#ids.subarray(first, last + 1))
+  /** Whether there is what distinguishes a value: all its numbers, and three quarters of its words besides "of" and the like. */
+  #isContent(words: readonly Word[], has: (id: number | undefined) => boolean): boolean {
     const content = words.filter(({ key }) => !isStopWord(key))
-    const missing = content.filter(({ key }) => !passage.has(this.#idOf.get(key) ?? -1))
+    const missing = content.filter(({ key }) => !has(this.#idOf.get(key)))
     return 4 * missing.length <= content.length && !missing.some(({ key }) => /^\p{N}/u.test(key))
   }
 
@@ -217,23 +226,16 @@ export class TextIndex {
   }
 }
 
-/** The letters of all words behind each other, with the words that begin and end at a place. */
+/** The letters of all words behind each other, and where each word begins, with the end of all. */
 interface Joined {
   readonly text: string
-  readonly startsAt: ReadonlyMap<number, number>
-  readonly endsAt: ReadonlyMap<number, number>
+  readonly starts: Int32Array
 }
 
 function join(words: readonly Word[]): Joined {
-  const startsAt = new Map<number, number>()
-  const endsAt = new Map<number, number>()
-  let length = 0
-  for (const [at, { letters }] of words.entries()) {
-    startsAt.set(length, at)
-    length += letters.length
-    endsAt.set(length, at)
-  }
-  return { text: words.map(({ letters }) => letters).join(''), startsAt, endsAt }
+  const starts = new Int32Array(words.length + 1)
+  for (const [at, { letters }] of words.entries()) starts[at + 1] = starts[at]! + letters.length
+  return { text: words.map(({ letters }) => letters).join(''), starts }
 }
 
 function contentKeys(text: string): string[] {

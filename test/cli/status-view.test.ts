@@ -24,6 +24,11 @@ const view = (title: string): StatusView => ({
   updatedAt: '2026-01-01T00:00:00.000Z',
 })
 
+test('a document with ungrounded facts says so', () => {
+  const lines = statusLines({ ...view('x'), facts: { topics: 3 }, ungrounded: 2 })
+  expect(lines.find((line) => line.startsWith('facts'))).toBe('facts      3 (3 topics), 2 of them ungrounded')
+})
+
 test('a long title is shortened in the table, an id never is', () => {
   expect(statusRow(view('m'.repeat(40)))).toMatchObject({ document: 'm'.repeat(40), id })
   expect(statusRow(view('m'.repeat(41)))).toMatchObject({ document: `${'m'.repeat(39)}…`, id })

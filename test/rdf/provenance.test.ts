@@ -9,6 +9,7 @@ import {
   chunkProvenance,
   documentProvenance,
   type Extraction,
+  groundingProvenance,
   subgraphProvenance,
 } from '../../src/rdf/provenance.ts'
 import type { Term, Triple } from '../../src/rdf/term.ts'
@@ -32,6 +33,77 @@ const literal = relationshipTriples({
   predicate: 'born',
   object: '1815',
   objectEntity: false,
+})
+
+describe('provenance of places', () => {
+  const source = { chunkId: 'notes/0/3', unit: 'extract-definitions', documentId: 'notes' }
+  const span = {
+    field: 'entity',
+    match: 'exact',
+    offset: 12,
+    length: 3,
+    start: 10,
+    end: 13,
+    page: 2,
+    text: 'Ada',
+  }
+  const facts = [
+    { stated: definition.stated, grounding: { status: 'exact', spans: [span] } },
+    { stated: literal.stated, grounding: { status: 'ungrounded', spans: [span] } },
+    { stated: relationship.stated, grounding: null },
+  ]
+
+  test('is a Web Annotation for each fact that was looked for, and describes each place once', () => {
+    const triples = groundingProvenance(source, facts)
+    const [annotation, other] = [...new Set(triples.map(({ s }) => s.iri!))].filter((iri) =>
+      iri.startsWith('https://trustgraph.ai/annotation/'),
+    )
+    const place = triples.find(({ p }) => p.iri === 'http://www.w3.org/ns/oa#hasTarget')!.o.iri!
+    expect(place).toMatch(/^https:\/\/trustgraph\.ai\/span\/[0-9a-f-]{36}$/)
+    expect(new Set(triples.map(({ g }) => g))).toEqual(new Set(['urn:graph:source']))
+    const oa = (name: string) => `http://www.w3.org/ns/oa#${name}`
+    const objects = triples.map(({ s, p, o }) => [
+      s.iri,
+      p.iri!.replace(/^.*[#/]/, ''),
+      o.triple ?? o.iri ?? o.value,
+    ])
+    expect(objects).toEqual([
+      [annotation, 'type', oa('Annotation')],
+      [annotation, 'hasBody', definition.stated[0]],
+      [annotation, 'grounding', 'exact'],
+      [annotation, 'hasTarget', place],
+      [place, 'type', oa('SpecificResource')],
+      [place, 'hasSource', triples[5]!.o.iri],
+      [place, 'pageNumber', '2'],
+      [place, 'hasSelector', `${place}/position`],
+      [`${place}/position`, 'type', oa('TextPositionSelector')],
+      [`${place}/position`, 'start', '10'],
+      [`${place}/position`, 'end', '13'],
+      [place, 'hasSelector', `${place}/quote`],
+      [`${place}/quote`, 'type', oa('TextQuoteSelector')],
+      [`${place}/quote`, 'exact', 'Ada'],
+      [other, 'type', oa('Annotation')],
+      [other, 'hasBody', literal.stated[0]],
+      [other, 'grounding', 'ungrounded'],
+      [other, 'hasTarget', place],
+    ])
+    expect(triples[5]!.o.iri).toContain('notes')
+    expect(groundingProvenance(source, facts)).toEqual(triples)
+  })
+
+  test('leaves out what is not known', () => {
+    const unknown = { ...span, start: null, end: null, page: null, text: '' }
+    const grounding = { status: 'exact', spans: [unknown] }
+    const triples = groundingProvenance(source, [{ stated: definition.stated, grounding }])
+    expect(triples.map(({ p }) => p.iri!.replace(/^.*[#/]/, ''))).toEqual([
+      'type',
+      'hasBody',
+      'grounding',
+      'hasTarget',
+      'type',
+      'hasSource',
+    ])
+  })
 })
 
 describe('subgraph provenance', () => {

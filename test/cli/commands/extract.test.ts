@@ -82,6 +82,26 @@ describe('extract', () => {
     expect([plain, apart]).toEqual([null, null])
   })
 
+  test('says how many facts are ungrounded, and rejects them when it shall; echoes it always rejects', async () => {
+    const reply = [
+      { entity: 'mill', definition: 'a machine' },
+      { entity: 'Boulton', definition: 'a manufacturer' },
+      { entity: 'Gannet', definition: 'A large white seabird that dives into the sea to catch fish.' },
+    ]
+    server.set({ rules: [{ reply: reply.map((item) => JSON.stringify(item)).join('\n') }] })
+    const command = [file('mill.txt', 'The mill grinds grain.'), '--extractors', 'definitions', '--no-cache']
+    const [kept, rejected] = await Promise.all([
+      extract(command),
+      extract([...command, '--ungrounded', 'reject']),
+    ])
+    expect(kept.stderr).toMatch(/^facts +2 definitions, 1 of them ungrounded$/m)
+    expect(kept.stderr).toMatch(/^rejected +1 echo_of_example$/m)
+    expect(kept.stdout).toMatch(/boulton/)
+    expect(rejected.stderr).toMatch(/^facts +1 definitions$/m)
+    expect(rejected.stderr).toMatch(/^rejected +1 echo_of_example, 1 ungrounded$/m)
+    expect(rejected.stdout).not.toMatch(/boulton|gannet/)
+  })
+
   test('says that it uses the offline rules when no model is configured', async () => {
     const { code, stdout, stderr } = await graphmill([
       'extract',
