@@ -7,7 +7,12 @@ export function blockRefusal(error: unknown, { messages }: ProviderRequest): unk
   if (!(error instanceof ProviderError) || error.category !== 'provider_invalid_request') return error
   if (!messages.some(({ content }) => Array.isArray(content) && content.length > 0)) return error
   const said = String(error.details['server'] ?? '')
-  if (!/content.*(block|part|type|array|list|string)|image|audio|media.?type/i.test(said)) return error
+  if (
+    !/content.*(block|part|type|array|list|string)|image|audio|(media|mime).?type|file.?uri|the file|fetch.*url/i.test(
+      said,
+    )
+  )
+    return error
   const { code, message, retryAfterMs, circuit, details } = error
   const category = 'provider_unsupported_content_block'
   return new ProviderError(code, category, message, {

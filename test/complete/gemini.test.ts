@@ -226,6 +226,22 @@ describe('a request', () => {
     )
   })
 
+  it.each([
+    [400, 'INVALID_ARGUMENT', 'Unsupported MIME type: image/bmp'],
+    [400, 'INVALID_ARGUMENT', 'Unsupported file URI type: https://example.org/cat'],
+    [400, 'INVALID_ARGUMENT', 'Cannot fetch content from the provided URL.'],
+    [403, 'PERMISSION_DENIED', 'You do not have permission to access the File abc or it may not exist.'],
+  ] as const)(
+    'whose image is refused with %i %s says so, and the schema is not blamed: %s',
+    async (...refused) => {
+      const provider = await started({ answers: [refused], rules: [{ reply: '{"value":7}' }] })
+      const content = [{ type: 'image', source: { type: 'url', url: 'https://example.org/cat' } }] as const
+      const request = asked({ messages: [{ role: 'user', content }], responseSchema: V })
+      await failure(provider, request, 'provider_unsupported_content_block')
+      expect((await provider.complete(request)).outputMode).toBe('native')
+    },
+  )
+
   it('with a field twice is refused before it is sent; an extra of the root goes there', async () => {
     const provider = await started([whole({ text: '{"value":1}' })])
     const config = (extras: Record<string, unknown>) => ({ config: { temperature: 0, extras } })
