@@ -94,6 +94,14 @@ export function opensEncoded(after: string, complete: boolean): Ahead {
   return complete || after.length >= lookAhead ? 'no' : 'wait'
 }
 
+/** Whether a `{`, followed by `after`, opens an object whose text was escaped once: `{\"`. */
+export function opensEscaped(after: string, complete: boolean): Ahead {
+  const [blank = ''] = /^(?:\s|\\[nrt])*/.exec(after) ?? []
+  const next = after.slice(blank.length, blank.length + 2)
+  if (next === '\\"') return 'yes'
+  return '\\"'.startsWith(next) && !complete && after.length < lookAhead ? 'wait' : 'no'
+}
+
 /**
  * Whether a `"`, followed by `after`, begins a string that ends on its line as a value does: before a comma or the end of the line.
  * A long string does, since a record would have had a quote by then.

@@ -23,6 +23,7 @@ import {
   tilde,
 } from './characters.ts'
 import type { Cursor, ReplyPlace } from './cursor.ts'
+import { EscapedScan } from './escaped-scan.ts'
 import {
   type Ahead,
   closesComment,
@@ -30,6 +31,7 @@ import {
   opensArray,
   opensBrokenRecord,
   opensEncoded,
+  opensEscaped,
   opensRecord,
   opensRoot,
   opensString,
@@ -67,7 +69,7 @@ export class Between {
   readonly #record: OpenRecord
   readonly #options: ScannerOptions
   /** `comment` ends with its line, `block` with its closing mark. */
-  #mode: 'text' | 'comment' | 'block' | 'thinking' | 'encoded' = 'text'
+  #mode: 'text' | 'comment' | 'block' | 'thinking' | 'encoded' | 'escaped' = 'text'
   #containers: Container[] = []
   /** Where the last consecutive containers begin; -1 after an element. */
   #rowStart = -1
@@ -79,7 +81,11 @@ export class Between {
   #quote = 0
   #escaped = false
   #ignoredLine = 0
+  /** Where the encoded or escaped object begins that is being read. */
   #encoded: ReplyPlace = { position: 0, line: 0 }
+  #escapedScan = new EscapedScan()
+  /** Before this place no object is escaped: a quote without a backslash follows. */
+  #bareAt = 0
   /** The first character of the reply was read. */
   #begun = false
   /** The marker of the thought, when `#mode` is `thinking`. */
@@ -98,17 +104,22 @@ export class Between {
 
   /** An array, a wrapper, thinking or an encoded object was not closed. */
   get isOpen(): boolean {
-    return this.#containers.length > 0 || this.#mode === 'thinking' || this.#mode === 'encoded'
+    return this.#containers.length > 0 || this.#mode === 'thinking' || this.#isHeld
   }
 
   get thinking(): boolean {
     return this.#mode === 'thinking'
   }
 
+  /** In an object that is read as a whole. */
+  get #isHeld(): boolean {
+    return this.#mode === 'encoded' || this.#mode === 'escaped'
+  }
+
   /** The position of the oldest character that is still needed. */
   get oldest(): number {
     const { position } = this.#cursor
-    if (this.#mode === 'encoded') return this.#encoded.position
+    if (this.#isHeld) return this.#encoded.position
     const near = this.#rowStart >= 0 && position - this.#rowStart <= lookAhead
     return near ? this.#rowStart : position
   }
@@ -127,7 +138,7 @@ export class Between {
         this.#endLine()
         if (this.#containers.length === 0) return true
       } else {
-        if (isSpace(code) && this.#mode !== 'encoded') {
+        if (isSpace(code) && !this.#isHeld) {
           if (this.#escaped) this.#escaped = false
           cursor.position++
           continue
@@ -160,6 +171,8 @@ export class Between {
         return this.#stepThought(code)
       case 'encoded':
         return this.#stepEncoded(code)
+      case 'escaped':
+        return this.#stepEscaped(code)
     }
   }
 
@@ -250,6 +263,8 @@ export class Between {
   /** A brace that opens no record: prose, unless it begins its line and looks like a broken record. */
   #stepNoRecord(top: Container | undefined): boolean {
     const cursor = this.#cursor
+    const escaped = cursor.position < this.#bareAt ? 'no' : cursor.ahead(opensEscaped)
+    if (escaped !== 'no') return escaped === 'yes' && this.#beginEscaped()
     const isFirst = this.#proseLine !== cursor.line && this.#fenceLine !== cursor.line
     const isPlain = cursor.store.code(cursor.position) === openBrace
     if (top?.kind === openBrace || !isFirst || !isPlain) return this.#passProse()
@@ -267,6 +282,13 @@ export class Between {
     if (isCut) this.#mode = 'comment'
     cursor.position += isCut ? 1 : record.length
     return true
+  }
+
+  #beginEscaped(): boolean {
+    this.#encoded = this.#cursor.place
+    this.#escapedScan = new EscapedScan()
+    this.#mode = 'escaped'
+    return this.#stepEscaped(openBrace)
   }
 
   #stepBracket(top: Container | undefined): boolean {
@@ -409,6 +431,30 @@ export class Between {
       this.#mode = 'text'
       const text = cursor.store.slice(this.#encoded.position, cursor.position)
       if (!this.#records.encoded(text, this.#encoded.line)) this.#ignore(true)
+    }
+    return true
+  }
+
+  #stepEscaped(code: number): boolean {
+    const cursor = this.#cursor
+    const { position, line } = this.#encoded
+    const read = this.#escapedScan.read(code)
+    if (read === 'bare') {
+      this.#bareAt = cursor.position
+      this.#mode = 'text'
+      cursor.moveTo(this.#encoded)
+      return this.#passProse()
+    }
+    cursor.position++
+    const text = read === 'end' ? cursor.store.slice(position, cursor.position) : ''
+    if (cursor.position - position > this.#options.maxRecord) {
+      this.#records.reject('too_large', line, cursor.excerpt(position, cursor.position))
+      this.#mode = 'comment'
+    } else if (read === 'end') {
+      this.#mode = 'text'
+      this.#rowStart = -1
+      const string = `"${text.replace(/[\0-\x1f]/g, (control) => JSON.stringify(control).slice(1, -1))}"`
+      if (!this.#records.encoded(string, line)) this.#records.reject('invalid_json', line, text)
     }
     return true
   }

@@ -1,7 +1,7 @@
 // The items engine over replies as models write them and worse: it never throws, and gives the same events for every split.
 import assert from 'node:assert/strict'
 import type { ItemsOptions } from '../../src/items/item.ts'
-import { jsonFromReply } from '../../src/items/json-reply.ts'
+import { valueIn } from '../../src/items/json-value.ts'
 import { createItemsParser } from '../../src/items/parser.ts'
 import { compileSchema } from '../../src/items/validate.ts'
 import { feed, itemSchema } from '../items/replies.ts'
@@ -39,7 +39,7 @@ export const items: FuzzTarget = {
     for (const event of whole.events)
       if (event.type === 'item' && schema !== undefined && !options.strict)
         assert.ok(schema.test(event.value))
-    if (chance(rng, 0.2)) jsonFromReply(reply)
+    if (chance(rng, 0.2)) valueIn(reply, { schema, objects: chance(rng, 0.5) })
   },
 }
 

@@ -85,7 +85,7 @@ const rules: Readonly<Record<string, readonly Example[]>> = {
   ],
   'a brace that opens no record is prose': [
     [`{1: 2} { { {x y: 1} {name} {-} {(}\n${a}`, 'a, 1 ignored', [1, 1]],
-    [`{\\"e\\":\\"a\\"}\n{{ ${a} }}`, 'a, 2 ignored', [0, 2]],
+    [`{{ ${a} }}`, 'a, 1 ignored', [0, 1]],
   ],
   'a line that begins with a brace and a word is a broken record, unless another brace follows': [
     [`{broken json\n${a}`, '!invalid_json a', [1, 1]],
@@ -130,6 +130,12 @@ const rules: Readonly<Record<string, readonly Example[]>> = {
     [`${JSON.stringify(`[${a},${b}]`)}\n${c}`, 'a~decoded b~decoded c', [1, 1]],
     [`${JSON.stringify(`${a}\n${b}`)}\n${c}`, 'a~decoded b~decoded c', [1, 1]],
     [JSON.stringify(`[${a},{"e":1}`), 'a~decoded !schema !broken', [0, 1]],
+  ],
+  'an object whose text was escaped once is decoded': [
+    [`${JSON.stringify(a).slice(1, -1)}\n{\\"e\\":\\"b\\"}\n${c}`, 'a~decoded !schema c', [1, 2]],
+    [`[{\\"e\\":\\"a } \\\\\\"\\",\n\\"d\\":1}, ${b}]`, 'a } "~decoded b', [0, 2]],
+    [`see {\\"e then ${b}`, 'b, 1 ignored', [0, 1]],
+    [`${b}\n{\\"e\\":\\"a`, 'b, cut', [1, 1]],
   ],
   'a string that holds anything else is a scalar': [
     [`"[" ,\n${a}`, 'a, 1 ignored', [1, 1]],
