@@ -33,7 +33,7 @@ const keyAhead = new RegExp(`(?:[uU]?${quotedKey}|:?${word}["']?|\\[\\s*${quoted
 /** `"entity: "windmill"`. */
 const halfQuotedKey = new RegExp(`"(${word})\\s*:\\s*(?="(?!\\s*[:\uff1a]))`, 'uy')
 const colon = /[:\uff1a]|=>?/uy
-const bareWord = /[^\s,:{}[\]"'/#\uff0c\uff1a\uff5d\uff3d\u3001]+/uy
+const bareWord = /[^\s,;:{}[\]"'/#\uff0c\uff1a\uff5d\uff3d\u3001]+/uy
 const stringPrefix = /[uUbBfFrR]{1,2}(?=["'])/y
 const ellipsis = /(?:\.{3}|\u2026)/y
 const joint = new RegExp(`\\s*\\+\\s*(?=[${quoteMarks}])`, 'uy')
@@ -99,7 +99,9 @@ class Repair {
       this.#value(object ? 'member' : 'element', depth + 1)
       this.#skipSpace()
       if (this.#next() === closer) break
-      if (this.#next() === 0x2c) {
+      const isSemicolon = this.#next() === 0x3b
+      if (isSemicolon || this.#next() === 0x2c) {
+        if (isSemicolon) this.#repairs.add('separators')
         this.#take()
         this.#skipSpace()
         if (this.#next() === closer) this.#repairs.add('trailing_comma')
@@ -251,14 +253,14 @@ class Repair {
       if (code === 0x5c) index++
       else if (closes(quote, code)) {
         const end = this.#endAt(index + 1, context)
-        if (end !== 'none' && end !== 'comma') {
-          if (inner.isDoubtful) throw unreadable
+        if (end !== 'none' && end !== 'doubtful') {
+          if (inner.mayEnd) throw unreadable
           if (code !== 0x22) this.#repairs.add('quotes')
           this.#index = index + 1
           return text.slice(start + 1, index)
         }
         this.#repairs.add('inner_quotes')
-        inner.add(index, end === 'comma')
+        inner.add(index, end === 'doubtful')
       }
     }
     throw unreadable
@@ -266,9 +268,9 @@ class Repair {
 
   /**
    * What a quote before `from` is: the `end` of its string (`:` `}` `]`, a new line, a comment or the next key follow, or a comma that a key
-   * follows), part of the string before a `comma`, or `none`.
+   * follows), or part of the string (`none`), which is `doubtful` before a comma or another quote.
    */
-  #endAt(from: number, context: RepairContext): 'end' | 'comma' | 'none' {
+  #endAt(from: number, context: RepairContext): 'end' | 'doubtful' | 'none' {
     let index = from
     let lines = false
     while (index < this.#text.length && isSpace(this.#text.charCodeAt(index))) {
@@ -278,7 +280,7 @@ class Repair {
     const next = this.#text[index]
     if (next === undefined || lines) return 'end'
     const code = structural(next.charCodeAt(0))
-    if (code === 0x2c) return context === 'member' && !this.#memberFollows(index + 1) ? 'comma' : 'end'
+    if (code === 0x2c) return context === 'member' && !this.#memberFollows(index + 1) ? 'doubtful' : 'end'
     if (code === 0x3a || code === 0x7d || code === 0x5d) return 'end'
     if (code === 0x3d && context === 'key') return 'end'
     if (next === '/') return '/*'.includes(this.#text[index + 1] ?? ' ') ? 'end' : 'none'
@@ -287,7 +289,12 @@ class Repair {
     const isSpaced = index > from
     if (next === '+')
       return (isSpaced || this.#text[index + 1] === ' ') && matches(joint, this.#text, from) ? 'end' : 'none'
-    if (context === 'member') return matches(quotedKeyAhead, this.#text, index) ? 'end' : 'none'
+    if (context === 'member') {
+      const rest = code === 0x3b ? index + 1 + (match(/\s*/y, this.#text, index + 1)?.length ?? 0) : index
+      if (matches(code === 0x3b ? keyAhead : quotedKeyAhead, this.#text, rest)) return 'end'
+      // A string beside it may belong to it.
+      return isQuote(next.charCodeAt(0)) && isSpaced ? 'doubtful' : 'none'
+    }
     // Two adjacent strings in an array: a missing comma or an unescaped quote; nobody can tell.
     if (context === 'element' && isQuote(next.charCodeAt(0)) && isSpaced) throw unreadable
     return 'none'
@@ -332,31 +339,32 @@ class Repair {
   }
 }
 
-/** The quotes inside a string, of which one stands before a comma: they are quotes if each one that opens is followed by one that closes. */
+/** The quotes inside a string, of which one is doubtful: they are quotes if each one that opens is followed by one that closes. */
 class InnerQuotes {
   readonly #text: string
   readonly #start: number
   #open = false
   #odd = false
-  #beforeComma = false
+  #isDoubtful = false
 
   constructor(text: string, start: number) {
     this.#text = text
     this.#start = start
   }
 
-  get isDoubtful(): boolean {
-    return this.#beforeComma && (this.#open || this.#odd)
+  /** Whether they may be something else. */
+  get mayEnd(): boolean {
+    return this.#isDoubtful && (this.#open || this.#odd)
   }
 
-  add(index: number, beforeComma: boolean): void {
-    this.#beforeComma ||= beforeComma
+  add(index: number, isDoubtful: boolean): void {
+    this.#isDoubtful ||= isDoubtful
     const before = this.#text[index - 1] ?? ''
     const opens = index - 1 === this.#start || /[\s([{\u2014\u2013/-]/.test(before)
     if (this.#open) {
       this.#odd ||= opens
       this.#open = false
-    } else if ((opens || unspaced.test(before)) && !beforeComma) this.#open = true
+    } else if ((opens || unspaced.test(before)) && !isDoubtful) this.#open = true
     // A digit and a quote are inches.
     else if (!/\d/.test(before)) this.#odd = true
   }

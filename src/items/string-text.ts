@@ -17,7 +17,7 @@ const numbered =
 const wordCharacter = /[\p{L}\p{N}]/u
 /** Commands of LaTeX whose first letter JSON takes for an escape, and whose rest is no word. */
 const swallowed =
-  /\\(?:(?:theta|times|tilde|triangle|therefore|tfrac|nabla|notin|nexists|rho|right|rightarrow|rangle|rfloor|rceil)(?![A-Za-z])|text(?:bf|it|rm|tt)?\{)/y
+  /\\(?:(?:theta|times|tilde|triangle|therefore|tfrac|nabla|notin|nexists|rho|right|rightarrow|rangle|rfloor|rceil)(?![A-Za-z])|text[a-z]*\{)/y
 const drive = /(?:^|[^\p{L}\p{N}])[A-Za-z]:\\/u
 const share = /\\\\[\w.$-]+\\[^\\]/y
 /** Mathematics has no word of two letters; brackets are more often those of a remark. */

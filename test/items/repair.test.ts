@@ -29,6 +29,14 @@ describe('a repair', () => {
     ['literals', '{"a":+1,"b":.5,"c":-5.,"d":+.5e3}', { a: 1, b: 0.5, c: -5, d: 500 }],
     ['escape', '{"a":"C:\\path\\x41\\u12\\\'"}', { a: "C:\\path\\x41\\u12\\'" }],
     ['control', '{"a":"x\ty\nz\u0000"}', { a: 'x\ty\nz\u0000' }],
+    ['separators', '{"a" => "x", "b"： 1，"c" = 2; "d": 3}', { a: 'x', b: 1, c: 2, d: 3 }],
+    ['joined', '{"a":"x" + "y","b":"p"\n"q"}', { a: 'xy', b: 'pq' }],
+    [
+      'inner_quotes',
+      '{"a":"the "b", or "c", of d","e":"6", 8" long"}',
+      { a: 'the "b", or "c", of d', e: '6", 8" long' },
+    ],
+    ['quotes', `{"a":\`x\`,"b":"""y "z", """,«c»:「d」}`, { a: 'x', b: 'y "z", ', c: 'd' }],
     ['comment', '{"a":1, // one\n/* two } */ "b":"x" # three\n}', { a: 1, b: 'x' }],
     ['space', '{\u00a0"a":\u20281}', { a: 1 }],
   ])('%s: %s', (name, text, value) => {
@@ -54,6 +62,8 @@ describe('what stays unreadable', () => {
     ['a number that may be a name', '{"a":007}'],
     ['a hole in an array', '{"a":[1,,2]}'],
     ['a closer of the wrong kind', '{"a":[1}'],
+    ['two strings side by side in an object', '{"a":"b" "c"}'],
+    ['a string that may have ended before a comma', '{"a":"x","b"}'],
     ['two strings side by side in an array', '{"a":["x" "y"]}'],
     ['something after the end', '{"a":1} x'],
     ['an endless comment', '{"a":1 /* }'],
