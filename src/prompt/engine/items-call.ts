@@ -91,7 +91,7 @@ export async function* callForItems(
   const empty = last.empty && end.finishReason === 'stop'
   const isComplete = end.finishReason === 'stop' || end.finishReason === 'length'
   // A reask that brings nothing leaves its records rejected, so it is not honestly empty.
-  if ((items > 0 && isComplete) || (empty && !asked.reasked)) calls.keep()
+  if ((items > reader.echoes && isComplete) || (empty && !asked.reasked)) calls.keep()
   const counts = { items, fresh: reader.fresh, rejected: reader.rejected }
   return { ...end, ...counts, empty, cut: last.cut, stopped, opening, thinking }
 }
@@ -129,6 +129,11 @@ class ItemsReader {
 
   get fresh(): number {
     return this.#collector.accepted - this.#before.accepted
+  }
+
+  /** Items that are rejected echoes of the prompt's examples. */
+  get echoes(): number {
+    return this.#echoes.length
   }
 
   get rejected(): number {
