@@ -2,6 +2,7 @@
 // generative AI. What was asked and answered is recorded only on demand, and never the bytes of an image.
 import type { Attributes } from '@opentelemetry/api'
 import { startSpan } from '../observe/trace.ts'
+import { beyondCut, redact, redactAll } from '../redact.ts'
 import { flatJson } from './cache/canonical.ts'
 import type { CompletionEvent, FinishReason, Llm, Sampling } from './llm.ts'
 import { ProviderError } from './provider-error.ts'
@@ -112,11 +113,11 @@ async function* recorded(
     for await (const event of events) {
       if (event.type === 'end') {
         const { finishReason, usage, model, raw } = event
-        const shown = payload ? capped(content, maxBytes, bytes) : ''
-        span.answered({ content: shown, finishReason, usage, raw: { model, id: fieldOf(raw, 'id') } })
+        const said = payload ? capped(redact(content), maxBytes, bytes) : ''
+        span.answered({ content: said, finishReason, usage, raw: { model, id: fieldOf(raw, 'id') } })
       } else if (payload && event.kind === 'content') {
         bytes += Buffer.byteLength(event.text)
-        if (content.length <= maxBytes) content += event.text
+        if (content.length <= maxBytes + beyondCut) content += event.text
       }
       yield event
     }
@@ -144,9 +145,9 @@ function askedAttributes(asked: AskedCall, { payload, maxBytes }: SpanSettings):
     'gen_ai.request.presence_penalty': sampling.presencePenalty ?? undefined,
     'gen_ai.request.stop_sequences': sampling.stop ? [...sampling.stop] : undefined,
     ...(payload && {
-      'openarmature.llm.input.messages': capped(flatJson(messages()), maxBytes),
+      'openarmature.llm.input.messages': shown(flatJson(messages()), maxBytes),
       'openarmature.llm.request.extras':
-        Object.keys(extras).length > 0 ? capped(flatJson(extras), maxBytes) : undefined,
+        Object.keys(extras).length > 0 ? shown(flatJson(extras), maxBytes) : undefined,
     }),
   }
 }
@@ -172,7 +173,7 @@ function answeredAttributes(answer: AnsweredCall, { payload, maxBytes }: SpanSet
       'openarmature.llm.output.tool_calls.ids': toolCalls.map(({ id }) => id),
     }),
     ...(payload && {
-      'openarmature.llm.output.content': content === '' ? undefined : capped(content, maxBytes),
+      'openarmature.llm.output.content': content === '' ? undefined : shown(content, maxBytes),
       'openarmature.llm.output.tool_calls':
         toolCalls.length > 0
           ? capped(
@@ -184,12 +185,18 @@ function answeredAttributes(answer: AnsweredCall, { payload, maxBytes }: SpanSet
   }
 }
 
-/** Without those of `gen_ai` when they are not wanted. */
+/** Without secrets, and without those of `gen_ai` when they are not wanted. */
 function chosen(attributes: Attributes, { genAi = true }: SpanSettings): Attributes {
-  if (genAi) return attributes
+  const clean = redactAll(attributes)
+  if (genAi) return clean
   return Object.fromEntries(
-    Object.entries(attributes).filter(([name]) => !/^gen_ai\.|\.cache_(read|creation)\./.test(name)),
+    Object.entries(clean).filter(([name]) => !/^gen_ai\.|\.cache_(read|creation)\./.test(name)),
   )
+}
+
+/** A secret is hidden before the text is cut, so that no part of it stays. */
+function shown(text: string, most: number | undefined): string {
+  return capped(redact(text), most)
 }
 
 /** At most `most` bytes of UTF-8: the beginning, and a mark with the length of the whole. No character is cut. */

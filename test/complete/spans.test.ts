@@ -3,6 +3,7 @@ import { SpanStatusCode, trace } from '@opentelemetry/api'
 import { InMemorySpanExporter, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Message } from '../../src/complete/provider.ts'
+import { keepSecret } from '../../src/redact.ts'
 import { calling, completion, counted, failure, hi, P, setup, weather } from './harness.ts'
 
 const exporter = new InMemorySpanExporter()
@@ -166,6 +167,18 @@ describe('the span of an attempt', () => {
     expect(input).toMatch(/^\[\{"content":"x+…\[truncated, 530 bytes total\]$/)
     expect(Buffer.byteLength(String(output))).toBeLessThanOrEqual(300)
     expect(output).toMatch(/^é+…\[truncated, 2000 bytes total\]$/)
+  })
+
+  it('shows no secret, in what was said or beside it', async () => {
+    keepSecret('sk-in-a-call-0123456789', 'test')
+    await using test = await setup(
+      completion('it is sk-in-a-call-0123456789', {}, { id: 'sk-in-a-call-0123456789' }),
+    )
+    const content = `${'x'.repeat(180)} sk-in-a-call-0123456789 ${'x'.repeat(90)}`
+    const options = { trace: { payload: true, maxBytes: 256 } }
+    await test.provider.complete({ messages: [{ role: 'user', content }] }, options)
+    expect(JSON.stringify(attributes())).not.toContain('sk-in')
+    expect(attributes()['openarmature.llm.output.content']).toBe('it is [secret]')
   })
 
   it.each([255, 0, Number.NaN, 300.5])('cannot record at most %s bytes', async (maxBytes) => {

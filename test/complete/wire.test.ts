@@ -518,6 +518,7 @@ describe('043 thoughts of another turn', () => {
     await using test = await setup(completion('x'))
     const content = [
       { type: 'thinking', text: 'Hm.', signature: 'sig' },
+      { type: 'redacted_thinking', data: 'sealed' },
       { type: 'text', text: 'Yes.', signature: 'sig' },
     ] as const
     await test.provider.complete(frozen({ messages: [...hi, { role: 'assistant', content }, ...hi] }))
