@@ -3,6 +3,7 @@
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
+import { jsonValue } from '../../src/json-value.ts'
 import { brokenRule } from './gemini-rules.ts'
 import { answerer, type LlmScript, type Reply } from './llm-script.ts'
 import {
@@ -174,9 +175,8 @@ function formed(text: string, body: Fields): { text?: string; call?: Fields } {
   const [tool] = (body['tools'] ?? []) as { functionDeclarations: Fields[] }[]
   const declared = tool?.functionDeclarations[0]
   if (!config['responseJsonSchema'] && !declared) return { text }
-  const json = text.startsWith('{"items"')
-    ? text
-    : `{"items":[${text.trim().split('\n').filter(Boolean).join(',')}]}`
+  const isWhole = text.startsWith('{') && jsonValue(text.trim()) !== undefined && !text.includes('\n')
+  const json = isWhole ? text : `{"items":[${text.trim().split('\n').filter(Boolean).join(',')}]}`
   return declared ? { call: { name: declared['name'], args: JSON.parse(json) } } : { text: json }
 }
 
