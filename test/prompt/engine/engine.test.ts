@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { GraphmillError } from '../../../src/errors.ts'
+import { parseReply } from '../../../src/items/parse.ts'
+import { compileSchema } from '../../../src/items/validate.ts'
 import { loadCatalogue } from '../../../src/prompt/catalogue/catalogue.ts'
 import { type AskOptions, ask } from '../../../src/prompt/engine/engine.ts'
 import { askAll, itemOf, itemSchema, linesOf, testPrompt } from '../../support/asking.ts'
@@ -62,7 +64,16 @@ describe('a json prompt', () => {
     })
     expect(parts).toHaveLength(1)
     expect(items).toEqual([{ n: 3 }])
-    expect(end).toMatchObject({ accepted: 1, incomplete: undefined })
+    expect(end).toMatchObject({ accepted: 1, repaired: 0, incomplete: undefined })
+  })
+
+  it('gives a repaired value without asking again, counted, as `graphmill parse` reads it', async () => {
+    const reply = `The answer:\n{'N': "3",}`
+    const { items, end } = await askAll(scriptedLlm([reply]), { prompt: json })
+    expect(items).toEqual([{ n: 3 }])
+    expect(end).toMatchObject({ accepted: 1, repaired: 1 })
+    const parsed = await parseReply([reply], { responseType: 'json', schema: compileSchema(objectSchema) })
+    expect(parsed).toMatchObject({ items, rejected: [], repaired: [{ line: 2 }] })
   })
 
   it("is asked in its own output mode, else in the model's, and says in which", async () => {
