@@ -27,7 +27,7 @@ export type ItemJudge = (item: unknown) => Judgement
 
 /**
  * Judges items by the term `text`; undefined when there is no such text. The text is prepared for the first item, and the examples
- * are looked for when the first item is in doubt.
+ * are looked for when they are first needed.
  */
 export function createJudge(
   prompt: Prompt,
@@ -40,6 +40,10 @@ export function createJudge(
   let grounder: Grounder | undefined
   let examples: readonly Example[] | undefined
   return (value) => {
+    if (!request) {
+      examples ??= examplesOf(prompt, terms)
+      if (examples.length === 0) return { grounding: undefined, isEcho: false }
+    }
     grounder ??= createGrounder(text, request ?? everything)
     const item = isObject(value) ? value : {}
     const grounding = grounder.ground(item)
