@@ -71,6 +71,12 @@ export async function completeOn(
     retry,
     onAttempt,
     signal,
+    hasMoreRoom({ usage }, attemptIndex) {
+      const [before, after] = [attemptIndex, attemptIndex + 1].map(
+        (index) => configOf(request.config, how, { record: { attemptIndex: index } })?.maxTokens,
+      )
+      return after != null && after > (before ?? usage.completionTokens ?? Number.POSITIVE_INFINITY)
+    },
     async ask({ mode: path, aid }, attempt) {
       const transcript = [...request.messages, ...attempt.added]
       const config = configOf(request.config, how, attempt)
@@ -159,7 +165,7 @@ function waysOf(
 function configOf(
   base: RuntimeConfig | undefined,
   { retry }: CallOptions,
-  { record: { attemptIndex } }: Attempt,
+  { record: { attemptIndex } }: Pick<Attempt, 'record'>,
 ): RuntimeConfig | undefined {
   const { perAttemptOverride = [] } = retry ?? {}
   const over = attemptIndex > 0 && perAttemptOverride[Math.min(attemptIndex, perAttemptOverride.length) - 1]

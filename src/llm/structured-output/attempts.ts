@@ -78,13 +78,15 @@ export interface AddedMessage {
 
 export interface AttemptsOptions {
   readonly retry: AttemptPolicy | undefined
+  /** Whether the attempt after a reply that was cut off has a larger limit. Without one it would be cut off again: there is none. */
+  readonly hasMoreRoom: (cut: StructuredOutputInvalid, attemptIndex: number) => boolean
   readonly signal: AbortSignal
   readonly onAttempt?: ((attempt: AttemptRecord) => void) | undefined
 }
 
 /** The first success of `attempt`, or the last failure. Throws the signal's reason when it aborts, in waits too. */
 export async function runAttempts<R>(
-  { retry, signal, onAttempt }: AttemptsOptions,
+  { retry, hasMoreRoom, signal, onAttempt }: AttemptsOptions,
   attempt: (attempt: Attempt) => Promise<R>,
 ): Promise<R> {
   const policy: AttemptPolicy = retry ?? { maxAttempts: 1 }
@@ -104,6 +106,7 @@ export async function runAttempts<R>(
       onAttempt?.(failed)
       if (signal.aborted || isAbort(thrown) || attemptIndex + 1 >= maxAttempts) throw thrown
       if (reask && thrown instanceof StructuredOutputInvalid) {
+        if (thrown.finishReason === 'length' && !hasMoreRoom(thrown, attemptIndex)) throw thrown
         retryReason = 'reask'
         added.push(...(await reaskMessages(reask, thrown)))
       } else if (classifier(thrown, { attemptIndex })) retryReason = 'transient'

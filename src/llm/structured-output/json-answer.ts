@@ -34,7 +34,7 @@ export interface AnswerJsonOptions extends Omit<CompletionRequest, 'messages'> {
   readonly onNote?: ((note: string) => void) | undefined
   /** Whether an invalid reply may be followed by another call. Default: always. */
   readonly mayAsk?: (() => boolean) | undefined
-  /** How often a reply that cannot be used is answered. Default 1. */
+  /** How often a reply that cannot be used is answered; with twice the limit when the limit cut it off. Default 1. */
   readonly reask?: number | undefined
   /** How the prompt shows a schema. Default `example`. */
   readonly as?: 'example' | 'schema' | undefined
@@ -82,6 +82,7 @@ export async function answerJson(options: AnswerJsonOptions): Promise<JsonAnswer
   const checked = given && checkedSchema(given, 'any')
   const usages: Usage[] = []
   let plan: AnswerPlan
+  let maxTokens = sampling?.maxTokens
   let repairs: readonly RepairName[] = []
 
   const { reply, value } = await callStructured({
@@ -99,12 +100,20 @@ export async function answerJson(options: AnswerJsonOptions): Promise<JsonAnswer
       backoff: () => 0,
       reask: (context) => feedbackOn(context, plan.schemaBlock),
     },
+    hasMoreRoom({ usage: { completionTokens } }) {
+      // Without a count it was not the limit, but a loop, that ended the reply, or the limit is not known.
+      if (completionTokens === null) return false
+      maxTokens = 2 * (maxTokens ?? completionTokens)
+      return maxTokens > 0
+    },
     async ask({ mode, aid }, { added }) {
       plan = planAnswer({ ...options, schema: checked?.schema, mode, as, strict, loose: aid === 'loose' })
       const request = {
         messages: [...plan.messages, ...added],
         extras: joinedExtras(options.extras, plan.extras),
-        ...(sampling && { sampling }),
+        ...((sampling || maxTokens !== undefined) && {
+          sampling: { ...sampling, ...(maxTokens !== undefined && { maxTokens }) },
+        }),
         ...(origin && { origin }),
       }
       const reply = await readWholeReply(llm, request, { maxCharacters, signal })

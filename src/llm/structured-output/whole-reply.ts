@@ -2,6 +2,7 @@
 import { redactCut } from '../../redact.ts'
 import type { CompletionEvent, CompletionRequest, FinishReason, Llm } from '../llm.ts'
 import { ProviderError, providerError } from '../provider-error.ts'
+import { watchStringLoop } from '../string-loop.ts'
 import { type ProviderUsage, unknownUsage } from '../usage.ts'
 
 export interface WholeReply {
@@ -19,7 +20,10 @@ export interface WholeReply {
 const maxBlank = 4096
 
 export interface WholeReplyOptions {
-  /** A longer reply is refused, and white space without end, as some models write it when held to JSON, is cut. Default: neither. */
+  /**
+   * A longer reply is refused. White space without end, as some models write it when held to JSON, and a string that repeats
+   * itself without end are cut. Default: none of these.
+   */
   readonly maxCharacters?: number | undefined
   readonly onDelta?: ((delta: CompletionEvent & { type: 'delta' }) => void) | undefined
   readonly signal: AbortSignal
@@ -32,6 +36,7 @@ export async function readWholeReply(
   { maxCharacters, onDelta, signal }: WholeReplyOptions,
 ): Promise<WholeReply> {
   const texts = { content: '', reasoning: '' }
+  const loop = watchStringLoop()
   let blank = 0
   for await (const event of llm.stream(request, signal)) {
     if (event.type === 'end') {
@@ -46,7 +51,7 @@ export async function readWholeReply(
     const trailing = text.length - text.trimEnd().length
     blank = trailing === text.length ? blank + trailing : trailing
     // Leaving the loop ends the request; the reply counts as cut off.
-    if (blank > maxBlank)
+    if (blank > maxBlank || loop.end(text) !== undefined)
       return { ...texts, finishReason: 'length', usage: unknownUsage, model: llm.model, raw: undefined }
   }
   signal.throwIfAborted()

@@ -6,6 +6,7 @@ import { createItemsParser } from '../../items/parser.ts'
 import { fingerprint } from '../../items/value.ts'
 import type { CallReason } from '../../llm/cache/entry.ts'
 import type { CompletionRequest } from '../../llm/llm.ts'
+import { watchStringLoop } from '../../llm/string-loop.ts'
 import { type CallEnd, reasoningTooLong } from './calls.ts'
 import { maxShown } from './continuation.ts'
 import type { ItemJudge } from './examples.ts'
@@ -109,6 +110,7 @@ class ItemsReader {
   readonly #judge: ItemJudge | undefined
   readonly #parser
   readonly #guard = createRepetitionGuard()
+  readonly #loop = watchStringLoop()
   readonly #thoughts
   readonly #before
   /** Items and rejected records. */
@@ -148,11 +150,12 @@ class ItemsReader {
   /** The items that complete with this text. */
   read(given: string): ReplyEvent[] {
     const untilBlank = this.#guard.blank(given)
-    const text = untilBlank ?? given
+    const loopEnd = this.#loop.end(untilBlank ?? given)
+    const text = (untilBlank ?? given).slice(0, loopEnd)
     if (this.opening.length < refusalLength) this.opening += text.slice(0, refusalLength)
     const events = this.#parser.push(text)
     const items = events.length > 0 ? this.#accept(events) : []
-    if (untilBlank !== undefined) this.stopped ??= repetition
+    if (untilBlank !== undefined || loopEnd !== undefined) this.stopped ??= repetition
     return items
   }
 

@@ -390,6 +390,21 @@ describe('a reply that cannot be used', () => {
     expect(feedback(4)).toHaveLength(6)
   })
 
+  it('is asked for again with twice the limit when the limit cut it off, and not when the limit is not known', async () => {
+    const llm = await openAi(says('{"name":"Al', 'length'), says(alice))
+    const answer = await ask(llm, { mode: 'text-based', schema: S, sampling: { maxTokens: 7 } } as More)
+    expect(answer.calls).toBe(2)
+    expect(server.requests.map(({ json }) => json['max_tokens'])).toEqual([7, 14])
+    await server.close()
+    const loop = `{"name":"${'Al of '.repeat(9000)}`
+    const looping = await openAi(says(loop), says(alice))
+    await expect(ask(looping, { mode: 'text-based', schema: S })).rejects.toMatchObject({
+      code: 'reply_not_json',
+      finishReason: 'length',
+    })
+    expect(server.requests).toHaveLength(1)
+  })
+
   it('is the only failure that is tried again', async () => {
     const llm = await openAi({ status: 503, body: {} }, says(alice))
     await expect(ask(llm, { schema: S })).rejects.toMatchObject({ category: 'provider_unavailable' })

@@ -166,6 +166,20 @@ describe('a model that repeats itself', () => {
     })
   })
 
+  it('is stopped inside one string, keeps what is complete, and is not continued or asked again', async () => {
+    const loop = `{"e": "mill", "d": "It is ${'a mill of '.repeat(50_000)}`
+    for (const [begin, count] of [
+      [linesOf(2), 2],
+      ['', 0],
+    ] as const) {
+      const llm = scriptedLlm([begin + loop])
+      const { items: found, end } = await askAll(llm)
+      expect(found).toEqual(items(count))
+      expect(end).toMatchObject({ truncated: true, incomplete: 'truncated', cause: { type: 'repetition' } })
+      expect(llm).toMatchObject({ cancelled: 1, requests: { length: 1 } })
+    }
+  })
+
   it('is not stopped by nineteen repeats with a new item after them', async () => {
     const text = linesOf(1) + linesOf(1).repeat(19) + linesOf(1, 1) + linesOf(1).repeat(19)
     const { items: found, end } = await askAll(scriptedLlm([text]))
