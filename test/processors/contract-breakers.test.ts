@@ -149,6 +149,10 @@ const kinds: readonly (readonly [string, Kind])[] = [
   ],
 ]
 
+/** So many letters; of a phrase that repeats itself, reading would stop. */
+const long = (length: number) =>
+  Array.from({ length: length / 10 }, (_, n) => String(n).padEnd(10, 'n')).join('')
+
 /** Texts that may be long. */
 const prose = ['definition', 'value']
 
@@ -220,14 +224,14 @@ describe.each(kinds)('%s', (_, { extractor, good, texts, names }) => {
   test('names of 100 kB are rejected', async () => {
     const bad = texts
       .filter((key) => !prose.includes(key))
-      .map((key) => ({ ...good('x'), [key]: 'n'.repeat(100_000) }))
+      .map((key) => ({ ...good('x'), [key]: long(100_000) }))
     const { names, rejected } = await among(bad)
     expect(names).toEqual(['first', 'last'])
     expect(rejected).toBe(bad.length)
   })
 
   test('an item larger than a message costs that item only', async () => {
-    const { names, rejected } = await among([{ ...good('x'), [texts.at(-1)!]: 'n'.repeat(800_000) }])
+    const { names, rejected } = await among([{ ...good('x'), [texts.at(-1)!]: long(800_000) }])
     expect(names).toEqual(['first', 'last'])
     expect(rejected).toBe(1)
   })
@@ -267,8 +271,10 @@ describe('a relationship', () => {
     ['false', false],
     ['True', true],
     ['perhaps', 'schema'],
-    [0, 'schema'],
-    [null, 'schema'],
+    [0, false],
+    [2, 'schema'],
+    // An optional key that is null counts as absent.
+    [null, true],
   ])('whose object-entity is %j has %j', async (value, expected) => {
     expect(await said(value)).toBe(expected)
   })

@@ -97,8 +97,10 @@ it.each(['text-based', 'native'] as const)('keeps what is complete, and nothing 
 })
 
 it('loses a json array to any cut; the same cut costs a jsonl prompt one item at most', async () => {
-  const array = Buffer.from(JSON.stringify(items))
-  const ends = endsOf({ before: '[', between: ',', after: ']' })
+  // Each cut reads all before it: a third of the items costs a ninth of the time, and is cut in the same places of an item.
+  const few = items.slice(0, 17)
+  const array = Buffer.from(JSON.stringify(few))
+  const ends = endsOf({ before: '[', between: ',', after: ']' }).slice(0, few.length)
   const json = testPrompt({ responseType: 'json', jsonSchema: { type: 'array', items: itemSchema } })
   const jsonl = testPrompt({ jsonSchema: itemSchema, maxContinuations: 0 })
   const wrong: number[] = []
@@ -111,5 +113,5 @@ it('loses a json array to any cut; the same cut costs a jsonl prompt one item at
   }
   expect(wrong).toEqual([])
   const { items: found } = await askAll(scriptedLlm([{ pieces: [array.toString()] }]), { prompt: json })
-  expect(found).toEqual(items)
+  expect(found).toEqual(few)
 })
