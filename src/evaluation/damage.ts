@@ -37,12 +37,10 @@ export const damages = {
       .join(''),
   }),
   'list without its end': (lines) => ({ text: `[${lines.join(',')}` }),
-  // A reply that is cut off inside its first item has nothing to go on from.
+  // Anywhere, so also inside the first item.
   'cut off': (lines, random) => {
-    if (lines.length === 1) return { text: all(lines), finishReason: 'length' }
-    const last = lines.at(-1)!
-    const kept = last.slice(0, Math.floor(random() * last.length))
-    return { text: all(lines.slice(0, -1)) + kept, finishReason: 'length' }
+    const text = all(lines)
+    return { text: text.slice(0, 1 + Math.floor(random() * (text.length - 1))), finishReason: 'length' }
   },
 } as const satisfies Record<string, Damage>
 

@@ -30,12 +30,16 @@ const prompts: Readonly<Record<string, { readonly kinds: readonly Kind[]; readon
 /** Characters that arrive at once. */
 const deltaLength = 24
 
+/** The output limit in tokens, unless the prompt has its own. A reply that was cut off is whole with a larger one. */
+const maxTokens = 1024
+
 /** `documents` are those that the model may be asked about now. */
 export function createReplay(mode: ReplayMode, documents: () => readonly GoldDocument[]): Llm {
   return {
     ...offline,
     model: `replay-${mode}`,
     circuit: `llm:replay ${mode}`,
+    sampling: { maxTokens },
     async *stream(request, signal): AsyncGenerator<CompletionEvent> {
       const { lines, document } = answerTo(request, documents())
       const damage = mode === 'clean' ? undefined : damageOf(document)
@@ -83,12 +87,13 @@ function belongsTo({ item }: GoldFact, text: string, document: GoldDocument): bo
 
 function written(
   lines: readonly string[],
-  { messages }: CompletionRequest,
+  { messages, sampling }: CompletionRequest,
   damage: DamageName | undefined,
 ): DamagedReply {
   const whole = lines.map((line) => `${line}\n`).join('')
-  // The rest of a reply that was cut off comes undamaged.
-  const shown = messages.find(({ role }) => role === 'assistant')?.content
-  if (damage === undefined || shown !== undefined || lines.length === 0) return { text: whole }
+  // The flow asks for the rest of a reply that was cut off, or for all of it with a larger limit.
+  const isRest = messages.some(({ role }) => role === 'assistant')
+  const isLonger = damage === 'cut off' && (sampling?.maxTokens ?? 0) > maxTokens
+  if (damage === undefined || isRest || isLonger || lines.length === 0) return { text: whole }
   return damages[damage](lines, createRandom(seedOf(whole)))
 }
