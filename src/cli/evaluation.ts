@@ -167,11 +167,15 @@ function hasEnded(aggregate: ProgressAggregate, id: string): boolean {
   return state !== 'queued' && state !== 'running'
 }
 
-/** Scores the documents of the batch that have ended and whose facts have all arrived, and forgets the batch. */
+/**
+ * Scores the documents of the batch that have ended and whose facts have all arrived, and forgets the batch. A document with a call
+ * that `--max-cost` did not admit has not been read.
+ */
 function closeBatch({ batch, results, given }: Evaluation): void {
   for (const [id, { gold, found }] of batch.open) {
     const status = batch.aggregate.status(id)
     if (!status || !hasEnded(batch.aggregate, id) || found.length < sumOf(status.totals.facts)) continue
+    if (status.incomplete['max_cost']) continue
     results.scores.push(scoreDocument(gold, found, [...given]))
     results.rejected = addCounts([results.rejected, status.totals.rejected])
     if (isFailed(status)) results.failed++
@@ -217,6 +221,7 @@ function reportOf(
   const { total, unknown } = totalCost(usage, readPrices(config.options.prices))
   return createReport({
     model: llm.model,
+    prompts: config.options.prompts,
     gold: summary.digest,
     documents: summary.documents,
     partial,

@@ -9,7 +9,7 @@ export interface OptionEntry {
   readonly value?: string
   readonly help: string
   readonly default?: string | number | boolean | readonly string[]
-  /** The default by command, when commands differ. The value of the option is then undefined unless one is given. */
+  /** The default by command, when commands differ. Without `default`, the value is undefined unless one is given. */
   readonly defaults?: Readonly<Record<string, string>>
   readonly choices?: readonly string[]
   /** What the error says about a value that is no choice, beginning with a space. Default: the most similar choice. */
@@ -135,7 +135,10 @@ const ownTable = {
   resume: flag('use cached replies and ask the model only for the rest'),
   'max-cost': text('AMOUNT', 'stop before the cost, by --prices, exceeds this amount'),
   // extraction
-  extractors: list('A,B', 'what to extract', { default: ['definitions', 'relationships', 'topics'] }),
+  extractors: list('A,B', 'what to extract', {
+    default: ['definitions', 'relationships', 'topics'],
+    defaults: { eval: 'those for the kinds in the gold files' },
+  }),
   schemas: list('FILE|DIR', 'row schemas, one for each table to extract; may be repeated', { default: [] }),
   provenance: text('HOW', 'whether to add triples that say where facts come from', {
     choices: ['none', 'subgraph'],

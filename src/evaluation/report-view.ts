@@ -1,6 +1,6 @@
 // A report for people: tables and lines, and the same as one HTML file.
 import type { Estimate } from './bootstrap.ts'
-import type { Comparison, EvaluationReport, KindReport } from './report.ts'
+import type { Comparison, EvaluationReport, KindReport, RunFacts } from './report.ts'
 
 type Row = Readonly<Record<string, string | number>>
 
@@ -20,7 +20,7 @@ export function viewOf(report: EvaluationReport, comparison: Comparison | undefi
         ? [{ title: 'Damaged replies', rows: damages.map((row) => ({ ...row, f1: number(row.f1) })) }]
         : []),
     ],
-    lines: linesOf(report),
+    lines: linesOf(report, comparison?.before),
   }
 }
 
@@ -38,11 +38,12 @@ function kindRow({ kind, gold, found, matched, precision, recall, f1, shares }: 
   }
 }
 
-function comparisonTable({ model }: EvaluationReport, { model: before, documents, rows }: Comparison) {
+function comparisonTable(report: EvaluationReport, { before, documents, rows }: Comparison) {
   return {
-    title: `F1 of ${before} (before) and ${model} (after) in the ${documents} documents that both have scored`,
+    title: `${nameOf(before)} (before) and ${nameOf(report)} (after) in the ${documents} documents that both have scored`,
     rows: rows.map((row) => ({
       kind: row.kind,
+      measure: row.measure,
       before: number(row.before),
       after: number(row.after),
       difference: estimate(row.difference),
@@ -50,8 +51,12 @@ function comparisonTable({ model }: EvaluationReport, { model: before, documents
   }
 }
 
-function linesOf(report: EvaluationReport): [string, string][] {
-  const { documents, scored, partial, failed, hallucinated, unreported, cost } = report
+/** What a run was made with. */
+const nameOf = ({ model, prompts }: Pick<RunFacts, 'model' | 'prompts'>) =>
+  prompts.length === 0 ? model : `${model} with ${prompts.join(', ')}`
+
+function linesOf(report: EvaluationReport, before: Comparison['before'] | undefined): [string, string][] {
+  const { documents, scored, partial, failed, hallucinated, unreported } = report
   const unfinished = documents - scored
   const counted = (counts: Readonly<Record<string, number>>) =>
     Object.entries(counts)
@@ -64,6 +69,7 @@ function linesOf(report: EvaluationReport): [string, string][] {
   ])
   return [
     ['model', report.model],
+    ['prompts', report.prompts.join(', ') || 'built-in'],
     [
       'documents',
       `${scored} scored${note(unfinished, 'not finished')}${note(partial, 'partial')}${note(failed, 'failed')}`,
@@ -79,12 +85,13 @@ function linesOf(report: EvaluationReport): [string, string][] {
       'tokens',
       `${report.promptTokens} in, ${report.completionTokens} out${unreported > 0 ? ` (${unreported} calls without a count)` : ''}`,
     ],
-    ['cost', cost === null ? 'unknown' : cost.toFixed(4)],
+    ['cost', `${amount(report.cost)}${before ? ` (before: ${amount(before.cost)})` : ''}`],
   ]
 }
 
 const note = (count: number, word: string) => (count > 0 ? `, ${count} ${word}` : '')
 const number = (value: number | null) => (value === null ? '-' : value.toFixed(3))
+const amount = (cost: number | null) => (cost === null ? 'unknown' : cost.toFixed(4))
 const percent = (value: number | null) => (value === null ? '-' : `${(100 * value).toFixed(1)}%`)
 const estimate = ({ value, low, high }: Estimate) =>
   value === null ? '-' : `${number(value)} (${number(low)} to ${number(high)})`

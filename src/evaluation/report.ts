@@ -1,7 +1,15 @@
 // The result of an evaluation as data: what `--format json` prints, what `--compare` reads, and what the other formats show.
 import { bootstrap, type Estimate } from './bootstrap.ts'
 import { type Kind, kinds } from './facts.ts'
-import { type Counts, type DocumentScore, noCounts, ratio, ratiosOf, sumOfCounts } from './score.ts'
+import {
+  type Counts,
+  type DocumentScore,
+  noCounts,
+  type Ratios,
+  ratio,
+  ratiosOf,
+  sumOfCounts,
+} from './score.ts'
 
 /** Marks the files that `--compare` can read. */
 export const reportFormat = 'graphmill-eval-1'
@@ -9,6 +17,8 @@ export const reportFormat = 'graphmill-eval-1'
 /** What is known of a run besides its scores. */
 export interface RunFacts {
   readonly model: string
+  /** Files and folders of prompts, as they were named; empty when the built-in ones were used. */
+  readonly prompts: readonly string[]
   /** Names the content of the gold files. */
   readonly gold: string
   /** All documents of the gold files; those that were not finished are not scored. */
@@ -115,25 +125,22 @@ function reportsOf(scored: readonly Kind[], scores: readonly DocumentScore[]): K
 }
 
 /** Three numbers for each kind, and three for all kinds together. */
-export function columnsOf({ counts }: DocumentScore, scored: readonly Kind[]): number[] {
+function columnsOf({ counts }: DocumentScore, scored: readonly Kind[]): number[] {
   const each = scored.map((kind) => counts[kind] ?? noCounts())
   return [...each, sumOfCounts(each)].flatMap(({ gold, found, matched }) => [gold, found, matched])
 }
 
+const measures = ['precision', 'recall', 'f1'] as const satisfies readonly (keyof Ratios)[]
+
+/** The measures of each three numbers. */
 function ratiosOfColumns(sums: Float64Array): (number | null)[] {
   const found: (number | null)[] = []
   for (let at = 0; at < sums.length; at += 3) {
-    const { precision, recall, f1 } = ratiosOf(countsAt(sums, at))
-    found.push(precision, recall, f1)
+    const ratios = ratiosOf({ gold: sums[at]!, found: sums[at + 1]!, matched: sums[at + 2]! })
+    for (const measure of measures) found.push(ratios[measure])
   }
   return found
 }
-
-const countsAt = (sums: Float64Array, at: number) => ({
-  gold: sums[at]!,
-  found: sums[at + 1]!,
-  matched: sums[at + 2]!,
-})
 
 function damageRows(scores: readonly DocumentScore[], damageOf: (score: DocumentScore) => string) {
   return [...Map.groupBy(scores, damageOf)]
@@ -147,11 +154,13 @@ function damageRows(scores: readonly DocumentScore[], damageOf: (score: Document
 
 /** A run against an earlier one, over the documents that both have scored. */
 export interface Comparison {
-  readonly model: string
+  /** The earlier run. */
+  readonly before: Pick<RunFacts, 'model' | 'prompts' | 'cost'>
   readonly documents: number
   readonly rows: readonly {
     readonly kind: Kind | 'overall'
-    /** F1 of the earlier run, of this run, and the difference. */
+    readonly measure: keyof Ratios
+    /** Of the earlier run, of this run, and the difference. */
     readonly before: number | null
     readonly after: number | null
     readonly difference: Estimate
@@ -172,20 +181,25 @@ export function compareReports(before: EvaluationReport, after: EvaluationReport
   const estimates = bootstrap(
     pairs.map((pair) => pair.flatMap((score) => columnsOf(score, common))),
     2 * width,
-    (sums) =>
-      [...common, 'overall'].flatMap((_, n) => {
-        const [one, other] = [ratiosOf(countsAt(sums, 3 * n)).f1, ratiosOf(countsAt(sums, width + 3 * n)).f1]
+    (sums) => {
+      const [ones, others] = [ratiosOfColumns(sums.subarray(0, width)), ratiosOfColumns(sums.subarray(width))]
+      return ones.flatMap((one, n) => {
+        const other = others[n]!
         return [one, other, one === null || other === null ? null : other - one]
-      }),
+      })
+    },
   )
+  const { model, prompts, cost } = before
   return {
-    model: before.model,
+    before: { model, prompts, cost },
     documents: pairs.length,
-    rows: [...common, 'overall' as const].map((kind, n) => ({
-      kind,
-      before: estimates[3 * n]!.value,
-      after: estimates[3 * n + 1]!.value,
-      difference: estimates[3 * n + 2]!,
-    })),
+    rows: [...common, 'overall' as const]
+      .flatMap((kind) => measures.map((measure) => ({ kind, measure })))
+      .map((row, n) => ({
+        ...row,
+        before: estimates[3 * n]!.value,
+        after: estimates[3 * n + 1]!.value,
+        difference: estimates[3 * n + 2]!,
+      })),
   }
 }

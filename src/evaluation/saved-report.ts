@@ -20,9 +20,15 @@ export function readReport(text: string, file: string, gold: string): Evaluation
   if (value['gold'] !== gold) throw unfit('it is about other gold facts')
   const { scores } = value
   if (!Array.isArray(scores) || !scores.every(isScore)) throw unfit('its scores are damaged')
-  if (typeof value['model'] !== 'string' || !isKindList(value['kinds'])) throw unfit('it is damaged')
+  if (!isRun(value) || !isKindList(value['kinds'])) throw unfit('it is damaged')
   return value as unknown as EvaluationReport
 }
+
+const isRun = ({ model, prompts, cost }: Readonly<Record<string, unknown>>) =>
+  typeof model === 'string' &&
+  Array.isArray(prompts) &&
+  prompts.every((each) => typeof each === 'string') &&
+  (cost === null || Number.isFinite(cost))
 
 const isKindList = (value: unknown) =>
   Array.isArray(value) && value.every((each) => isObject(each) && kinds.some((kind) => kind === each['kind']))

@@ -19,7 +19,8 @@ const score = (id: string, counts: Partial<Record<Kind, Partial<Counts>>>): Docu
 
 function report(scores: readonly DocumentScore[], more: Partial<ReportInput> = {}): EvaluationReport {
   return createReport({
-    ...{ model: 'small', gold: 'digest', documents: scores.length, partial: 0, failed: 0, notExtracted: [] },
+    ...{ model: 'small', prompts: [], gold: 'digest', documents: scores.length, partial: 0, failed: 0 },
+    notExtracted: [],
     ...{
       rejected: {},
       calls: { first: 2 },
@@ -100,23 +101,28 @@ describe('a comparison', () => {
     // Every document gains one fact: the documents differ a lot, but the difference is certain.
     const one = run((n) => n % 4, 'one')
     const other = run((n) => (n % 4) + 1, 'other')
-    const { rows, documents, model } = compareReports(one, other)
-    expect({ documents, model }).toEqual({ documents: 40, model: 'one' })
-    expect(rows.map(({ kind }) => kind)).toEqual(['triples', 'overall'])
-    expect(rows[0]).toMatchObject({ before: 0.375, after: 0.625 })
-    expect(rows[0]?.difference.value).toBeCloseTo(0.25, 10)
-    expect(rows[0]?.difference.low).toBeCloseTo(0.25, 10)
-    expect(rows[0]?.difference.high).toBeCloseTo(0.25, 10)
+    const { rows, documents, before } = compareReports(one, other)
+    expect({ documents, before }).toEqual({
+      documents: 40,
+      before: { model: 'one', prompts: [], cost: null },
+    })
+    expect(rows.map(({ kind, measure }) => `${kind} ${measure}`)).toEqual(
+      ['triples', 'overall'].flatMap((kind) => [`${kind} precision`, `${kind} recall`, `${kind} f1`]),
+    )
+    expect(rows[2]).toMatchObject({ measure: 'f1', before: 0.375, after: 0.625 })
+    expect(rows[2]?.difference.value).toBeCloseTo(0.25, 10)
+    expect(rows[2]?.difference.low).toBeCloseTo(0.25, 10)
+    expect(rows[2]?.difference.high).toBeCloseTo(0.25, 10)
     expect(one.overall.f1.high! - one.overall.f1.low!).toBeGreaterThan(0.1)
   })
 
   test('with itself is 0, and of noise contains 0', () => {
     const one = run((n) => n % 4, 'one')
-    expect(compareReports(one, one).rows[1]?.difference).toEqual({ value: 0, low: 0, high: 0 })
+    expect(compareReports(one, one).rows.at(-1)?.difference).toEqual({ value: 0, low: 0, high: 0 })
     const { low, high } = compareReports(
       one,
       run((n) => (n * 7 + 1) % 4, 'noise'),
-    ).rows[1]!.difference
+    ).rows.at(-1)!.difference
     expect(low).toBeLessThan(0)
     expect(high).toBeGreaterThan(0)
   })
@@ -126,11 +132,42 @@ describe('a comparison', () => {
     const other = report([...run(() => 4, 'other', 40).scores, score('x', { rows: { gold: 1 } })])
     const { rows, documents } = compareReports(one, other)
     expect(documents).toBe(10)
-    expect(rows.map(({ kind }) => kind)).toEqual(['triples', 'overall'])
-    expect(rows[1]).toMatchObject({ after: 1 })
-    expect(compareReports(report([]), other).rows).toEqual([
-      { kind: 'overall', before: null, after: null, difference: { value: null, low: null, high: null } },
+    expect(new Set(rows.map(({ kind }) => kind))).toEqual(new Set(['triples', 'overall']))
+    expect(rows.at(-1)).toMatchObject({ after: 1 })
+    expect(compareReports(report([]), other).rows).toEqual(
+      ['precision', 'recall', 'f1'].map((measure) => ({
+        ...{ kind: 'overall', measure, before: null, after: null },
+        difference: { value: null, low: null, high: null },
+      })),
+    )
+  })
+
+  test('tells precision from recall, and names models, prompts and costs', () => {
+    const counted = (found: number, matched: number) => [score('a', { topics: { gold: 4, found, matched } })]
+    const one = report(counted(2, 2), { prompts: ['mine', 'more.yaml'], cost: 0.25 })
+    const other = report(counted(8, 4), { cost: 1 })
+    const { tables, lines } = viewOf(other, compareReports(one, other))
+    const [, { title, rows }] = tables as [unknown, (typeof tables)[number]]
+    expect(title).toMatch(/^small with mine, more\.yaml \(before\) and small \(after\) in the 1 documents/)
+    expect(rows.slice(0, 3)).toEqual([
+      {
+        ...rows[0],
+        measure: 'precision',
+        before: '1.000',
+        after: '0.500',
+        difference: '-0.500 (-0.500 to -0.500)',
+      },
+      {
+        ...rows[1],
+        measure: 'recall',
+        before: '0.500',
+        after: '1.000',
+        difference: '0.500 (0.500 to 0.500)',
+      },
+      { ...rows[2], measure: 'f1', before: '0.667', after: '0.667', difference: '0.000 (0.000 to 0.000)' },
     ])
+    expect(new Map(lines).get('cost')).toBe('1.0000 (before: 0.2500)')
+    expect(new Map(lines).get('prompts')).toBe('built-in')
   })
 })
 
@@ -144,6 +181,7 @@ describe('a saved report', () => {
     ['about other gold facts', text.replace('"digest"', '"other"'), /other gold facts/],
     ['damaged', text.replace('"matched":3', '"matched":"3"'), /its scores are damaged/],
     ['without its kinds', text.replace('"kinds":', '"kind":'), /it is damaged/],
+    ['without its prompts', text.replace('"prompts":', '"prompt":'), /it is damaged/],
   ])('is refused when it is %s', (_, wrong, message) => {
     expect(() => readReport(wrong, 'a.json', 'digest')).toThrow(message)
     expect(() => readReport(wrong, 'a.json', 'digest')).toThrow(

@@ -1,5 +1,5 @@
 // `graphmill eval`: extracts from documents with known facts, and reports what was found. Exit: 0 measured, 4 some chunk dead or document
-// failed, 2 wrong usage, 1 anything else, such as an F1 below --min-f1 or a stop before the end.
+// failed, 2 wrong usage, 1 anything else, such as an F1 below --min-f1 or documents that were not finished.
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../../config/config.ts'
 import { kindExtractors } from '../../evaluation/facts.ts'
@@ -56,8 +56,6 @@ export function addEval(program: Command): void {
     'chunk-size',
     'chunk-overlap',
     'workspace',
-    'flow',
-    'collection',
     'log-level',
   ])
 }
@@ -83,8 +81,8 @@ async function runEval(paths: readonly string[], flags: EvalFlags, given: Config
     const report = await evaluate({ paths, terms, summary, config, replay: flags.replay }, fault, signal)
     print(report, earlier, flags.format)
     if (fault.signal.aborted) throw fault.signal.reason
-    if (shutdown.asked.aborted) {
-      say('stopped before the end: only the documents that had ended are scored')
+    if (report.scored < report.documents) {
+      say('stopped before the end, by Ctrl-C or --max-cost: only the documents that had ended are scored')
       return 1
     }
     return exitCodeOf(report, flags.minF1)

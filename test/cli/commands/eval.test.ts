@@ -1,5 +1,5 @@
 // `graphmill eval` as a process: replays of the examples, a model server, mistakes and interruptions.
-import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -18,7 +18,7 @@ beforeEach(() => {
 })
 afterEach(() => {
   rmSync(folder, { recursive: true, force: true })
-  server.set({ rules: undefined, tokensPerSecond: undefined })
+  server.set({ rules: undefined, models: undefined })
 })
 
 const file = (name: string, content: string) => {
@@ -166,13 +166,74 @@ describe('with a model', () => {
       evaluate(gold, '--compare', saved, '--format', 'html'),
     ])
     expect(second.code).toBe(0)
-    expect(second.stdout).toMatch(/^definitions +0\.667 +1\.000 +0\.333 \(0\.333 to 0\.333\)$/m)
+    expect(second.stdout).toMatch(/^definitions +f1 +0\.667 +1\.000 +0\.333 \(0\.333 to 0\.333\)$/m)
     expect(html.stdout).toMatch(/^<!doctype html>/)
     expect(html.stdout).toContain('<td>0.333 (0.333 to 0.333)</td>')
     const other = file('other.jsonl', lines({ ...boat, definitions: [] }))
     const refused = await evaluate(other, '--compare', saved)
     expect(refused).toMatchObject({ code: 1, stdout: '' })
     expect(refused.stderr).toContain('first.json: it is about other gold facts')
+  })
+
+  test('two models and two prompts are compared, each with what it was made with', async () => {
+    const promptsOf = (name: string) => {
+      mkdirSync(join(folder, name))
+      const prompt = 'response-type: jsonl\nprompt: "As in NAME: {{ text }}"\n'.replace('NAME', name)
+      file(join(name, 'extract-definitions.yaml'), prompt)
+      return join(folder, name)
+    }
+    const [short, long] = [promptsOf('short'), promptsOf('long')]
+    server.set({
+      models: ['small', 'large'],
+      rules: [
+        { match: 'As in long', reply: lines(...definitions) },
+        {
+          match: 'As in short',
+          reply: ({ body }) =>
+            lines(body.model === 'large' ? definitions[0]! : { entity: 'nothing', definition: 'x' }),
+        },
+      ],
+    })
+    const gold = file('gold.jsonl', lines({ ...boat, definitions }))
+    const run = async (model: string, prompts: string, ...args: string[]) => {
+      const { code, stdout } = await evaluate(gold, '--model', model, '--prompts', prompts, ...args)
+      expect(code).toBe(0)
+      return stdout
+    }
+    const before = file('before.json', await run('small', short, '--format', 'json'))
+    const [models, prompts] = await Promise.all([
+      run('large', short, '--compare', before),
+      run('small', long, '--compare', before),
+    ])
+    expect(models).toContain(
+      `small with ${short} (before) and large with ${short} (after) in the 1 documents`,
+    )
+    expect(models).toMatch(/^definitions +recall +0\.000 +0\.500 +0\.500 \(/m)
+    expect(prompts).toContain(
+      `small with ${short} (before) and small with ${long} (after) in the 1 documents`,
+    )
+    expect(prompts).toMatch(/^definitions +recall +0\.000 +1\.000 +1\.000 \(/m)
+    expect(prompts).toContain(`prompts       ${long}`)
+  })
+
+  test('documents that --max-cost leaves unread are not scored, and the exit code says so', async () => {
+    server.set({
+      rules: [
+        { reply: { text: lines(...definitions), usage: { prompt_tokens: 1000, completion_tokens: 50 } } },
+      ],
+    })
+    const twelve = Array.from({ length: 12 }, (_, n) => ({ ...boat, id: `b${n}`, text: `${boat.text} ${n}` }))
+    const gold = file('gold.jsonl', lines(...twelve.map((each) => ({ ...each, definitions }))))
+    // A call costs 0.0025.
+    const prices = ['--prices', 'test-model=2/10', '--max-cost', '0.01', '--concurrency', '1']
+    const { code, stdout, stderr } = await evaluate(gold, ...prices, '--format', 'json')
+    const { scored, documents, partial, failed, overall, cost } = reportOf(stdout)
+    expect({ code, documents, partial, failed }).toEqual({ code: 1, documents: 12, partial: 0, failed: 0 })
+    expect(stderr).toContain('stopped before the end, by Ctrl-C or --max-cost')
+    expect(cost).toBeLessThanOrEqual(0.01)
+    expect(scored).toBeGreaterThan(0)
+    expect(scored).toBe(Math.round(cost! / 0.0025))
+    expect(overall).toMatchObject({ gold: 2 * scored, f1: { value: 1 } })
   })
 
   test('Ctrl-C in the middle reports the documents that had ended', async () => {
