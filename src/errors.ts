@@ -1,5 +1,6 @@
 // Every error that graphmill raises on purpose, in one table: its code, whether a retry can succeed, and what the operator can do.
 // `npm run pages` writes docs/errors.md from this table; a test fails when the page is stale.
+import { serverVariables } from './config/models.ts'
 import { redact, redactAll } from './redact.ts'
 
 /**
@@ -23,6 +24,11 @@ const later = (remedy: string): ErrorEntry => ({ retry: 'later', remedy })
 const operator = (remedy: string): ErrorEntry => ({ retry: 'operator', remedy })
 const command = (remedy: string): ErrorEntry => ({ retry: 'never', ends: 'command', remedy })
 const document = (remedy: string): ErrorEntry => ({ retry: 'never', ends: 'document', remedy })
+
+function variablesOf(...kinds: readonly string[]): string {
+  const named = Object.values(serverVariables).filter(({ holds }) => kinds.includes(holds))
+  return new Intl.ListFormat('en-GB', { type: 'disjunction' }).format(named.map(({ variable }) => variable))
+}
 
 const table = {
   // messages
@@ -110,16 +116,16 @@ const table = {
   reply_schema_failed: never('Show the schema to the model in the prompt, or relax the schema.'),
   // model
   llm_unavailable: later(
-    'Check that the model server is up and that its variable names it: OPENAI_BASE_URL, OLLAMA_HOST, ANTHROPIC_BASE_URL, GEMINI_BASE_URL or AZURE_OPENAI_ENDPOINT.',
+    `Check that the model server is up and that its variable names it: ${variablesOf('address')}.`,
   ),
   llm_rate_limited: later('Lower --concurrency, or ask the provider for a higher limit.'),
   llm_model_loading: later('Wait until the server has loaded the model.'),
   llm_authentication: operator(
-    'Set the key of the server to one that it accepts: OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or AZURE_OPENAI_API_KEY.',
+    `Set the key of the server to one that it accepts: ${variablesOf('secret')}.`,
   ),
   llm_model_unknown: operator('Name a model that the server has, with --model.'),
   llm_address_wrong: operator(
-    'Set OPENAI_BASE_URL to the part of the address before /chat/completions, which often ends in /v1; set OLLAMA_HOST to host and port only, and ANTHROPIC_BASE_URL to the part before /v1/messages.',
+    'Set OPENAI_BASE_URL to the part of the address before /chat/completions, which often ends in /v1; set OLLAMA_HOST to host and port only, ANTHROPIC_BASE_URL to the part before /v1/messages, GEMINI_BASE_URL to the part before /models, and AZURE_OPENAI_ENDPOINT to https://NAME.openai.azure.com.',
   ),
   llm_quota_exhausted: operator('Add credit to the account, or use another key.'),
   llm_request_invalid: never('See the message of the server, which refused the request.'),
@@ -130,7 +136,7 @@ const table = {
     'Raise --llm-call-timeout, lower max-tokens of the prompt, or use smaller chunks (--chunk-size).',
   ),
   reply_too_large: never('Use another model or server: no legitimate reply is this large.'),
-  llm_response_invalid: never('Check that the address belongs to an OpenAI-compatible server.'),
+  llm_response_invalid: never('Check that the address belongs to a server of the kind that --llm names.'),
   context_overflow: never(
     'Use smaller chunks (--chunk-size) or a model with a larger context. Only the text of a jsonl prompt is split.',
   ),
@@ -141,7 +147,7 @@ const table = {
   offline_unsupported: never('Use a real model for this prompt: set OPENAI_BASE_URL and OPENAI_API_KEY.'),
   llm_not_configured: {
     ...operator(
-      'Set the address or key of a model server (OPENAI_BASE_URL, OPENAI_API_KEY, OLLAMA_HOST, ANTHROPIC_API_KEY, GEMINI_API_KEY, AZURE_OPENAI_ENDPOINT), and name a model with --model; or choose --llm offline.',
+      `Set the address or key of a model server (${variablesOf('address', 'secret')}), and name a model with --model; or choose --llm offline.`,
     ),
     ends: 'command',
   },

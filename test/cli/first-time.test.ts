@@ -148,7 +148,7 @@ describe('doctor', () => {
     expect(found.get('key')).toMatchObject({
       state: 'failed',
       detail: expect.stringContaining('[llm_authentication]'),
-      fix: 'Set the key of the server to one that it accepts: OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or AZURE_OPENAI_API_KEY.',
+      fix: expect.stringMatching(/^Set the key of the server .*\bOPENAI_API_KEY\b/),
     })
     expect(found.get('model')).toMatchObject({ state: 'skipped' })
     expect(code).toBe(1)

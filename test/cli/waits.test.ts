@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
 import { waitsOf } from '../../src/cli/waits.ts'
+import { errorTable } from '../../src/errors.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import type { Status, Waiting } from '../../src/messages/generated.ts'
 import { createProgressAggregate } from '../../src/progress/progress-aggregate.ts'
@@ -46,7 +47,7 @@ test('a wait is listed while it is reported, and one with an end time until then
   ]
   const found = (await said(running(), waiting)).filter((sentence) => sentence.includes('prompt waits'))
   expect(found).toEqual([
-    'prompt waits: no [llm_authentication], last reported 2023-11-14T22:12:20.000Z. Set the key of the server to one that it accepts: OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or AZURE_OPENAI_API_KEY.',
+    `prompt waits: no [llm_authentication], last reported 2023-11-14T22:12:20.000Z. ${errorTable.llm_authentication.remedy}`,
     expect.stringMatching(
       /^prompt waits: no \[llm_rate_limited\], last reported 2023-11-14T21:23:20.000Z, tried again 2023-11-14T22:23:20.000Z\. \w/,
     ),
