@@ -120,9 +120,7 @@ const table = {
   ),
   llm_rate_limited: later('Lower --concurrency, or ask the provider for a higher limit.'),
   llm_model_loading: later('Wait until the server has loaded the model.'),
-  llm_authentication: operator(
-    `Set the key of the server to one that it accepts: ${variablesOf('secret')}.`,
-  ),
+  llm_authentication: operator(`Set the key of the server to one that it accepts: ${variablesOf('secret')}.`),
   llm_model_unknown: operator('Name a model that the server has, with --model.'),
   llm_address_wrong: operator(
     'Set OPENAI_BASE_URL to the part of the address before /chat/completions, which often ends in /v1; set OLLAMA_HOST to host and port only, ANTHROPIC_BASE_URL to the part before /v1/messages, GEMINI_BASE_URL to the part before /models, and AZURE_OPENAI_ENDPOINT to https://NAME.openai.azure.com.',

@@ -330,8 +330,12 @@ describe('structured output', () => {
     },
   )
 
-  it('is asked for again after an empty reply, in roles that alternate', async () => {
-    const provider = await setup({ answers: [{ body: message([]) }], rules: [{ reply: '{"value":3}' }] })
+  it.each([
+    ['empty', []],
+    ['blank', [{ type: 'text', text: '\n' }]],
+    ['blank after a thought', [blocks[1]!, { type: 'text', text: '\n' }]],
+  ])('is asked for again after a reply that is %s, in roles that alternate', async (_, content) => {
+    const provider = await setup({ answers: [{ body: message(content) }], rules: [{ reply: '{"value":3}' }] })
     const retry = { reask: () => 'That was empty.', backoff: () => 0 }
     expect((await provider.complete(structured, { retry })).parsed).toEqual({ value: 3 })
     expect(server.bodies()[1]!['messages']).toEqual([

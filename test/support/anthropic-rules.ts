@@ -151,7 +151,11 @@ function checkBlock(block: Fields, role: string, place: string): void {
   only(block, ['type', ...blockFields[type]!, 'cache_control', 'is_error'], `${place}.${type}.`)
   for (const name of blockFields[type]!)
     must(block[name] !== undefined, `${place}.${type}.${name}: Field required`)
-  if (type === 'text') must(block['text'] !== '', 'messages: text content blocks must be non-empty')
+  if (type === 'text')
+    must(
+      String(block['text']).trim() !== '',
+      'messages: text content blocks must contain non-whitespace text',
+    )
   if (type === 'tool_use')
     must(
       /^[\w-]+$/.test(String(block['id'])) && typeof block['input'] === 'object' && block['input'] !== null,

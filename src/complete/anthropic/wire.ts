@@ -3,7 +3,7 @@
 // temperature, top_p and stop_sequences.
 
 import { isObject } from '../../is-object.ts'
-import { forcedTool, outputConfig } from '../../llm/anthropic/anthropic.ts'
+import { forcedTool, isBlank, outputConfig } from '../../llm/anthropic/anthropic.ts'
 import { flat, isSameJson, sorted } from '../../llm/cache/canonical.ts'
 import type { JsonSchema } from '../../llm/llm.ts'
 import { invalid } from '../../llm/provider-error.ts'
@@ -95,7 +95,7 @@ function turnsOf(messages: readonly Message[]): Fields[] {
 
 function blocksOf(content: string | readonly Fields[]): readonly Fields[] {
   if (typeof content !== 'string') return content
-  return content === '' ? [] : [{ type: 'text', text: content }]
+  return isBlank(content) ? [] : [{ type: 'text', text: content }]
 }
 
 function contentOf(message: Exclude<Message, { role: 'system' }>): string | readonly Fields[] {
@@ -103,7 +103,7 @@ function contentOf(message: Exclude<Message, { role: 'system' }>): string | read
     return [{ type: 'tool_result', tool_use_id: message.toolCallId, content: message.content }]
   const { content } = message
   const calls = message.role === 'assistant' ? (message.toolCalls ?? []) : []
-  if (typeof content === 'string' && calls.length === 0) return content
+  if (typeof content === 'string' && calls.length === 0) return isBlank(content) ? [] : content
   const said = typeof content === 'string' ? blocksOf(content) : (content ?? []).map(wireBlock)
   // Arguments that could not be parsed are sent back as {}: only an object is accepted.
   const uses = calls.map(({ id, name, arguments: input }) => ({
@@ -118,7 +118,7 @@ function contentOf(message: Exclude<Message, { role: 'system' }>): string | read
 function wireBlock(block: ContentBlock): Fields | undefined {
   switch (block.type) {
     case 'text':
-      return { type: 'text', text: block.text }
+      return isBlank(block.text) ? undefined : { type: 'text', text: block.text }
     case 'image': {
       const { source, mediaType } = block
       if (source.type === 'url') return { type: 'image', source: { type: 'url', url: source.url } }

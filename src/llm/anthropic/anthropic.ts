@@ -9,7 +9,7 @@ import { readBatches, readWhole } from './reply.ts'
 import { type AnthropicServer, anthropicServer } from './server.ts'
 
 export { recoded } from './error.ts'
-export { answerTool, anthropicJson, forcedTool, isThinking, outputConfig } from './format.ts'
+export { answerTool, anthropicJson, forcedTool, isBlank, isThinking, outputConfig } from './format.ts'
 export { listAnthropicModels, onlyAnthropicModel } from './models.ts'
 export { finishReason, readBatches } from './reply.ts'
 export { anthropicServer, notAnthropic } from './server.ts'

@@ -4,7 +4,7 @@ import { isObject } from '../../is-object.ts'
 import type { CompletionRequest, Sampling, TextMessage } from '../llm.ts'
 import { invalid } from '../provider-error.ts'
 import { type Body, present, refuseConflict, stopField } from '../request-body.ts'
-import { answerTool, forcedTool, isThinking } from './format.ts'
+import { answerTool, forcedTool, isBlank, isThinking } from './format.ts'
 
 /** Anthropic requires a limit. A reply that is cut off there is continued. */
 const defaultMaxTokens = 16_384
@@ -57,16 +57,16 @@ function refuseUnsupported({ seed, frequencyPenalty, presencePenalty }: Sampling
 }
 
 function systemOf(messages: readonly TextMessage[]): string | undefined {
-  const texts = messages.filter(({ role, content }) => role === 'system' && content !== '')
+  const texts = messages.filter(({ role, content }) => role === 'system' && !isBlank(content))
   return texts.length > 0 ? texts.map(({ content }) => content).join('\n\n') : undefined
 }
 
-/** Roles alternate, and no text is empty: neighbours of one role are joined. */
+/** Roles alternate, and no text is blank: neighbours of one role are joined. */
 function turnsOf(messages: readonly TextMessage[]): readonly TextMessage[] {
   const turns: TextMessage[] = []
   for (const message of messages) {
     const { role, content } = message
-    if (role === 'system' || content === '') continue
+    if (role === 'system' || isBlank(content)) continue
     const last = turns.at(-1)
     if (last?.role === role) turns[turns.length - 1] = { role, content: `${last.content}\n\n${content}` }
     else turns.push({ role, content })

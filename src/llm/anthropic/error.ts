@@ -10,7 +10,7 @@ interface Meaning {
 }
 
 const overflow = /prompt is too long|exceeds? (the )?(context|model's maximum)/i
-const noCredit = /credit balance is too low/i
+const noCredit = /credit balance is too low|reached your specified (\w+ )?API usage limits/i
 
 const aboutFormat = /\bschemas?\b|\bgrammar\b|output_config|output format|structured output/i
 

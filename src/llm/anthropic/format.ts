@@ -21,6 +21,11 @@ export const anthropicJson: JsonFormat = {
   },
 }
 
+/** Whether Anthropic refuses a text: it must hold more than white space. */
+export function isBlank(text: string): boolean {
+  return text.trim() === ''
+}
+
 export function outputConfig(schema: JsonSchema): Fields {
   return { format: { type: 'json_schema', schema } }
 }

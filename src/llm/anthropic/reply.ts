@@ -147,7 +147,9 @@ export async function* readWhole(reply: AnthropicReply): AsyncGenerator<Completi
 }
 
 function endOf({ stop, usage, model, raw }: End, { byTool }: AnthropicReply): CompletionEvent {
-  return { type: 'end', finishReason: finishReason(stop, byTool), usage: paidUsage(usage), model, raw }
+  // A paused turn is not at its end. To go on is what the flow does after a reply that was cut off.
+  const finish = stop === 'pause_turn' ? 'length' : finishReason(stop, byTool)
+  return { type: 'end', finishReason: finish, usage: paidUsage(usage), model, raw }
 }
 
 /** `byTool`: the call of the tool is the answer. A reason that is not known is an error. */

@@ -62,9 +62,12 @@ function merged(declared: readonly string[], extra: unknown): readonly unknown[]
 /** The body for texts. `known` is what the model is known not to take, and what is done without it. */
 export function textBody(request: CompletionRequest, known: ReadonlySet<Quirk>): AskedBody {
   const { messages, sampling = {}, extras = {} } = request
-  const system = messages.filter(({ role }) => role === 'system').map(({ content }) => content)
+  const system = messages
+    .filter(({ role, content }) => role === 'system' && content !== '')
+    .map(({ content }) => content)
   const contents = messages
-    .filter(({ role }) => role !== 'system')
+    // A part without text is refused.
+    .filter(({ role, content }) => role !== 'system' && content !== '')
     .map(({ role, content }) => ({
       role: role === 'assistant' ? 'model' : 'user',
       parts: [{ text: content }],

@@ -28,6 +28,7 @@ export function geminiRefusal(refusal: Refusal): ProviderError {
 }
 
 const form = /schema|json mode|response_?mime_?type/i
+const noCredit = /credits are depleted|spending cap/i
 const overflow = /token count.*exceeds|exceeds the maximum number of (input )?tokens/i
 
 /** Undefined when the HTTP status says it all. */
@@ -48,7 +49,7 @@ function codeOf(
   // A file that the key may not read is a fault of the request, not of the key.
   if (status === 403 && /permission to access the file/i.test(message)) return 'llm_request_invalid'
   if (status === 404 && word === 'NOT_FOUND') return 'llm_model_unknown'
-  if (status === 429 && says('PerDay')) return 'llm_quota_exhausted'
+  if (status === 429 && (says('PerDay') || noCredit.test(message))) return 'llm_quota_exhausted'
   return undefined
 }
 

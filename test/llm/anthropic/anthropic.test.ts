@@ -104,6 +104,8 @@ describe('a request', () => {
       { role: 'user', content: 'One' },
       { role: 'assistant', content: '' },
       { role: 'user', content: 'Two' },
+      { role: 'assistant', content: '\n' },
+      { role: 'user', content: 'Three' },
     ] as const
     const sampling = { temperature: 0.5, topP: 0.9, maxTokens: 50, stop: ['END'] }
     const extras = { top_k: 3, stop_sequences: ['STOP', 'END'] }
@@ -112,7 +114,7 @@ describe('a request', () => {
       model: 'test-model',
       max_tokens: 50,
       system: 'Be brief.',
-      messages: [{ role: 'user', content: 'One\n\nTwo' }],
+      messages: [{ role: 'user', content: 'One\n\nTwo\n\nThree' }],
       stream: true,
       temperature: 0.5,
       top_p: 0.9,
@@ -277,7 +279,7 @@ describe('a reply', () => {
   it.each([
     ['end_turn', 'stop'],
     ['stop_sequence', 'stop'],
-    ['pause_turn', 'stop'],
+    ['pause_turn', 'length'],
     ['max_tokens', 'length'],
     ['model_context_window_exceeded', 'length'],
     ['tool_use', 'tool_calls'],
@@ -378,6 +380,15 @@ describe('a refusal', () => {
     [[402, 'billing_error', 'billing issue'], 'llm_quota_exhausted', 'provider_authentication'],
     [
       [400, 'invalid_request_error', 'Your credit balance is too low.'],
+      'llm_quota_exhausted',
+      'provider_authentication',
+    ],
+    [
+      [
+        400,
+        'invalid_request_error',
+        'You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.',
+      ],
       'llm_quota_exhausted',
       'provider_authentication',
     ],

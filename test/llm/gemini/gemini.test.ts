@@ -103,6 +103,25 @@ describe('a request', () => {
     expect(server.bodies()).toEqual([{ contents: [{ role: 'user', parts: [{ text: 'What is a mill?' }] }] }])
   })
 
+  it('has no part without text, such as an earlier reply that was empty', async () => {
+    const llm = await started()
+    const messages = [
+      { role: 'system', content: '' },
+      { role: 'user', content: 'One?' },
+      { role: 'assistant', content: '' },
+      { role: 'user', content: 'Two?' },
+    ] as const
+    await collect(llm.stream({ messages }, never))
+    expect(server.bodies()).toEqual([
+      {
+        contents: [
+          { role: 'user', parts: [{ text: 'One?' }] },
+          { role: 'user', parts: [{ text: 'Two?' }] },
+        ],
+      },
+    ])
+  })
+
   it('has extra fields in generationConfig, apart from those of the root, and merges stop sequences', async () => {
     const llm = await started()
     const extras = {
@@ -437,6 +456,12 @@ describe('a failure', () => {
         'You exceeded your current quota.',
         [...quota('GenerateRequestsPerDayPerProjectPerModel-FreeTier'), ...info('47s')],
       ],
+      'llm_quota_exhausted',
+      'provider_rate_limit',
+    ],
+    [
+      'a prepaid account without credit',
+      [429, 'RESOURCE_EXHAUSTED', 'Your prepayment credits are depleted.'],
       'llm_quota_exhausted',
       'provider_rate_limit',
     ],
