@@ -30,8 +30,8 @@ const prompts: Readonly<Record<string, { readonly kinds: readonly Kind[]; readon
 /** Characters that arrive at once. */
 const deltaLength = 24
 
-/** The output limit in tokens, unless the prompt has its own. A reply that was cut off is whole with a larger one. */
-const maxTokens = 1024
+/** The output limit in tokens, less than any prompt's own: only replies under this one are cut off. */
+const maxTokens = 1
 
 /** `documents` are those that the model may be asked about now. */
 export function createReplay(mode: ReplayMode, documents: () => readonly GoldDocument[]): Llm {
@@ -91,7 +91,7 @@ function written(
   damage: DamageName | undefined,
 ): DamagedReply {
   const whole = lines.map((line) => `${line}\n`).join('')
-  // The flow asks for the rest of a reply that was cut off, or for all of it with a larger limit.
+  // The flow asks for the rest of a reply that was cut off, or for the whole reply with a larger limit.
   const isRest = messages.some(({ role }) => role === 'assistant')
   const isLonger = damage === 'cut off' && (sampling?.maxTokens ?? 0) > maxTokens
   if (damage === undefined || isRest || isLonger || lines.length === 0) return { text: whole }
