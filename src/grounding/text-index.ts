@@ -1,5 +1,6 @@
 // A text, prepared once so that many values can be looked for in it. Building it and each search are linear in the text.
 import { countBelow } from '../code-points.ts'
+import { type DateValue, dateOf, isOtherDate } from './dates.ts'
 import { isStopWord, type Word, wordsOf } from './words.ts'
 
 /** A place in the text, in UTF-16 code units. */
@@ -22,6 +23,13 @@ const maxPlaces = 64
 const maxJoined = 200
 /** Words of a value that is compared word by word, at most. */
 const maxFuzzyWords = 64
+const scales = [
+  ['hundred', 1e2],
+  ['thousand', 1e3],
+  ['million', 1e6],
+  ['billion', 1e9],
+  ['trillion', 1e12],
+] as const
 /** The share of a statement's words that its sentence must have. */
 const minSentenceShare = 0.5
 
@@ -59,7 +67,9 @@ export class TextIndex {
       (withoutArticle ? this.#findPhrase(ids.slice(1), '') : undefined) ??
       this.#findJoined(words.map(({ letters }) => letters).join('')) ??
       this.#findSimilar(words.slice(withoutArticle)) ??
-      this.#findDate(value)
+      this.#findShared(ids.slice(withoutArticle)) ??
+      this.#findNumber(words) ??
+      this.#findDate(dateOf(value))
     )
   }
 
@@ -204,11 +214,54 @@ export class TextIndex {
     return 4 * missing.length <= content.length && !missing.some(({ key }) => /^\p{N}/u.test(key))
   }
 
-  /** A date in ISO 8601 is rarely written so: then its year counts. */
-  #findDate(value: string): Finding | undefined {
-    const year = /^\s*(\d{4})-\d\d(?:-\d\d)?(?:[T ]\d\d:.*)?\s*$/.exec(value)?.[1]
-    const found = year === undefined ? undefined : this.#findPhrase([this.#idOf.get(year)], '')
-    return found && { match: 'fuzzy', places: found.places }
+  /** "Ann Smith" in "Ann and Bob Smith": words before "and" that share the last word with those behind it. */
+  #findShared(ids: readonly (number | undefined)[]): Finding | undefined {
+    if (ids.length < 2 || ids.length > maxFuzzyWords || !isKnown(ids)) return undefined
+    const isAnd = new Set(['and', 'or', 'und', 'et', 'y'].flatMap((word) => this.#idOf.get(word) ?? []))
+    const places: Place[] = []
+    for (const last of this.#wordsOf[ids.at(-1)!]!) {
+      const and = [last - 2, last - 3].find((at) => at >= 0 && isAnd.has(this.#ids[at]!))
+      if (and === undefined) continue
+      const first: number = and - ids.length + 1
+      const isSame = ids.every((id, at) => at === ids.length - 1 || this.#ids[first + at] === id)
+      if (isSame) places.push(this.#place(first, last))
+      if (places.length === maxPlaces) break
+    }
+    return places.length > 0 ? { match: 'fuzzy', places } : undefined
+  }
+
+  /** 1500 where the text has 1.500, as in German, and 1500000 where it has "1.5 million". */
+  #findNumber(words: readonly Word[]): Finding | undefined {
+    const number = words.length === 1 ? words[0]!.key : ''
+    if (!/^\d{4,15}$/.test(number)) return undefined
+    const grouped = number.replace(/\B(?=(?:\d{3})+$)/g, '.')
+    const written = this.#findPhrase([this.#idOf.get(wordsOf(grouped)[0]!.key)], grouped)
+    if (written?.match === 'exact') return { match: 'normalized', places: written.places }
+    for (const [word, unit] of scales) {
+      const found = this.#findPhrase(
+        [String(Number(number) / unit), word].map((key) => this.#idOf.get(key)),
+        '',
+      )
+      if (found) return found
+    }
+    return undefined
+  }
+
+  /** A date in another writing. Its year counts, unless a day or a month beside it is another one. */
+  #findDate(date: DateValue | undefined): Finding | undefined {
+    if (!date) return undefined
+    const { year, month, day } = date
+    for (const key of [`${day}.${month}.${year}`, `${day}.${String(month).padStart(2, '0')}.${year}`]) {
+      const found = this.#findPhrase([this.#idOf.get(key)], '')
+      if (found) return { match: 'fuzzy', places: found.places }
+    }
+    const id = this.#idOf.get(String(year))
+    const at = id === undefined ? [] : this.#wordsOf[id]!
+    const beside = (word: number) => this.#words.slice(Math.max(word - 2, 0), word + 3).map(({ key }) => key)
+    const same = at.filter((word) => !isOtherDate(beside(word), date)).slice(0, maxPlaces)
+    return same.length > 0
+      ? { match: 'fuzzy', places: same.map((word) => this.#place(word, word)) }
+      : undefined
   }
 
   /** The number of the sentence of each word. */

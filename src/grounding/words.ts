@@ -1,5 +1,5 @@
-// The words of a text, in the form in which they are compared: Unicode NFKC, without case, format characters and the ending of a plural.
-// Scripts without spaces have one word per character. All of this is linear in the text.
+// The words of a text, in the form in which they are compared: Unicode NFKC, without case, format characters, accents and the ending of
+// a plural. Scripts without spaces, and Hangul with its endings, have one word per character. All of this is linear in the text.
 
 /** A word and its place in the text, in UTF-16 code units. */
 export interface Word {
@@ -10,13 +10,23 @@ export interface Word {
   readonly end: number
 }
 
-const spaceless = ['Han', 'Hiragana', 'Katakana', 'Thai', 'Lao', 'Khmer', 'Myanmar']
+const spaceless = ['Han', 'Hiragana', 'Katakana', 'Thai', 'Lao', 'Khmer', 'Myanmar', 'Hangul']
   .map((script) => `\\p{sc=${script}}`)
   .join('')
 
-/** One character of a script without spaces, a number, letters (also C++ and C#), or a pictograph. */
+/**
+ * One character of a script without spaces, a number, an abbreviation such as U.S., letters (also C++ and C#), a percent sign, or a
+ * pictograph. A run of over 1,000 of one kind is several words: longer ones exhaust the stack of regular expressions.
+ */
 const wordPattern = new RegExp(
-  `[${spaceless}]\\p{M}*|\\p{N}+(?:[.,]\\p{N}+)*|[[\\p{L}\\p{M}\\p{Cf}]--[${spaceless}]]+(?:\\+\\+|#)?|\\p{Extended_Pictographic}`,
+  [
+    `[${spaceless}]\\p{M}{0,64}`,
+    '\\p{N}{1,1000}(?:[.,]\\p{N}{1,1000}){0,64}',
+    '\\p{Lu}(?:\\.\\p{Lu}){1,64}(?![\\p{L}\\p{M}])',
+    `[[\\p{L}\\p{M}\\p{Cf}]--[${spaceless}]]{1,1000}(?:\\+\\+|#)?`,
+    '%',
+    '\\p{Extended_Pictographic}',
+  ].join('|'),
   'gv',
 )
 /** Format characters, such as soft hyphens, and variation selectors. */
@@ -28,7 +38,7 @@ export function wordsOf(text: string): Word[] {
   const { normal, startOf, endOf } = normalized(text)
   const words: Word[] = []
   for (const { 0: found, index } of normal.matchAll(wordPattern)) {
-    const letters = (ascii.test(found) ? found : found.replace(unseen, '')).toLowerCase()
+    const letters = lettersOf(found)
     if (letters === '') continue
     const start = startOf ? startOf[index]! : index
     const last = index + found.length - 1
@@ -44,7 +54,7 @@ function normalized(text: string): { normal: string; startOf?: number[]; endOf?:
   const startOf: number[] = []
   const endOf: number[] = []
   // Hangul letters join into syllables; all others join at most with the marks behind them.
-  for (const { 0: piece, index } of text.matchAll(/[\u1100-\u11ff]+|\P{M}\p{M}*|\p{M}+/gu)) {
+  for (const { 0: piece, index } of text.matchAll(/[\u1100-\u11ff]{1,64}|\P{M}\p{M}{0,64}|\p{M}{1,64}/gu)) {
     const form = piece.normalize('NFKC')
     for (let at = 0; at < form.length; at++) {
       startOf.push(form === piece ? index + at : index)
@@ -55,6 +65,34 @@ function normalized(text: string): { normal: string; startOf?: number[]; endOf?:
   return { normal, startOf, endOf }
 }
 
+/** Letters that differ from others by more than an accent which Unicode takes apart. */
+const plainLetters: Readonly<Record<string, string>> = {
+  ß: 'ss',
+  æ: 'ae',
+  œ: 'oe',
+  ø: 'o',
+  ł: 'l',
+  đ: 'd',
+  ı: 'i',
+  ς: 'σ',
+  ё: 'е',
+  ـ: '',
+}
+
+/** Without case, dots, format characters and, in scripts whose writers may leave them out, accents and vowel signs. */
+function lettersOf(word: string): string {
+  if (word === '%') return 'percent'
+  const lower = (/^\p{Lu}\./u.test(word) ? word.replaceAll('.', '') : word).toLowerCase()
+  if (ascii.test(lower)) return lower
+  const plain = lower.replace(unseen, '').replace(/[ßæœøłđıςёـ]/g, (letter) => plainLetters[letter]!)
+  if (!accented.test(plain)) return plain
+  return plain
+    .normalize('NFD')
+    .replace(/([\p{sc=Latin}\p{sc=Greek}\p{sc=Arabic}\p{sc=Hebrew}])\p{Mn}+/gu, '$1')
+}
+
+const accented = /[\p{sc=Latin}\p{sc=Greek}\p{sc=Arabic}\p{sc=Hebrew}]/u
+
 const numerals: ReadonlyMap<string, string> = new Map(
   (
     'zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen ' +
@@ -64,18 +102,41 @@ const numerals: ReadonlyMap<string, string> = new Map(
     .map((word, number) => [word, String(number)]),
 )
 
+const irregular: ReadonlyMap<string, string> = new Map([
+  ['men', 'man'],
+  ['women', 'woman'],
+  ['children', 'child'],
+  ['mice', 'mouse'],
+  ['feet', 'foot'],
+  ['teeth', 'tooth'],
+])
+
 function keyOf(letters: string): string {
   if (/^\p{N}/u.test(letters)) return numberKey(letters)
   const numeral = numerals.get(letters)
   if (numeral !== undefined) return numeral
-  if (letters.length < 4 || !/[^su]s$/.test(letters)) return letters
+  const one = singular(irregular.get(letters) ?? letters)
+  // One ending for knife and knives, hero and heroes, bus and buses.
+  if (/..(?:[^f]f|fe|ve)$/.test(one)) return one.replace(/(?:fe?|ve)$/, 'v')
+  return /(?:..s|...o)e$/.test(one) ? one.slice(0, -1) : one
+}
+
+function singular(letters: string): string {
+  if (letters.length < 4) return letters
+  if (/.sis$/.test(letters)) return letters.slice(0, -2)
+  if (!/[^su]s$/.test(letters)) return letters
   if (/(?:[xz]|ch|sh|ss)es$/.test(letters)) return letters.slice(0, -2)
   return letters.endsWith('ies') && letters.length > 4 ? `${letters.slice(0, -3)}y` : letters.slice(0, -1)
 }
 
-/** 1,000.50 is 1000.5, and 05 is 5. */
-function numberKey(text: string): string {
-  const plain = /^\d{1,3}(?:,\d{3})+(?:\.\d+)?$/.test(text) ? text.replaceAll(',', '') : text
+/** 1,000.50 is 1000.5, as are 1.000,50 and 1000,5; and 05 is 5. */
+export function numberKey(text: string): string {
+  let plain = text
+  if (/^\d{1,3}(?:,\d{3})+(?:\.\d+)?$/.test(text)) plain = text.replaceAll(',', '')
+  else if (
+    /^\d{1,3}(?:\.\d{3}){2,}$|^\d{1,3}(?:\.\d{3})*,(?:\d{1,2}|\d{4,})$|^\d+,(?:\d{1,2}|\d{4,})$/.test(text)
+  )
+    plain = text.replaceAll('.', '').replace(',', '.')
   const shorter = /^\d+\.\d+$/.test(plain) ? plain.replace(/\.?0+$/, '') : plain
   return shorter.replace(/^0+(?=\d)/, '')
 }
@@ -83,8 +144,10 @@ function numberKey(text: string): string {
 const stopWords = new Set(
   (
     'a an and are as at be been but by can do for from had has have he her his how if in into is it its no not of on or our she ' +
-    'so than that the their them then there these they thi to was we were what when where which who will with you'
-  ).split(' '),
+    'so than that the their them then there these they this to was we were what when where which who will with you'
+  )
+    .split(' ')
+    .map(keyOf),
 )
 
 /** Whether a key says little about what a text is about. */

@@ -43,6 +43,36 @@ describe('a value is found', () => {
     ],
     ['with a small word less', 'the Firth of Forth', 'Firth of the Forth', 'fuzzy: Firth of Forth'],
     ['as a date by its year', 'Born on 1 May 1821.', '1821-05-01', 'fuzzy: 1821'],
+    ['as a date with numbers', 'Born on 01.05.1821.', '1821-05-01', 'fuzzy: 01.05.1821'],
+    ['as a date in another order', 'Born on 1 May 1821.', 'May 1, 1821', 'fuzzy: 1821'],
+    ['as a date of which the text has the year', 'Born in 1821.', '1821-05-01', 'fuzzy: 1821'],
+    ['as an abbreviation without dots', 'She lives in the U.S. now.', 'US', 'normalized: U.S'],
+    ['as an abbreviation with dots', 'She lives in the US now.', 'U.S.', 'normalized: US'],
+    ['with initials', 'J. R. R. Tolkien wrote it.', 'J.R.R. Tolkien', 'normalized: J. R. R. Tolkien'],
+    ['with half of a double name', 'Ann and Bob Smith met.', 'Ann Smith', 'fuzzy: Ann and Bob Smith'],
+    ['in the irregular plural', 'Women and children', 'woman', 'normalized: Women'],
+    ['with an f', 'The wolves left.', 'wolf', 'normalized: wolves'],
+    ['with an o', 'All heroes die.', 'hero', 'normalized: heroes'],
+    ['with an s', 'Many buses stop.', 'bus', 'normalized: buses'],
+    ['as a Greek word', 'Two analyses differ.', 'analysis', 'normalized: analyses'],
+    [
+      'without accents in the value',
+      'Gabriel García Márquez',
+      'Garcia Marquez',
+      'normalized: García Márquez',
+    ],
+    ['without accents in the text', 'ΑΡΙΣΤΟΤΕΛΗΣ', 'Αριστοτέλης', 'normalized: ΑΡΙΣΤΟΤΕΛΗΣ'],
+    ['with another sharp s', 'Die Strasse', 'Straße', 'normalized: Strasse'],
+    ['with letters without accents', 'Łódź is a city.', 'Lodz', 'normalized: Łódź'],
+    ['with a dotted capital', 'İSTANBUL', 'istanbul', 'normalized: İSTANBUL'],
+    ['with Arabic vowels', 'نَجِيب مَحفُوظ', 'نجيب محفوظ', 'normalized: نَجِيب مَحفُوظ'],
+    ['with Hebrew vowels', 'יְרוּשָׁלַיִם', 'ירושלים', 'normalized: יְרוּשָׁלַיִם'],
+    ['with a Korean ending', '서울은 수도이다.', '서울', 'exact: 서울'],
+    ['as a number with a decimal comma', 'es wiegt 3,5 kg', '3.5', 'normalized: 3,5'],
+    ['as a number with dots', 'Es hat 1.000.000 Einwohner.', '1000000', 'normalized: 1.000.000'],
+    ['as a number with one dot', 'Es hat 1.500 Einwohner.', '1500', 'normalized: 1.500'],
+    ['as a number with a word', 'about 1.5 million people', '1,500,000', 'normalized: 1.5 million'],
+    ['as percent', 'It grew by 5%.', '5 percent', 'normalized: 5%'],
   ])('%s', (_, text, value, expected) => expect(found(text, value)).toBe(expected))
 })
 
@@ -55,6 +85,14 @@ test.each([
   ['C++ where the text says C', 'It is written in C.', 'C++'],
   ['a surname where the text has another person', 'John Smith was there.', 'Mary Smith'],
   ['characters of another word', '東京は日本の首都です。', '京都'],
+  ['a date with another day', 'Born on 3 May 1821.', '1821-05-01'],
+  ['a date with another month', 'Born in June 1821.', '1821-05-01'],
+  ['a date with another year', 'Born on 1 May 1821.', '1 May 1831'],
+  ['a number in other hundreds', 'It has 21.500 inhabitants.', '1500'],
+  ['a number with another unit', 'about 1.5 billion people', '1500000'],
+  ['a decimal as thousands', 'It weighs 1.5 kg.', '1500'],
+  ['a name from two people', 'Ann Lee and Bob Smith met.', 'Ann Smith'],
+  ['a Japanese sign without its voice mark', 'ガラス', 'カラス'],
   ['nothing at all', '', 'Bass Rock'],
 ])('%s is not found', (_, text, value) => expect(found(text, value)).toBe('none'))
 
@@ -124,6 +162,11 @@ describe('the sentence of a statement', () => {
     expect(sentence('A grey whale that dives near Antarctica.')).toBeUndefined()
     expect(sentence('')).toBeUndefined()
   })
+})
+
+test('megabytes of one word do not exhaust the stack', () => {
+  for (const letter of ['x', '1', 'a\u0301', '\u0301', '1.', 'A.', '\u1100'])
+    expect(new TextIndex(letter.repeat(2 ** 21)).find('no such word')).toBeUndefined()
 })
 
 test('the time is linear in the text, also when it repeats itself', () => {
