@@ -2,7 +2,7 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import type { CompletionEvent } from './llm.ts'
 import { notACompletion } from './provider-error.ts'
-import { type Peer, type Watch, watched } from './transport.ts'
+import { beginCall, type Peer, type Watch, watched } from './transport.ts'
 
 const lineFeed = 10
 /** Largest stretch of a reply without a line end, in bytes, and largest event, in characters. */
@@ -29,6 +29,29 @@ export async function* readEvents(
     if (openLine > lineLimit) throw notACompletion(peer, watch.head)
     parser.feed(decoder.decode(part, { stream: true }))
     yield received.splice(0)
+  }
+}
+
+/** The events of one call, whose reply comes in batches. None follows an abort, which throws the caller's reason. */
+export async function* callEvents(
+  peer: Peer,
+  signal: AbortSignal,
+  reply: (upstream: AbortController) => AsyncIterable<readonly CompletionEvent[]>,
+): AsyncGenerator<CompletionEvent> {
+  signal.throwIfAborted()
+  const call = beginCall(peer, signal)
+  try {
+    for await (const batch of reply(call.upstream))
+      for (const event of joinDeltas(batch)) {
+        call.over = event.type === 'end'
+        yield event
+        if (!call.over) signal.throwIfAborted()
+      }
+    signal.throwIfAborted()
+  } catch (thrown) {
+    throw call.explain(thrown)
+  } finally {
+    call.end()
   }
 }
 

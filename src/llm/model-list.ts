@@ -1,4 +1,5 @@
 // The models that a server lists, for people who named none of them or a wrong one.
+import { GraphmillError } from '../errors.ts'
 import { type NamedServer, type ProviderError, providerError } from './provider-error.ts'
 
 /** The only one of the listed models. Throws `llm_model_unknown`, with their names, when one must be chosen. */
@@ -16,4 +17,10 @@ export function unknownModel(
   const more = models.length > 10 ? ` and ${models.length - 10} more` : ''
   const names = models.length > 0 ? `: ${models.slice(0, 10).join(', ')}${more}` : ''
   return providerError('llm_model_unknown', `${problem}${names}.`, { circuit, details: { models } })
+}
+
+/** Whether a failure says that the server does not have a route. */
+export function isMissing(thrown: unknown): boolean {
+  const status = thrown instanceof GraphmillError ? thrown.details['status'] : undefined
+  return status === 404 || status === 405 || status === 501
 }

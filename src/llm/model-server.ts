@@ -4,13 +4,13 @@ import { parseJson } from '../http/json.ts'
 import { isObject } from '../is-object.ts'
 import type { Refusal } from './provider-error.ts'
 import {
-  beginCall,
   type ClientOptions,
   type Peer,
   readWatched,
   refusing,
   silence,
   unreachable,
+  withinCall,
 } from './transport.ts'
 
 export interface ModelServer {
@@ -59,20 +59,13 @@ export function createModelServer(options: ModelServerOptions): ModelServer {
     }
   }
 
-  async function fetchJson(path: string, body: object | undefined, signal: AbortSignal) {
-    signal.throwIfAborted()
-    const call = beginCall(peer, signal)
-    try {
-      const text = await readWatched(await fetch(path, body, call.upstream), peer)
+  function fetchJson(path: string, body: object | undefined, signal: AbortSignal) {
+    return withinCall(peer, signal, async (upstream) => {
+      const text = await readWatched(await fetch(path, body, upstream), peer)
       const answer = parsed(text)
       if (!isObject(answer)) throw unexpected(peer, text)
-      call.over = true
       return answer
-    } catch (thrown) {
-      throw call.explain(thrown)
-    } finally {
-      call.end()
-    }
+    })
   }
 
   function parsed(text: string): unknown {

@@ -106,6 +106,26 @@ export function beginCall(peer: Peer, signal: AbortSignal): ServerCall {
   }
 }
 
+/** What `work` makes of a call. Throws the caller's reason after an abort. */
+export async function withinCall<T>(
+  peer: Peer,
+  signal: AbortSignal,
+  work: (upstream: AbortController) => Promise<T>,
+): Promise<T> {
+  signal.throwIfAborted()
+  const call = beginCall(peer, signal)
+  try {
+    const result = await work(call.upstream)
+    signal.throwIfAborted()
+    call.over = true
+    return result
+  } catch (thrown) {
+    throw call.explain(thrown)
+  } finally {
+    call.end()
+  }
+}
+
 /** The state of a body that is being read. */
 export interface Watch {
   /** The body has ended properly. */

@@ -1,10 +1,10 @@
 // A model behind Anthropic's Messages API. Nothing is retried here. A parameter that the model refuses is left out from then on,
 // for as long as this value lives.
-import { joinDeltas } from '../event-stream.ts'
-import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
-import { beginCall } from '../transport.ts'
+import { createConstraintProbe } from '../constraint-probe.ts'
+import { callEvents } from '../event-stream.ts'
+import type { CompletionRequest, Llm } from '../llm.ts'
 import { asksByTool, type Known, learnRefusal, messagesBody } from './body.ts'
-import { checkModel, createConstraintProbe } from './models.ts'
+import { checkModel, constrains } from './models.ts'
 import { readBatches, readWhole } from './reply.ts'
 import { type AnthropicServer, anthropicServer } from './server.ts'
 
@@ -37,24 +37,11 @@ export function createAnthropic(options: AnthropicOptions): Llm {
     }
   }
 
-  async function* stream(request: CompletionRequest, signal: AbortSignal): AsyncGenerator<CompletionEvent> {
-    signal.throwIfAborted()
-    const call = beginCall(peer, signal)
-    try {
-      const { response, byTool } = await send(request, call.upstream)
-      const isJson = /\bjson\b/.test(response.headers.get('content-type') ?? '')
-      const reply = { response, model, peer, signal, byTool }
-      for await (const batch of isJson ? readWhole(reply) : readBatches(reply))
-        for (const event of joinDeltas(batch)) {
-          call.over = event.type === 'end'
-          yield event
-        }
-      signal.throwIfAborted()
-    } catch (thrown) {
-      throw call.explain(thrown)
-    } finally {
-      call.end()
-    }
+  async function* replyTo(request: CompletionRequest, signal: AbortSignal, upstream: AbortController) {
+    const { response, byTool } = await send(request, upstream)
+    const isJson = /\bjson\b/.test(response.headers.get('content-type') ?? '')
+    const reply = { response, model, peer, signal, byTool }
+    yield* isJson ? readWhole(reply) : readBatches(reply)
   }
 
   return {
@@ -62,8 +49,8 @@ export function createAnthropic(options: AnthropicOptions): Llm {
     model,
     destination: peer.destination,
     circuit: peer.circuit,
-    stream,
+    stream: (request, signal) => callEvents(peer, signal, (upstream) => replyTo(request, signal, upstream)),
     ready: (signal) => checkModel(server, model, signal),
-    constrains: createConstraintProbe(server, model),
+    constrains: createConstraintProbe((signal) => constrains(server, model, signal)),
   }
 }

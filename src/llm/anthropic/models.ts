@@ -1,8 +1,6 @@
 // The models that Anthropic lists, and what it says of one. Gateways may have no list.
-import { GraphmillError } from '../../errors.ts'
 import { isObject } from '../../is-object.ts'
-import { unlessAborted } from '../../wait.ts'
-import { onlyOne, unknownModel } from '../model-list.ts'
+import { isMissing, onlyOne, unknownModel } from '../model-list.ts'
 import type { ModelServer } from '../model-server.ts'
 import { type AnthropicServer, anthropicServer } from './server.ts'
 
@@ -32,35 +30,15 @@ export async function checkModel(server: ModelServer, model: string, signal: Abo
   }
 }
 
-/** The longest wait for what the server says of a model, in milliseconds. */
-const probeMs = 10_000
-
-/** Asks the server once whether the model keeps to a schema. After a failure the next call asks again. */
-export function createConstraintProbe(
-  server: ModelServer,
-  model: string,
-): (signal: AbortSignal) => Promise<boolean> {
-  let constrains: boolean | undefined
-  let probe: Promise<void> | undefined
-
-  async function ask(): Promise<void> {
-    try {
-      const info = await server.fetchJson(pathOf(model), undefined, AbortSignal.timeout(probeMs))
-      const capabilities = isObject(info['capabilities']) ? info['capabilities'] : {}
-      const outputs = capabilities['structured_outputs']
-      constrains = isObject(outputs) && outputs['supported'] === true
-    } catch (thrown) {
-      if (isMissing(thrown)) constrains = false
-    } finally {
-      probe = undefined
-    }
-  }
-
-  return async (signal) => {
-    if (constrains !== undefined) return constrains
-    probe ??= ask()
-    await unlessAborted(probe, signal)
-    return constrains ?? false
+/** Whether the server says that the model keeps to a schema. */
+export async function constrains(server: ModelServer, model: string, signal: AbortSignal): Promise<boolean> {
+  try {
+    const { capabilities } = await server.fetchJson(pathOf(model), undefined, signal)
+    const outputs = isObject(capabilities) ? capabilities['structured_outputs'] : undefined
+    return isObject(outputs) && outputs['supported'] === true
+  } catch (thrown) {
+    if (isMissing(thrown)) return false
+    throw thrown
   }
 }
 
@@ -80,9 +58,4 @@ async function list(server: ModelServer, signal: AbortSignal): Promise<readonly 
     if (isMissing(thrown)) return undefined
     throw thrown
   }
-}
-
-function isMissing(thrown: unknown): boolean {
-  const status = thrown instanceof GraphmillError ? thrown.details['status'] : undefined
-  return status === 404 || status === 405 || status === 501
 }

@@ -1,9 +1,8 @@
 // A model of Gemini's API. Nothing is retried here. A feature that the server refuses is done without from then on, for as long as
 // this value lives.
 import { GraphmillError } from '../../errors.ts'
-import { joinDeltas } from '../event-stream.ts'
-import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
-import { beginCall } from '../transport.ts'
+import { callEvents } from '../event-stream.ts'
+import type { CompletionRequest, Llm } from '../llm.ts'
 import { type Quirk, refusedQuirk, textBody } from './body.ts'
 import { checkModel } from './models.ts'
 import { readBatches } from './reply.ts'
@@ -41,23 +40,8 @@ export function createGemini(options: GeminiOptions): Llm {
     }
   }
 
-  async function* stream(request: CompletionRequest, signal: AbortSignal): AsyncGenerator<CompletionEvent> {
-    signal.throwIfAborted()
-    const call = beginCall(peer, signal)
-    try {
-      const sent = await send(request, call.upstream)
-      for await (const batch of readBatches({ ...sent, model, peer }))
-        for (const event of joinDeltas(batch)) {
-          call.over = event.type === 'end'
-          yield event
-          // One packet may hold many events: none of them may follow an abort.
-          if (!call.over) signal.throwIfAborted()
-        }
-    } catch (thrown) {
-      throw call.explain(thrown)
-    } finally {
-      call.end()
-    }
+  async function* replyTo(request: CompletionRequest, upstream: AbortController) {
+    yield* readBatches({ ...(await send(request, upstream)), model, peer })
   }
 
   return {
@@ -65,7 +49,7 @@ export function createGemini(options: GeminiOptions): Llm {
     model,
     destination: peer.destination,
     circuit: peer.circuit,
-    stream,
+    stream: (request, signal) => callEvents(peer, signal, (upstream) => replyTo(request, upstream)),
     ready: (signal) => checkModel(server, model, signal),
     constrains: async () => true,
   }

@@ -1,6 +1,6 @@
 // A model behind Ollama's own API. Nothing is retried here.
-import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
-import { beginCall } from '../transport.ts'
+import { callEvents } from '../event-stream.ts'
+import type { CompletionRequest, Llm } from '../llm.ts'
 import { type OllamaApi, type OllamaDefaults, ollamaBody } from './body.ts'
 import { checkModel } from './models.ts'
 import { readReply } from './reply.ts'
@@ -31,24 +31,11 @@ export function createOllama(options: OllamaOptions): Llm {
   const { peer } = server
   const defaults = { api, numCtx, ...(think !== undefined && { think }), ...(format && { format }) }
 
-  async function* stream(request: CompletionRequest, signal: AbortSignal): AsyncGenerator<CompletionEvent> {
-    signal.throwIfAborted()
+  async function* replyTo(request: CompletionRequest, upstream: AbortController) {
     const body = ollamaBody(request, model, defaults)
-    const call = beginCall(peer, signal)
-    try {
-      const response = await server.fetch(`/api/${api}`, body, call.upstream)
-      const asked = { model, numCtx: Number(body.options['num_ctx']) }
-      for await (const event of readReply({ response, ...asked, peer, maxLine, warn })) {
-        call.over = event.type === 'end'
-        yield event
-        // One packet may hold many records: none of them may follow an abort.
-        if (!call.over) signal.throwIfAborted()
-      }
-    } catch (thrown) {
-      throw call.explain(thrown)
-    } finally {
-      call.end()
-    }
+    const response = await server.fetch(`/api/${api}`, body, upstream)
+    const asked = { model, numCtx: Number(body.options['num_ctx']) }
+    for await (const event of readReply({ response, ...asked, peer, maxLine, warn })) yield [event]
   }
 
   return {
@@ -57,7 +44,7 @@ export function createOllama(options: OllamaOptions): Llm {
     destination: peer.destination,
     circuit: peer.circuit,
     defaults,
-    stream,
+    stream: (request, signal) => callEvents(peer, signal, (upstream) => replyTo(request, upstream)),
     ready: (signal) => checkModel(server, model, signal),
     constrains: async () => true,
   }

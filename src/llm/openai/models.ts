@@ -1,11 +1,9 @@
 // The models of an OpenAI-compatible server: GET /models, which some servers do not have.
-import { GraphmillError } from '../../errors.ts'
 import { tryParseJson } from '../../http/json.ts'
 import { isObject } from '../../is-object.ts'
-import { unlessAborted } from '../../wait.ts'
-import { onlyOne, unknownModel } from '../model-list.ts'
+import { isMissing, onlyOne, unknownModel } from '../model-list.ts'
 import { isPage, serverError, unexpectedAnswer } from '../provider-error.ts'
-import { beginCall, readWatched } from '../transport.ts'
+import { readWatched, withinCall } from '../transport.ts'
 import { type Connection, connect, explain, type OpenAiServer } from './client.ts'
 
 interface ListedModel {
@@ -45,31 +43,10 @@ function idsOf(listed: readonly ListedModel[] = []): string[] {
   return listed.map(({ id }) => id)
 }
 
-/** The longest wait for the list of models, in milliseconds. */
-const probeMs = 10_000
-
-/** Asks the server once whether it constrains replies to a schema. After a failure the next call asks again. */
-export function createConstraintProbe(connection: Connection): (signal: AbortSignal) => Promise<boolean> {
-  let constrains: boolean | undefined
-  let probe: Promise<void> | undefined
-
-  async function ask(): Promise<void> {
-    try {
-      const listed = await list(connection, AbortSignal.timeout(probeMs))
-      constrains = listed?.some(({ owner }) => owner === 'llamacpp' || owner === 'vllm') ?? false
-    } catch {
-      // The server is unavailable now.
-    } finally {
-      probe = undefined
-    }
-  }
-
-  return async (signal) => {
-    if (constrains !== undefined) return constrains
-    probe ??= ask()
-    await unlessAborted(probe, signal)
-    return constrains ?? false
-  }
+/** Whether the server is known to constrain replies to a schema. */
+export async function constrains(connection: Connection, signal: AbortSignal): Promise<boolean> {
+  const listed = await list(connection, signal)
+  return listed?.some(({ owner }) => owner === 'llamacpp' || owner === 'vllm') ?? false
 }
 
 /** What GET /models lists; undefined if the server has no such route, or answers it with something else. */
@@ -83,8 +60,7 @@ async function list(connection: Connection, signal: AbortSignal): Promise<Listed
       return [{ id, owner, isLoading: isLoading(status ?? state) }]
     })
   } catch (thrown) {
-    const status = thrown instanceof GraphmillError ? thrown.details['status'] : undefined
-    if (status === 404 || status === 405 || status === 501) return undefined
+    if (isMissing(thrown)) return undefined
     throw thrown
   }
 }
@@ -115,17 +91,15 @@ async function get(
   path: string,
   signal: AbortSignal,
 ): Promise<Record<string, unknown> | undefined> {
-  const call = beginCall(peer, signal)
   try {
-    const response = await client.get(path, { signal: call.upstream.signal }).asResponse()
-    const text = await readWatched(response, peer)
-    call.over = true
-    if (isPage(text)) throw unexpectedAnswer(peer, 'is no list of models', text)
-    const value = tryParseJson(text)
-    return isObject(value) ? value : undefined
+    return await withinCall(peer, signal, async (upstream) => {
+      const response = await client.get(path, { signal: upstream.signal }).asResponse()
+      const text = await readWatched(response, peer)
+      if (isPage(text)) throw unexpectedAnswer(peer, 'is no list of models', text)
+      const value = tryParseJson(text)
+      return isObject(value) ? value : undefined
+    })
   } catch (thrown) {
-    throw explain(call.explain(thrown), peer)
-  } finally {
-    call.end()
+    throw explain(thrown, peer)
   }
 }

@@ -1,12 +1,12 @@
 // A model of an OpenAI-compatible server. Nothing is retried here. A parameter that the server refuses is left out from then
 // on, for as long as this value lives.
 import { GraphmillError } from '../../errors.ts'
-import { joinDeltas } from '../event-stream.ts'
-import type { CompletionEvent, CompletionRequest, Llm } from '../llm.ts'
-import { beginCall } from '../transport.ts'
+import { createConstraintProbe } from '../constraint-probe.ts'
+import { callEvents } from '../event-stream.ts'
+import type { CompletionRequest, Llm } from '../llm.ts'
 import { chatBody, type Quirk, refusedParameter } from './body.ts'
 import { connect, explain, type OpenAiServer } from './client.ts'
-import { checkModel, createConstraintProbe } from './models.ts'
+import { checkModel, constrains } from './models.ts'
 import { readBatches, readWhole } from './reply.ts'
 
 export type { AzureOptions } from './azure.ts'
@@ -41,24 +41,11 @@ export function createOpenAi(options: OpenAiOptions): Llm {
     }
   }
 
-  async function* stream(request: CompletionRequest, signal: AbortSignal): AsyncGenerator<CompletionEvent> {
-    signal.throwIfAborted()
-    const call = beginCall(peer, signal)
-    try {
-      const response = await send(request, call.upstream.signal)
-      const isJson = /\bjson\b/.test(response.headers.get('content-type') ?? '')
-      const reply = { response, model, peer, signal }
-      for await (const batch of isJson ? readWhole(reply) : readBatches(reply))
-        for (const event of joinDeltas(batch)) {
-          call.over = event.type === 'end'
-          yield event
-        }
-      signal.throwIfAborted()
-    } catch (thrown) {
-      throw call.explain(thrown)
-    } finally {
-      call.end()
-    }
+  async function* replyTo(request: CompletionRequest, signal: AbortSignal, upstream: AbortController) {
+    const response = await send(request, upstream.signal)
+    const isJson = /\bjson\b/.test(response.headers.get('content-type') ?? '')
+    const reply = { response, model, peer, signal }
+    yield* isJson ? readWhole(reply) : readBatches(reply)
   }
 
   return {
@@ -66,8 +53,8 @@ export function createOpenAi(options: OpenAiOptions): Llm {
     model,
     destination: peer.destination,
     circuit: peer.circuit,
-    stream,
+    stream: (request, signal) => callEvents(peer, signal, (upstream) => replyTo(request, signal, upstream)),
     ready: (signal) => checkModel(connection, model, signal),
-    constrains: createConstraintProbe(connection),
+    constrains: createConstraintProbe((signal) => constrains(connection, signal)),
   }
 }
