@@ -183,6 +183,20 @@ describe('059 streaming', () => {
     expect(new Set(seen.map(({ callId }) => callId)).size).toBe(2)
   })
 
+  it('gives no token after an abort, and throws its reason', async () => {
+    await using test = await setup({ events: hello })
+    const stopped = new AbortController()
+    const reason = new Error('enough')
+    let tokens = 0
+    const onToken = () => {
+      tokens++
+      stopped.abort(reason)
+    }
+    const options = { stream: true, onToken, signal: stopped.signal }
+    await expect(test.provider.complete({ messages: hi }, options)).rejects.toBe(reason)
+    expect(tokens).toBe(1)
+  })
+
   it('is a failure when it breaks off, and when it holds an error', async () => {
     await using test = await setup([
       { events: hello.slice(0, 2) },

@@ -1,7 +1,6 @@
 // OpenArmature's provider on Anthropic's Messages API: one model; the only state is what the server has refused. Structured output
 // is native (`output_config.format`) until the server refuses it or `native` is false; then the model must call a tool with the
 // value, or, when the request has tools or lets the model think, a directive asks for it.
-import { randomUUID } from 'node:crypto'
 import {
   type AnthropicOptions,
   anthropicServer,
@@ -14,10 +13,11 @@ import {
 import type { AnthropicReply, Fields } from '../../llm/anthropic/reply.ts'
 import { embeddedError } from '../../llm/provider-error.ts'
 import { Refusals } from '../../llm/structured-output/schema-refusal.ts'
-import { beginCall } from '../../llm/transport.ts'
+import { withinCall } from '../../llm/transport.ts'
 import { completeOn, type Exchange } from '../call.ts'
 import type { CallOptions, Provider, ProviderRequest } from '../provider.ts'
 import { checkedText, jsonBody } from '../reply-text.ts'
+import { passTokens } from '../token-events.ts'
 import { MessageAssembly, readMessage } from './message.ts'
 import { messagesBody } from './wire.ts'
 
@@ -37,34 +37,14 @@ export function createAnthropicProvider(options: AnthropicProviderOptions): Prov
     const byTool = path === 'fallback' && canForceTool(request)
     const schema = path === 'native' || byTool ? checked.responseSchema?.schema : undefined
     const body = messagesBody(request, { model, stream: how.stream === true, schema, byTool })
-    const raw = await send(body, { byTool, how, signal })
+    const raw = await withinCall(peer, signal, async (upstream) => {
+      const response = checkedText(await server.fetch('/v1/messages', body, upstream), peer)
+      const reply = { response, model, peer, signal, byTool }
+      return how.stream ? streamed(reply, how) : whole(reply)
+    })
     const reading = readMessage(raw, { model, tools: checked.tools, byTool })
     if ('problem' in reading) throw notAnthropic(peer, `${reading.problem}: ${JSON.stringify(raw)}`)
     return { ...reading, raw }
-  }
-
-  /** The message, whole or put together. Aborting `signal` ends the request and throws its reason. */
-  async function send(
-    body: string,
-    {
-      byTool,
-      how,
-      signal,
-    }: { readonly byTool: boolean; readonly how: CallOptions; readonly signal: AbortSignal },
-  ): Promise<Fields> {
-    signal.throwIfAborted()
-    const call = beginCall(peer, signal)
-    try {
-      const response = checkedText(await server.fetch('/v1/messages', body, call.upstream), peer)
-      const reply = { response, model, peer, signal, byTool }
-      const raw = how.stream ? await streamed(reply, how) : await whole(reply)
-      call.over = true
-      return raw
-    } catch (thrown) {
-      throw call.explain(thrown)
-    } finally {
-      call.end()
-    }
   }
 
   const wire = {
@@ -98,12 +78,6 @@ async function streamed(reply: AnthropicReply, how: CallOptions): Promise<Fields
   if (/\bjson\b/.test(reply.response.headers.get('content-type') ?? '')) return whole(reply)
   const assembly = new MessageAssembly()
   const seen = { ...reply, onEvent: (event: Fields) => assembly.add(event) }
-  const callId = randomUUID()
-  let chunkIndex = 0
-  for await (const batch of readBatches(seen))
-    for (const event of batch)
-      if (event.type === 'delta')
-        how.onToken?.({ deltaKind: event.kind, delta: event.text, chunkIndex: chunkIndex++, callId })
-  reply.signal.throwIfAborted()
+  await passTokens(readBatches(seen), how)
   return assembly.message()
 }

@@ -1,6 +1,5 @@
 // OpenArmature's provider on Gemini's API: one model; the only state is what the server has refused. Structured output is native
 // (`responseJsonSchema`) until the server refuses it or `native` is false; then a directive asks for it.
-import { randomUUID } from 'node:crypto'
 import {
   checkPrompt,
   createGemini,
@@ -12,10 +11,11 @@ import {
 import type { Fields, GeminiReply } from '../../llm/gemini/reply.ts'
 import { embeddedError, notACompletion } from '../../llm/provider-error.ts'
 import { Refusals } from '../../llm/structured-output/schema-refusal.ts'
-import { beginCall } from '../../llm/transport.ts'
+import { withinCall } from '../../llm/transport.ts'
 import { completeOn, type Exchange } from '../call.ts'
 import type { CallOptions, Provider } from '../provider.ts'
 import { checkedText, jsonBody } from '../reply-text.ts'
+import { passTokens } from '../token-events.ts'
 import { BodyAssembly, readBody } from './message.ts'
 import { generateBody } from './wire.ts'
 
@@ -33,28 +33,15 @@ export function createGeminiProvider(options: GeminiProviderOptions): Provider {
 
   async function exchange({ request, path, checked, how, signal }: Exchange) {
     const body = generateBody(request, path === 'native' ? checked.responseSchema?.schema : undefined)
-    const raw = await send(body, how, signal)
+    const method = how.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
+    const raw = await withinCall(peer, signal, async (upstream) => {
+      const response = await server.fetch(`${modelPath(model)}:${method}`, body, upstream)
+      const reply = { response: checkedText(response, peer), model, peer }
+      return how.stream ? streamed(reply, how) : whole(reply)
+    })
     const reading = readBody(raw, checked.tools, model)
     if ('problem' in reading) throw notACompletion(peer, `${reading.problem}: ${JSON.stringify(raw)}`)
     return { ...reading, raw }
-  }
-
-  /** The body of the reply, whole or put together. Aborting `signal` ends the request and throws its reason. */
-  async function send(body: string, how: CallOptions, signal: AbortSignal): Promise<Fields> {
-    signal.throwIfAborted()
-    const call = beginCall(peer, signal)
-    const method = how.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
-    try {
-      const response = await server.fetch(`${modelPath(model)}:${method}`, body, call.upstream)
-      const reply = { response: checkedText(response, peer), model, peer }
-      const raw = how.stream ? await streamed(reply, how) : await whole(reply)
-      call.over = true
-      return raw
-    } catch (thrown) {
-      throw call.explain(thrown)
-    } finally {
-      call.end()
-    }
   }
 
   const wire = { model, system: 'gemini', native, refusals: new Refusals(), accept: () => {}, exchange }
@@ -75,11 +62,6 @@ async function whole({ response, peer }: GeminiReply): Promise<Fields> {
 async function streamed(reply: GeminiReply, how: CallOptions): Promise<Fields> {
   const assembly = new BodyAssembly()
   const seen = { ...reply, onChunk: (chunk: Fields) => assembly.add(chunk) }
-  const callId = randomUUID()
-  let chunkIndex = 0
-  for await (const batch of readBatches(seen))
-    for (const event of batch)
-      if (event.type === 'delta')
-        how.onToken?.({ deltaKind: event.kind, delta: event.text, chunkIndex: chunkIndex++, callId })
+  await passTokens(readBatches(seen), how)
   return assembly.body()
 }

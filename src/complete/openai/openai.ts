@@ -1,6 +1,5 @@
 // OpenArmature's provider on any OpenAI-compatible server: one model; the only state is what the server has refused. Structured
 // output is native (`response_format`) until the server refuses it or `native` is false; then a directive asks for it.
-import { randomUUID } from 'node:crypto'
 import {
   connect,
   createOpenAi,
@@ -14,10 +13,11 @@ import {
 import type { Fields, OpenAiReply } from '../../llm/openai/reply.ts'
 import { embeddedError, invalid, notACompletion } from '../../llm/provider-error.ts'
 import { Refusals } from '../../llm/structured-output/schema-refusal.ts'
-import { beginCall } from '../../llm/transport.ts'
+import { withinCall } from '../../llm/transport.ts'
 import { completeOn, type Exchange } from '../call.ts'
 import type { CallOptions, Provider, ProviderRequest } from '../provider.ts'
 import { checkedText, jsonBody } from '../reply-text.ts'
+import { passTokens } from '../token-events.ts'
 import { BodyAssembly, readBody } from './message.ts'
 import { completionBody } from './wire.ts'
 
@@ -57,20 +57,16 @@ export function createOpenAiProvider(options: OpenAiProviderOptions): Provider {
 
   /** The body of the reply, whole or put together. Aborting `signal` ends the request and throws its reason. */
   async function send(body: string, how: CallOptions, signal: AbortSignal): Promise<Fields> {
-    signal.throwIfAborted()
-    const call = beginCall(peer, signal)
     try {
-      const headers = { 'content-type': 'application/json' }
-      const sent = client.post('/chat/completions', { body, headers, signal: call.upstream.signal })
-      const response = checkedText(await sent.asResponse(), peer)
-      const reply = { response, model, peer, signal }
-      const raw = how.stream ? await streamed(reply, how) : await whole(reply)
-      call.over = true
-      return raw
+      return await withinCall(peer, signal, async (upstream) => {
+        const headers = { 'content-type': 'application/json' }
+        const sent = client.post('/chat/completions', { body, headers, signal: upstream.signal })
+        const response = checkedText(await sent.asResponse(), peer)
+        const reply = { response, model, peer, signal }
+        return how.stream ? streamed(reply, how) : whole(reply)
+      })
     } catch (thrown) {
-      throw explain(call.explain(thrown), peer)
-    } finally {
-      call.end()
+      throw explain(thrown, peer)
     }
   }
 
@@ -93,12 +89,6 @@ async function streamed(reply: OpenAiReply, how: CallOptions): Promise<Fields> {
   if (/\bjson\b/.test(reply.response.headers.get('content-type') ?? '')) return whole(reply)
   const assembly = new BodyAssembly()
   const seen = { ...reply, onChunk: (chunk: Fields) => assembly.add(chunk) }
-  const callId = randomUUID()
-  let chunkIndex = 0
-  for await (const batch of readBatches(seen))
-    for (const event of batch)
-      if (event.type === 'delta')
-        how.onToken?.({ deltaKind: event.kind, delta: event.text, chunkIndex: chunkIndex++, callId })
-  reply.signal.throwIfAborted()
+  await passTokens(readBatches(seen), how)
   return assembly.body()
 }
