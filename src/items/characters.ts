@@ -7,6 +7,8 @@ export const recordSeparator = 0x1e
 export const doubleQuote = 0x22
 export const hash = 0x23
 export const comma = 0x2c
+export const ampersand = 0x26
+export const semicolon = 0x3b
 export const slash = 0x2f
 export const asterisk = 0x2a
 export const colon = 0x3a
@@ -32,11 +34,14 @@ export function isSpace(code: number): boolean {
   if (code < 0x1680) return false
   return (
     code === 0x1680 ||
-    (code >= 0x2000 && code <= 0x200a) ||
+    (code >= 0x2000 && code <= 0x200b) ||
+    code === 0x200e ||
+    code === 0x200f ||
     code === 0x2028 ||
     code === 0x2029 ||
     code === 0x202f ||
-    code === 0x205f
+    code === 0x205f ||
+    code === 0x2060
   )
 }
 

@@ -94,12 +94,15 @@ export function opensEncoded(after: string, complete: boolean): Ahead {
   return complete || after.length >= lookAhead ? 'no' : 'wait'
 }
 
-/** Whether a `{`, followed by `after`, opens an object whose text was escaped once: `{\"`. */
+const escapedQuote = /^(?:\\"|&(?:quot|#34|#x22);)/i
+const escapedQuoteBegins = /^(?:\\?|&(?:q(?:u(?:ot?)?)?|#(?:34?|x(?:22?)?)?)?)$/i
+
+/** Whether a `{`, followed by `after`, opens an object whose text was escaped once: `{\"`, or for HTML `{&quot;`. */
 export function opensEscaped(after: string, complete: boolean): Ahead {
   const [blank = ''] = /^(?:\s|\\[nrt])*/.exec(after) ?? []
-  const next = after.slice(blank.length, blank.length + 2)
-  if (next === '\\"') return 'yes'
-  return '\\"'.startsWith(next) && !complete && after.length < lookAhead ? 'wait' : 'no'
+  const next = after.slice(blank.length, blank.length + 6)
+  if (escapedQuote.test(next)) return 'yes'
+  return escapedQuoteBegins.test(next) && !complete && after.length < lookAhead ? 'wait' : 'no'
 }
 
 /**

@@ -83,7 +83,7 @@ export class Between {
   #ignoredLine = 0
   /** Where the encoded or escaped object begins that is being read. */
   #encoded: ReplyPlace = { position: 0, line: 0 }
-  #escapedScan = new EscapedScan()
+  #escapedScan = new EscapedScan(false)
   /** Before this place no object is escaped: a quote without a backslash follows. */
   #bareAt = 0
   /** The first character of the reply was read. */
@@ -286,7 +286,8 @@ export class Between {
 
   #beginEscaped(): boolean {
     this.#encoded = this.#cursor.place
-    this.#escapedScan = new EscapedScan()
+    const { store, position } = this.#cursor
+    this.#escapedScan = new EscapedScan(/^\{\s*&/.test(store.slice(position, position + lookAhead)))
     this.#mode = 'escaped'
     return this.#stepEscaped(openBrace)
   }
@@ -453,8 +454,8 @@ export class Between {
     } else if (read === 'end') {
       this.#mode = 'text'
       this.#rowStart = -1
-      const string = `"${text.replace(/[\0-\x1f]/g, (control) => JSON.stringify(control).slice(1, -1))}"`
-      if (!this.#records.encoded(string, line)) this.#records.reject('invalid_json', line, text)
+      if (!this.#records.encoded(this.#escapedScan.literal(text), line))
+        this.#records.reject('invalid_json', line, text)
     }
     return true
   }

@@ -55,9 +55,12 @@ async function parseLines(
   const rejected: ParsedReply['rejected'] = []
   const repaired: ParsedReply['repaired'] = []
   let summary = { ignored: 0, truncated: false }
+  let thoughts = { items: 0, rejected: 0 }
   for await (const event of itemsOf(chunks, createItemsParser(schema, { strict }))) {
-    if (event.type === 'end') summary = { ignored: event.ignored, truncated: event.truncated }
-    else if (event.type === 'rejected')
+    if (event.type === 'end') {
+      summary = { ignored: event.ignored, truncated: event.truncated }
+      thoughts = event.thoughts
+    } else if (event.type === 'rejected')
       rejected.push({ reason: event.reason, line: event.line, text: event.text })
     else {
       if (event.repairs.length > 0)
@@ -65,7 +68,14 @@ async function parseLines(
       items.push(event.value)
     }
   }
-  return { items, rejected, repaired, ...summary }
+  // Nothing has left yet, so that what turned out to be a thought is taken back.
+  const answered = repaired.filter(({ item }) => item >= thoughts.items)
+  return {
+    items: items.slice(thoughts.items),
+    rejected: rejected.slice(thoughts.rejected),
+    repaired: answered.map((each) => ({ ...each, item: each.item - thoughts.items })),
+    ...summary,
+  }
 }
 
 function parseJson(text: string, schema: ItemSchema | undefined): ParsedReply {

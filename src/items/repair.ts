@@ -14,7 +14,9 @@ export interface RepairedText {
 /** The record as JSON text; undefined when no lossless repair makes it readable. */
 export function repairText(text: string, maxDepth: number): RepairedText | undefined {
   try {
-    return new Repair(text, maxDepth).run()
+    if (!doubledQuotes.test(text)) return new Repair(text, maxDepth).run()
+    const { repairs, ...repaired } = new Repair(text.replaceAll('""', '"'), maxDepth).run()
+    return { ...repaired, repairs: [...new Set<RepairName>(['quotes', ...repairs])] }
   } catch (thrown) {
     if (thrown === unreadable) return undefined
     throw thrown
@@ -34,6 +36,14 @@ const keyAhead = new RegExp(`(?:[uU]?${quotedKey}|:?${word}["']?|\\[\\s*${quoted
 const halfQuotedKey = new RegExp(`"(${word})\\s*:\\s*(?="(?!\\s*[:\uff1a]))`, 'uy')
 const colon = /[:\uff1a]|=>?/uy
 const bareWord = /[^\s,;:{}[\]"'/#\uff0c\uff1a\uff5d\uff3d\u3001]+/uy
+/** `"entity": windmill", "definition": …`. */
+const unopenedText = /\p{L}[^"'`\\:{}[\]\n]*(?=")/uy
+/** `"entity": "windmill, "definition": "…`. */
+const unclosedText =
+  /"[^"\\\n]*[^"\\\s,](?=\s*,\s*"[\p{L}_][\p{L}\p{N}_-]*"\s*:\s*(?:["[{\d-]|true|false|null))/uy
+/** Every quote is written twice, as in CSV: `{""entity"": ""windmill""}`. */
+const doubledPair = /""([^"]+)""/g
+const doubledQuotes = /^\{\s*""[^"\s]+""\s*:/
 const stringPrefix = /[uUbBfFrR]{1,2}(?=["'])/y
 const ellipsis = /(?:\.{3}|\u2026)/y
 const joint = new RegExp(`\\s*\\+\\s*(?=[${quoteMarks}])`, 'uy')
@@ -82,7 +92,18 @@ class Repair {
     const prefix = match(stringPrefix, this.#text, this.#index)
     if (prefix !== undefined) this.#index += prefix.length
     if (isQuote(this.#text.charCodeAt(this.#index))) this.#string(context)
-    else this.#word()
+    else if (context !== 'member' || !this.#unopened()) this.#word()
+  }
+
+  /** A member's text without its first quote. */
+  #unopened(): boolean {
+    const text = match(unopenedText, this.#text, this.#index)
+    const end = this.#index + (text?.length ?? 0)
+    if (text === undefined || this.#endAt(end + 1, 'member') !== 'end') return false
+    this.#repairs.add('quotes')
+    this.#out += JSON.stringify(text)
+    this.#index = end + 1
+    return true
   }
 
   #container(object: boolean, depth: number): void {
@@ -104,6 +125,11 @@ class Repair {
         if (isSemicolon) this.#repairs.add('separators')
         this.#take()
         this.#skipSpace()
+        while (object && this.#next() === 0x2c) {
+          this.#repairs.add('trailing_comma')
+          this.#take()
+          this.#skipSpace()
+        }
         if (this.#next() === closer) this.#repairs.add('trailing_comma')
       } else {
         if (this.#index >= this.#text.length || (object && !matches(keyAhead, this.#text, this.#index)))
@@ -151,7 +177,8 @@ class Repair {
       this.#skipSpace()
     } else if (prefix !== undefined && matches(keyAhead, this.#text, this.#index))
       this.#index += prefix.length
-    if (isQuote(this.#text.charCodeAt(this.#index))) this.#string('key')
+    const isQuoted = isQuote(this.#text.charCodeAt(this.#index))
+    if (isQuoted) this.#string('key')
     else {
       const name = bracket ? undefined : match(bareKey, this.#text, this.#index)
       if (name === undefined) throw unreadable
@@ -160,13 +187,16 @@ class Repair {
       this.#index += name.length
       if (/["']/.test(this.#text[this.#index] ?? '')) this.#index++
     }
+    const end = this.#index
     this.#skipSpace()
     if (bracket) {
       if (this.#next() !== 0x5d) throw unreadable
       this.#index++
       this.#skipSpace()
     }
-    const written = match(colon, this.#text, this.#index)
+    // Between two strings it may be missing.
+    const isMissing = isQuoted && this.#index > end && isQuote(this.#text.charCodeAt(this.#index))
+    const written = match(colon, this.#text, this.#index) ?? (isMissing ? '' : undefined)
     if (written === undefined) throw unreadable
     if (written !== ':') this.#repairs.add('separators')
     this.#out += ':'
@@ -223,7 +253,7 @@ class Repair {
     if (quote !== 0x22) this.#repairs.add('quotes')
     const isTriple = this.#text.startsWith(this.#text[start]!.repeat(3), start) && quote < 0x80
     const literal = isTriple ? this.#tripleLiteral(start) : this.#plainLiteral(start, context)
-    const { text, repairs } = stringText(literal, quote)
+    const { text, repairs } = stringText(literal.replace(doubledPair, '"$1"'), quote)
     for (const repair of repairs) this.#repairs.add(repair)
     // French puts spaces inside its quotes.
     return quote === 0xab && /^\s.*\s$/s.test(text) ? text.slice(1, -1) : text
@@ -247,6 +277,12 @@ class Repair {
   #plainLiteral(start: number, context: RepairContext): string {
     const text = this.#text
     const quote = text.charCodeAt(start)
+    const unclosed = context === 'member' ? match(unclosedText, text, start) : undefined
+    if (unclosed !== undefined) {
+      this.#repairs.add('quotes')
+      this.#index = start + unclosed.length
+      return unclosed.slice(1)
+    }
     const inner = new InnerQuotes(text, start)
     for (let index = start + 1; index < text.length; index++) {
       const code = text.charCodeAt(index)
@@ -282,7 +318,7 @@ class Repair {
     const code = structural(next.charCodeAt(0))
     if (code === 0x2c) return context === 'member' && !this.#memberFollows(index + 1) ? 'doubtful' : 'end'
     if (code === 0x3a || code === 0x7d || code === 0x5d) return 'end'
-    if (code === 0x3d && context === 'key') return 'end'
+    if (context === 'key' && (code === 0x3d || (index > from && isQuote(code)))) return 'end'
     if (next === '/') return '/*'.includes(this.#text[index + 1] ?? ' ') ? 'end' : 'none'
     if (next === '#') return index > from ? 'end' : 'none'
     if (next === '\\') return /[nrt{}[\],]/.test(this.#text[index + 1] ?? '') ? 'end' : 'none'
@@ -302,7 +338,7 @@ class Repair {
 
   /** Whether another member, or the end of its object, follows a comma. */
   #memberFollows(from: number): boolean {
-    const space = match(/(?:[^\S\n]|\\[nrt])*/y, this.#text, from)?.length ?? 0
+    const space = match(/(?:[^\S\n]|,|\\[nrt])*/y, this.#text, from)?.length ?? 0
     const next = this.#text[from + space]
     return (
       next === undefined ||

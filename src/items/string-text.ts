@@ -1,7 +1,7 @@
 // The text of a string literal that JSON does not accept as it is, or whose escapes are in doubt. A backslash before a letter that is no
 // escape means that the writer did not escape at all (a path, LaTeX, a regular expression): then every backslash stands for itself, also in
 // `\n`. A backslash before punctuation escapes it for Markdown or a shell, and is dropped.
-import { closes, doubleQuote, isQuote } from './characters.ts'
+import { closes, doubleQuote, isQuote, quoteMarks } from './characters.ts'
 import type { RepairName } from './item.ts'
 
 export interface StringText {
@@ -19,6 +19,8 @@ const wordCharacter = /[\p{L}\p{N}]/u
 const swallowed =
   /\\(?:(?:theta|times|tilde|triangle|therefore|tfrac|nabla|notin|nexists|rho|right|rightarrow|rangle|rfloor|rceil)(?![A-Za-z])|text[a-z]*\{)/y
 const drive = /(?:^|[^\p{L}\p{N}])[A-Za-z]:\\/u
+/** The rest of a folder's name: `A:\nB` and `Q:\nWhat is it?` are lines. */
+const folder = new RegExp(`[\\w.-]+(?:$|[\\\\${quoteMarks}])`, 'y')
 const share = /\\\\[\w.$-]+\\[^\\]/y
 /** Mathematics has no word of two letters; brackets are more often those of a remark. */
 const formula = /^(?=.*[A-Za-z=+^<>])(?!.*[A-Za-z]{2})[^\\]*$/
@@ -75,8 +77,9 @@ function isInDoubt(text: string, at: number): boolean {
   if (escaped === 'f' && /[a-z]/.test(next)) return true
   swallowed.lastIndex = at
   if (swallowed.test(text)) return true
-  const opensPath = text[at - 1] === ':' && /[A-Za-z]/.test(text[at - 2] ?? '') && /\w/.test(next)
-  return opensPath && (at === 2 || isQuote(text.charCodeAt(at - 3)))
+  if (text[at - 1] !== ':' || !/[B-PR-Z]/i.test(text[at - 2] ?? '')) return false
+  folder.lastIndex = at + 2
+  return folder.test(text) && (at === 2 || isQuote(text.charCodeAt(at - 3)))
 }
 
 /** Whether the backslashes of a literal are no escapes. */
@@ -105,6 +108,9 @@ function escapeAt(literal: string, at: number, quote: number): Escape {
   if (next === undefined) return { text: '\\', length: 1, exact: false }
   const letter = letters[next]
   if (letter !== undefined) return { text: letter, length: 2, exact: true }
+  // A quote inside the string whose backslash was escaped too.
+  if (next === '\\' && closes(quote, literal.charCodeAt(at + 2)))
+    return { text: literal[at + 2]!, length: 3, exact: false }
   if ('"\\/'.includes(next)) return { text: next, length: 2, exact: true }
   if (closes(quote, next.charCodeAt(0))) return { text: next, length: 2, exact: true }
   // The writer's line goes on.

@@ -47,6 +47,7 @@ const markers: readonly ThinkingMarker[] = [
   tag('analysis'),
   tag('(?:inner|internal)[_-](?:monologue|thoughts?)'),
   tag('cot|chain[_-]of[_-]thoughts?'),
+  tag('planning|brainstorm(?:ing)?|rationale'),
   // Open WebUI.
   { opens: /^<details\s[^>]*type="reasoning"[^>]*>$/i, closes: /^<\/details\s*>$/i },
   // Magistral.
@@ -83,8 +84,8 @@ const wordMarkers: readonly (ThinkingMarker & { readonly words: string })[] = [
   // Harmony without its tokens.
   {
     words: 'analysis',
-    opens: /^analysis(?=[\p{Lu}{["'<])/u,
-    closes: /^assistant(?:final|commentary to=\S*)/,
+    opens: /^analysis(?=[\p{Lu}{["'<]|\r?\n)/u,
+    closes: /^assistant\n?(?:final|commentary to=\S*)/,
   },
   // Granite 3.2.
   {
@@ -132,8 +133,10 @@ export function openingWords(text: string, complete: boolean): Mark {
   for (const marker of wordMarkers) {
     const opens = marker.opens.exec(text)
     if (opens) return { kind: 'thinks', length: opens[0].length, marker }
-    const begun = text.length <= marker.words.length && marker.words.startsWith(text.toLowerCase())
-    if (begun && !complete) return { kind: 'wait' }
+    const { length } = marker.words
+    const begun =
+      marker.words.startsWith(text.slice(0, length).toLowerCase()) && !/\S/.test(text.slice(length))
+    if (begun && !complete && text.length < longestMark) return { kind: 'wait' }
   }
   return { kind: 'none' }
 }

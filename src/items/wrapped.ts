@@ -25,6 +25,22 @@ const maxLevel = 8
 /** Keys that tool calls and schemas have besides what they hold. */
 const envelopeKeys = new Set(['name', 'type', 'id'])
 
+/** Keys, folded, of servers and models: of the answer, and of the thoughts before it. */
+const answerKeys = new Set(['content', 'text', 'response', 'answer', 'output', 'message', 'completion'])
+const thoughtKeys = new Set([
+  'reasoning',
+  'reasoningcontent',
+  'thinking',
+  'thought',
+  'thoughts',
+  'scratchpad',
+])
+
+/** Whether an object is a thought in a server's response. */
+function isThought({ type, thought }: Readonly<Record<string, unknown>>): boolean {
+  return thought === true || type === 'reasoning' || type === 'thinking'
+}
+
 /** What `value`, which is not an item, holds; empty when there is no item in it. */
 export function unwrap(value: Record<string, unknown>, options: UnwrapOptions): readonly Held[] {
   return new Wrapped(options).inObject(value, 1)
@@ -61,8 +77,10 @@ class Wrapped {
     member: unknown,
     { level, isOnly }: { level: number; isOnly: boolean },
   ): readonly Held[] {
+    const name = folded(key)
+    if (thoughtKeys.has(name)) return []
     if (typeof member === 'string')
-      return isOnly || /^\s*(?:[{[]|```)/.test(member) ? this.#decoded(member) : []
+      return isOnly || answerKeys.has(name) || /^\s*(?:[{[]|```)/.test(member) ? this.#decoded(member) : []
     if (Array.isArray(member)) return this.#inList(member, level + 1, key)
     if (!isObject(member)) return []
     const item = this.#item(member, key)
@@ -77,6 +95,7 @@ class Wrapped {
       if (!isObject(element)) return []
       const item = this.#item(element, listName)
       if (item) return [item]
+      if (isThought(element)) return []
       const inside = this.inObject(element, level + 1)
       return inside.length > 0 ? inside : [this.#rejected(element)]
     })

@@ -24,6 +24,20 @@ describe('a jsonl reply', () => {
     })
   })
 
+  test('is without what a lone end of a thought marks as one', async () => {
+    const text = '{"e":"no","d":"0"}\n{"e":1}\n</think>\n{"e":"a","d":"1"}\n{"e":"b"}\n{e:"c",d:"2"}'
+    expect(await parseReply(slowly(text), { responseType: 'jsonl', schema })).toStrictEqual({
+      items: [
+        { e: 'a', d: '1' },
+        { e: 'c', d: '2' },
+      ],
+      rejected: [{ reason: 'schema', line: 5, text: '{"e":"b"}' }],
+      repaired: [{ item: 1, line: 6, repairs: ['keys'] }],
+      ignored: 1,
+      truncated: false,
+    })
+  })
+
   test('may be read strictly', async () => {
     const parsed = await parseReply(['[1]\n', '{'], { responseType: 'jsonl', strict: true })
     expect(parsed).toStrictEqual({

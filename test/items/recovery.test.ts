@@ -15,7 +15,7 @@ interface RecoveryCase {
   readonly writer?: string
 }
 
-const fixtures = ['recovery-cases.json', 'escapes-cases.json', 'directed-cases.json']
+const fixtures = ['recovery-cases.json', 'escapes-cases.json', 'directed-cases.json', 'formats-cases.json']
 const cases = fixtures.flatMap((file): RecoveryCase[] =>
   JSON.parse(readFileSync(new URL(`fixtures/${file}`, import.meta.url), 'utf8')),
 )
@@ -29,9 +29,10 @@ function leavesOf(value: unknown): unknown[] {
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(leavesOf) : [value]
 }
 
-/** The letters and digits of a text in lower case, after the escapes that name characters by number. */
+/** The letters and digits of a text in lower case, after the escapes and entities that name characters. */
 function bare(text: string): string {
   const named = text
+    .replace(/&(?:quot|amp|lt|gt|#34|#x22);/g, '')
     .replace(/\\u\{([0-9a-f]+)\}|\\U([0-9a-f]{8})/gi, (_, braced, long) =>
       String.fromCodePoint(Number.parseInt(braced ?? long, 16)),
     )

@@ -57,7 +57,7 @@ describe('what stays unreadable', () => {
     ['a cut number', '{"a":12'],
     ['a cut word', '{"a":tru}'],
     ['a missing value', '{"a":}'],
-    ['a missing colon', '{"a" "b"}'],
+    ['a missing colon before a number', '{"a" 1}'],
     ['a string without quotes', '{"a":hello}'],
     ['a number that may be a name', '{"a":007}'],
     ['a hole in an array', '{"a":[1,,2]}'],
