@@ -205,7 +205,8 @@ export function refuseUnknown(value: Fields, known: readonly string[], before = 
 
 function textOf(fields: Fields, name: string): string {
   const value = fields[name]
-  if (typeof value === 'string' && value.trim() !== '') return value
+  // As the flow reads and writes texts.
+  if (typeof value === 'string' && value.trim() !== '') return value.toWellFormed()
   throw new GoldFault(name, value === undefined ? 'is missing' : 'must be a text that is not blank')
 }
 

@@ -134,7 +134,7 @@ function documentOf(
       at = ''
       facts.set(kind, read)
     }
-    return { id, text, facts }
+    return { id, text: text.toWellFormed(), facts }
   } catch (thrown) {
     if (!(thrown instanceof GoldFault)) throw thrown
     const path = [at, thrown.field].filter((each) => each).join('.')

@@ -92,6 +92,12 @@ describe('gold files', () => {
     expect([...two!.facts.keys()]).toEqual(['definitions', 'topics'])
   })
 
+  test('have half a surrogate pair as U+FFFD, as the flow reads it', async () => {
+    const [document] = await read(lineOf({ text: 'Mill \ud83d', topics: [{ topic: 'mill \ud83d' }] }))
+    expect(document).toMatchObject({ text: 'Mill \ufffd' })
+    expect(document!.facts.get('topics')).toMatchObject([{ item: { topic: 'mill \ufffd' } }])
+  })
+
   const triple = { subject: 'a', relation: 'builtBy', object: 'b' }
   test.each<[string, object | string, RegExp]>([
     [
