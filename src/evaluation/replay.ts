@@ -65,8 +65,8 @@ function answerTo({ origin }: CompletionRequest, documents: readonly GoldDocumen
   const text = origin?.terms['text']
   if (!prompt || typeof text !== 'string')
     throw new GraphmillError('offline_unsupported', `Gold facts can't answer ${origin?.promptId ?? 'it'}.`)
-  const document =
-    documents.find((each) => each.text === text) ?? documents.find((each) => each.text.includes(text))
+  const exact = documents.find((each) => each.text === text)
+  const [document, ...others] = exact ? [exact] : documents.filter((each) => each.text.includes(text))
   if (!document)
     throw new GraphmillError('offline_unsupported', 'No gold document has the text that is asked about.')
   const schema = origin?.terms['schema']
@@ -74,15 +74,23 @@ function answerTo({ origin }: CompletionRequest, documents: readonly GoldDocumen
   const facts = prompt.kinds.flatMap((kind) => document.facts.get(kind) ?? [])
   const lines = facts
     .filter((fact) => fact.schema === undefined || fact.schema === table)
-    .filter((fact) => belongsTo(fact, text, document))
+    .filter((fact) => belongsTo(fact, text, { document, others }))
     .map(({ kind, item }) => JSON.stringify(prompt.typed ? { type: kind.slice(0, -1), ...item } : item))
   return { lines, document }
 }
 
-/** The first chunk of a document has all of its facts, since a fact may stand in several chunks together; others have their own. */
-function belongsTo({ item }: GoldFact, text: string, document: GoldDocument): boolean {
-  if (document.text.trimStart().startsWith(text.trimStart())) return true
-  return Object.values(item).some((value) => typeof value === 'string' && text.includes(value))
+/**
+ * The first chunk of a document has all of its facts, since a fact may stand in several chunks together; others have their own.
+ * A chunk that several documents have, such as a preamble, has only facts that all of them list.
+ */
+function belongsTo(
+  { kind, key, item }: GoldFact,
+  text: string,
+  { document, others }: { readonly document: GoldDocument; readonly others: readonly GoldDocument[] },
+): boolean {
+  const stands = Object.values(item).some((value) => typeof value === 'string' && text.includes(value))
+  if (others.length === 0) return stands || document.text.trimStart().startsWith(text.trimStart())
+  return stands && others.every(({ facts }) => facts.get(kind)?.some((fact) => fact.key === key))
 }
 
 function written(

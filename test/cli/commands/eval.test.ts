@@ -117,6 +117,20 @@ test('a replay covers rows, topics, agent-kg, and documents of several chunks', 
   expect(agent.notExtracted).toEqual(['topics', 'rows'])
 })
 
+test('a replay tells documents apart that begin in the same way', async () => {
+  const preamble = 'This report is confidential. The river Ouse runs past the mill. '.repeat(12)
+  const ouse = { entity: 'Ouse', definition: 'a river' }
+  const documents = ['Ada', 'Bo', 'Cy'].map((name) => ({
+    text: `${preamble}${name} is a boat. ${preamble}`,
+    definitions: [{ entity: name, definition: 'a boat' }, ouse],
+  }))
+  const gold = file('gold.jsonl', lines(...documents))
+  const options = ['--replay', 'clean', '--chunk-size', '300', '--chunk-overlap', '40', '--format', 'json']
+  const { overall, scored } = reportOf((await evaluate(gold, ...options)).stdout)
+  expect(scored).toBe(3)
+  expect(overall).toMatchObject({ gold: 6, found: 6, f1: { value: 1 } })
+})
+
 const boat = { id: 'boat', text: 'Ada is a boat. Bo is a dog.' }
 const definitions = [
   { entity: 'Ada', definition: 'a boat' },
