@@ -101,7 +101,7 @@ function repairedValue(
 ): JsonValue | { readonly problem?: string } {
   let problem: string | undefined
   const whole = { start: 0, end: text.length }
-  for (const place of [whole, fencedBlock(text) ?? whole]) {
+  for (const place of new Set([whole, fencedBlock(text) ?? whole])) {
     const reading = readRecord(text.slice(place.start, place.end).trim(), {
       maxDepth: defaultMaxDepth,
       sources: true,
@@ -123,9 +123,9 @@ function repairedValue(
     if (isContainer(reading.value)) problem ??= error
   }
   if (schema === undefined) return {}
-  const list = objects ? undefined : listOf(text, schema)
-  if (list) return list
-  const found = itemsIn(text, schema)
+  const listed = objects ? undefined : listIn(text, schema)
+  if (listed && 'value' in listed) return listed
+  const found = listed?.truncated ? noItems : itemsIn(text, schema)
   const items = distinct(found.events.filter((event) => event.type === 'item'))
   if (items.length > 1) return { problem: tooMany(items.length) }
   if (items[0]) return { ...items[0], ignored: found.ignored }
@@ -133,27 +133,33 @@ function repairedValue(
 }
 
 /** The objects of a text as the list that a schema asks for, if nothing of them is broken. */
-function listOf(text: string, schema: ItemSchema): JsonValue | undefined {
-  const { events, ignored } = itemsIn(text, undefined)
+function listIn(text: string, schema: ItemSchema): JsonValue | { readonly truncated: boolean } {
+  const { events, ignored, truncated } = itemsIn(text, undefined)
   const items = events.filter((event) => event.type === 'item')
-  if (items.length === 0 || items.length < events.length) return undefined
+  if (items.length === 0 || items.length < events.length) return { truncated }
   const list = items.map(({ value }) => value)
   const { value, repairs, error } = schema.adjust(list, { numbers: new WrittenNumbers([]) })
-  if (error !== undefined) return undefined
+  if (error !== undefined) return { truncated }
   const named = new Set([...items.flatMap((item) => item.repairs), ...repairs])
   // As lines they would have been found without repairs.
   return { value, repairs: named.size === 0 ? ['unwrapped'] : [...named], line: items[0]!.line, ignored }
 }
 
-/** The items of a text, none if it ends in the middle of one. */
-function itemsIn(
-  text: string,
-  schema: ItemSchema | undefined,
-): { events: readonly ItemEvent[]; ignored: number } {
+interface ItemsInText {
+  readonly events: readonly ItemEvent[]
+  readonly ignored: number
+  readonly truncated: boolean
+}
+
+const noItems: ItemsInText = { events: [], ignored: 0, truncated: true }
+
+/** The items of a text, none if it ends in the middle of one, which no schema changes. */
+function itemsIn(text: string, schema: ItemSchema | undefined): ItemsInText {
   const parser = createTolerantParser(schema, { maxRecord: text.length })
   const events = [...parser.push(text)]
   const { events: last, end } = parser.end()
-  return { events: end.truncated ? [] : [...events, ...last], ignored: end.ignored }
+  const { truncated, ignored } = end
+  return truncated ? noItems : { events: [...events, ...last], ignored, truncated }
 }
 
 function distinct<T extends { readonly value: unknown }>(found: readonly T[]): T[] {
