@@ -113,6 +113,9 @@ const table = {
   reply_not_json: never(
     'Ask for JSON more clearly in the prompt, or use a model that follows instructions better.',
   ),
+  repetition: never(
+    'Use another model, or set a repetition or frequency penalty; the same request would loop again.',
+  ),
   reply_schema_failed: never('Show the schema to the model in the prompt, or relax the schema.'),
   // model
   llm_unavailable: later(

@@ -1,11 +1,15 @@
 // What every provider does with a call, whatever its wire: the check of the request, the attempts, and the checked value.
 import { type AskedCall, startCallSpan } from '../llm/call-span.ts'
 import type { JsonSchema } from '../llm/llm.ts'
+import { watchStringLoop } from '../llm/string-loop.ts'
 import type { Attempt } from '../llm/structured-output/attempts.ts'
+import type { CheckedSchema } from '../llm/structured-output/checked-schema.ts'
 import { directiveFor, withSystemText } from '../llm/structured-output/directive.ts'
+import { StructuredOutputInvalid } from '../llm/structured-output/invalid-error.ts'
 import type { Refusals, Way } from '../llm/structured-output/schema-refusal.ts'
 import { callStructured } from '../llm/structured-output/structured-call.ts'
 import { exactValue } from '../llm/structured-output/value.ts'
+import { unknownUsage } from '../llm/usage.ts'
 import { blockRefusal } from './block-refusal.ts'
 import { type CheckedRequest, checkRequest } from './check.ts'
 import {
@@ -86,7 +90,8 @@ export async function completeOn(
         ? { ...plain, messages: withSystemText(transcript, directiveFor(schema.schema, tools.size > 0)) }
         : plain
       try {
-        return await exchange({ request: asked, path, loose: aid === 'loose', checked, how, signal })
+        const watched = withLoopWatch(how, schema)
+        return await exchange({ request: asked, path, loose: aid === 'loose', checked, how: watched, signal })
       } catch (thrown) {
         throw blockRefusal(thrown, asked)
       }
@@ -101,6 +106,30 @@ export async function completeOn(
     refine,
   })
   return { ...reply, parsed: value, ...(mode && { outputMode: mode }), attempts }
+}
+
+/** With a schema, a streamed reply that repeats itself without end fails as `repetition`. */
+function withLoopWatch(how: CallOptions, schema: CheckedSchema | undefined): CallOptions {
+  if (!how.stream || !schema) return how
+  const loop = watchStringLoop()
+  let outputContent = ''
+  return {
+    ...how,
+    onToken(event) {
+      how.onToken?.(event)
+      if (event.deltaKind !== 'content') return
+      outputContent += event.delta
+      if (loop.end(event.delta) === undefined) return
+      throw new StructuredOutputInvalid({
+        code: 'repetition',
+        errorMessage: 'it wrote the same again and again',
+        outputContent,
+        responseSchema: schema.schema,
+        finishReason: 'length',
+        usage: unknownUsage,
+      })
+    },
+  }
 }
 
 interface AttemptOfCall {

@@ -398,7 +398,7 @@ export interface PromptResponse {
   readonly repaired: number
   /** Accepted items equal to an earlier one; on the last part the total. */
   readonly duplicates: number
-  /** Why a reply counts as partial: truncated, refused, no_items (nothing in it looked like an item), no_facts (items came, and none was accepted), thoughts (items left before the model marked them as thoughts), max_cost; on the last part. */
+  /** Why a reply counts as partial: truncated, repetition (the model repeated itself without end, and was stopped), refused, no_items (nothing in it looked like an item), no_facts (items came, and none was accepted), thoughts (items left before the model marked them as thoughts), max_cost; on the last part. */
   readonly incomplete: string | null
   /** Tokens of the whole run; on the last part. */
   readonly usage: Usage | null

@@ -221,6 +221,37 @@ describe('061-066 overrides and reask', () => {
     expect(test.server.requests).toHaveLength(1)
   })
 
+  it('asks again after a reply that was cut off only with a larger limit', async () => {
+    const cut = completion('{"name":"Al', { finish_reason: 'length' }, counted(20, 9, 29))
+    const small = { maxTokens: 9 }
+    for (const [config, perAttemptOverride, limits] of [
+      [small, undefined, [9]],
+      [small, [{ temperature: 0.5 }], [9]],
+      [small, [small], [9]],
+      [small, [{ maxTokens: 8 }], [9]],
+      [small, [{ maxTokens: 18 }], [9, 18]],
+      // Without a limit in the request it is the server's: what the reply had.
+      [{}, [small], [undefined]],
+      [{}, [{ maxTokens: 18 }], [undefined, 18]],
+    ] as const) {
+      await using test = await setup([cut, completion(whole)])
+      const retry = {
+        maxAttempts: 2,
+        backoff: noWait,
+        reask,
+        ...(perAttemptOverride && { perAttemptOverride }),
+      }
+      const asked = test.provider.complete(frozen({ ...askP, config }), { retry })
+      if (limits.length === 1) await expect(asked).rejects.toMatchObject({ finishReason: 'length' })
+      else
+        expect((await asked).attempts).toMatchObject([
+          { usage: { totalTokens: 29 } },
+          { retryReason: 'reask' },
+        ])
+      expect(test.wire().map((body) => body['max_tokens'])).toEqual(limits)
+    }
+  })
+
   it('065 lets the transcript grow, and composes with overrides', async () => {
     const forty = '{"name":"Dan","age":"forty"}'
     await using test = await setup([completion(alice), completion(forty), completion(whole)])

@@ -1,4 +1,5 @@
 // OpenArmature's published fixtures 059, 060 and 068-071: a streamed reply is the same as a whole one; counts as reported.
+import { once } from 'node:events'
 import { describe, expect, it } from 'vitest'
 import type { TokenEvent } from '../../src/complete/provider.ts'
 import { calling, chunk, completion, counted, failure, hi, P, setup, usageChunk, weather } from './harness.ts'
@@ -10,6 +11,47 @@ const hello = [
   usageChunk(7, 3, 10),
   '[DONE]',
 ]
+
+describe('a streamed value that repeats itself without end', () => {
+  const phrase = 'a mill of '.repeat(100)
+
+  it('is stopped, and neither asked about nor tried again', async () => {
+    let closed: Promise<unknown> | undefined
+    await using test = await setup({
+      by(response) {
+        closed = once(response, 'close')
+        response.setHeader('content-type', 'text/event-stream')
+        const write = (content: string) => response.write(`data: ${JSON.stringify(chunk({ content }))}\n\n`)
+        write('{"name":"')
+        for (let count = 0; count < 40; count++) write(phrase)
+      },
+    })
+    const seen: TokenEvent[] = []
+    const retry = { maxAttempts: 3, backoff: () => 0, reask: () => 'Again.' }
+    const thrown = await failure(
+      test.provider,
+      { messages: hi, responseSchema: P },
+      'structured_output_invalid',
+      { stream: true, onToken: (event) => void seen.push(event), retry },
+    )
+    expect(thrown).toMatchObject({ code: 'repetition', finishReason: 'length' })
+    expect(seen.length).toBeLessThan(36)
+    expect(test.server.requests).toHaveLength(1)
+    // The server never ends it.
+    await closed
+  })
+
+  it('is not stopped without a schema', async () => {
+    const events = [
+      ...Array.from({ length: 40 }, () => chunk({ content: phrase })),
+      chunk({}, 'stop'),
+      '[DONE]',
+    ]
+    await using test = await setup({ events })
+    const { message } = await test.provider.complete({ messages: hi }, { stream: true })
+    expect(message.content).toHaveLength(40 * phrase.length)
+  })
+})
 
 describe('059 streaming', () => {
   it('a: puts content together, and asks for usage', async () => {

@@ -278,7 +278,8 @@ describe('the dynamic fallback', () => {
     expect([first.parsed, second.parsed]).toEqual([{ value: 1 }, { value: 2 }])
     expect([first.outputMode, second.outputMode]).toEqual(['fallback', 'fallback'])
     expect(test.wire().map((body) => 'response_format' in body)).toEqual([true, false, false])
-    expect(first.attempts).toEqual([{ attemptIndex: 0 }])
+    const usage = { promptTokens: 5, completionTokens: 1, totalTokens: 6 }
+    expect(first.attempts).toEqual([{ attemptIndex: 0, usage }])
   })
 
   it('is remembered for one provider, not for the next', async () => {
@@ -327,10 +328,15 @@ describe('the dynamic fallback', () => {
         completion('{"value":1}'),
         completion('{"value":2}'),
       ])
-      for (const value of [1, 2]) {
+      for (const [value, totalTokens] of [
+        [1, 12],
+        [2, 6],
+      ] as const) {
         const response = await test.provider.complete(frozen({ ...ask, responseSchema: V }))
         expect(response).toMatchObject({ parsed: { value }, outputMode: 'fallback' })
-        expect(response.attempts).toEqual([{ attemptIndex: 0 }])
+        // The reply that was discarded was paid too.
+        expect(response.attempts).toMatchObject([{ attemptIndex: 0, usage: { totalTokens } }])
+        expect(response.usage.totalTokens).toBe(6)
       }
       expect(strictOf(test)).toEqual([true, undefined, undefined])
       expect(JSON.stringify(test.wire()[1])).toContain('JSON Schema')

@@ -36,6 +36,19 @@ describe('parseItems', () => {
     expect(await eventsOf(source)).toStrictEqual(await eventsOf(text))
   })
 
+  test('reads a schema by the draft that it names', async () => {
+    const draft04 = { $schema: 'http://json-schema.org/draft-04/schema#', ...schema }
+    const n = { type: 'integer', minimum: 3, exclusiveMinimum: true }
+    const given = { ...draft04, properties: { ...schema.properties, n } }
+    const events = []
+    for await (const event of parseItems('{"e":"a","n":3}\n{"e":"b","n":4}', given)) events.push(event)
+    expect(events).toMatchObject([
+      { type: 'rejected', reason: 'schema', line: 1, message: '/n: must be > 3' },
+      { type: 'item', value: { e: 'b', n: 4 } },
+      { type: 'end' },
+    ])
+  })
+
   test('gives an item before the next piece is asked for', async () => {
     let asked = 0
     const source = (async function* () {

@@ -3,8 +3,10 @@
 
 import { jitteredBackoffMs } from '../../backoff.ts'
 import { wait } from '../../wait.ts'
+import type { Usage } from '../llm.ts'
 import { type Category, invalid, ProviderError } from '../provider-error.ts'
 import { isAbort } from '../transport.ts'
+import { sumOfUsages } from '../usage.ts'
 import { StructuredOutputInvalid } from './invalid-error.ts'
 
 /** What a reask is built from. */
@@ -37,6 +39,8 @@ export interface AttemptRecord {
   readonly attemptIndex: number
   /** Why the attempt before this one was not the last; absent on the first. */
   readonly retryReason?: 'transient' | 'reask'
+  /** Tokens of its replies together, one that was discarded included; absent when there was none. */
+  readonly usage?: Usage
   /** How it failed; absent when it succeeded. */
   readonly error?: { readonly category: Category | undefined; readonly message: string }
 }
@@ -65,10 +69,10 @@ export function fullJitter(attemptIndex: number, random: () => number = Math.ran
 export interface Attempt {
   /** What reasks have added to the caller's messages, in order. */
   readonly added: readonly AddedMessage[]
-  /** This attempt, as it is recorded when it succeeds. */
+  /** This attempt, as it begins. */
   readonly record: AttemptRecord
-  /** The attempts before this one. */
-  readonly earlier: readonly AttemptRecord[]
+  /** Takes what each reply cost. */
+  readonly paid: (usage: Usage) => void
 }
 
 export interface AddedMessage {
@@ -84,11 +88,11 @@ export interface AttemptsOptions {
   readonly onAttempt?: ((attempt: AttemptRecord) => void) | undefined
 }
 
-/** The first success of `attempt`, or the last failure. Throws the signal's reason when it aborts, in waits too. */
-export async function runAttempts<R>(
+/** The first success of `attempt` with the records of all attempts, or the last failure. Throws the signal's reason when it aborts, in waits too. */
+export async function runAttempts<R extends object>(
   { retry, hasMoreRoom, signal, onAttempt }: AttemptsOptions,
   attempt: (attempt: Attempt) => Promise<R>,
-): Promise<R> {
+): Promise<R & { readonly attempts: readonly AttemptRecord[] }> {
   const policy: AttemptPolicy = retry ?? { maxAttempts: 1 }
   const { maxAttempts = 3, classifier = isTransient, backoff = fullJitter, onRetry, reask } = policy
   const added: AddedMessage[] = []
@@ -96,16 +100,19 @@ export async function runAttempts<R>(
   let retryReason: AttemptRecord['retryReason']
   for (let attemptIndex = 0; ; attemptIndex++) {
     const record: AttemptRecord = { attemptIndex, ...(retryReason && { retryReason }) }
+    const usages: Usage[] = []
+    const ended = () => ({ ...record, ...(usages.length > 0 && { usage: sumOfUsages(usages) }) })
     let result: R
     try {
       signal.throwIfAborted()
-      result = await attempt({ added: [...added], record, earlier: [...earlier] })
+      result = await attempt({ added: [...added], record, paid: (usage) => usages.push(usage) })
     } catch (thrown) {
-      const failed = { ...record, error: failureOf(thrown) }
+      const failed = { ...ended(), error: failureOf(thrown) }
       earlier.push(failed)
       onAttempt?.(failed)
       if (signal.aborted || isAbort(thrown) || attemptIndex + 1 >= maxAttempts) throw thrown
-      if (reask && thrown instanceof StructuredOutputInvalid) {
+      // A loop is not asked about: the model would see it, and repeat it.
+      if (reask && thrown instanceof StructuredOutputInvalid && thrown.code !== 'repetition') {
         if (thrown.finishReason === 'length' && !hasMoreRoom(thrown, attemptIndex)) throw thrown
         retryReason = 'reask'
         added.push(...(await reaskMessages(reask, thrown)))
@@ -116,8 +123,9 @@ export async function runAttempts<R>(
       if (seconds > 0) await wait(seconds * 1000, signal)
       continue
     }
-    onAttempt?.(record)
-    return result
+    const last = ended()
+    onAttempt?.(last)
+    return { ...result, attempts: [...earlier, last] }
   }
 }
 

@@ -6,7 +6,7 @@ import { ProviderError } from '../provider-error.ts'
 import type { ProviderUsage } from '../usage.ts'
 
 export interface InvalidOutput {
-  readonly code: 'reply_not_json' | 'reply_schema_failed'
+  readonly code: 'reply_not_json' | 'reply_schema_failed' | 'repetition'
   readonly responseSchema: JsonSchema | undefined
   /** What the model wrote, verbatim. */
   readonly outputContent: string
@@ -26,8 +26,8 @@ export class StructuredOutputInvalid extends ProviderError {
 
   constructor(invalid: InvalidOutput) {
     const { code, cause, errorMessage, outputContent, finishReason, usage } = invalid
-    const what = code === 'reply_not_json' ? 'The reply is not JSON' : 'The reply fails its schema'
-    super(code, 'structured_output_invalid', `${what}: ${errorMessage}${cut[finishReason] ?? ''}`, {
+    const because = code === 'repetition' ? '' : (cut[finishReason] ?? '')
+    super(code, 'structured_output_invalid', `${what[code]}: ${errorMessage}${because}`, {
       cause,
       details: { errorMessage, finishReason, usage, output: redactCut(outputContent, 2000) },
     })
@@ -37,6 +37,12 @@ export class StructuredOutputInvalid extends ProviderError {
     this.finishReason = finishReason
     this.usage = usage
   }
+}
+
+const what: Readonly<Record<InvalidOutput['code'], string>> = {
+  reply_not_json: 'The reply is not JSON',
+  reply_schema_failed: 'The reply fails its schema',
+  repetition: 'The model repeated itself without end, and was stopped',
 }
 
 const cut: Partial<Record<FinishReason, string>> = {

@@ -62,6 +62,8 @@ export interface JsonAnswer {
   readonly outputMode: ResolvedMode
   /** How often the model was called. */
   readonly calls: number
+  /** The model repeated itself without end behind the value, and was stopped. */
+  readonly repeats?: boolean
 }
 
 /**
@@ -101,7 +103,7 @@ export async function answerJson(options: AnswerJsonOptions): Promise<JsonAnswer
       reask: (context) => feedbackOn(context, plan.schemaBlock),
     },
     hasMoreRoom({ usage: { completionTokens } }) {
-      // Without a count it was not the limit, but a loop, that ended the reply, or the limit is not known.
+      // Without a count the limit is not known.
       if (completionTokens === null) return false
       maxTokens = 2 * (maxTokens ?? completionTokens)
       return maxTokens > 0
@@ -128,9 +130,10 @@ export async function answerJson(options: AnswerJsonOptions): Promise<JsonAnswer
       return found
     },
   })
-  const { content, finishReason, model, outputMode } = reply
+  const { content, finishReason, model, outputMode, repeats } = reply
   const usage = sumOfUsages(usages)
-  return { value, repairs, content, finishReason, usage, model, outputMode, calls: usages.length }
+  const known = { value, repairs, content, finishReason, usage, model, outputMode, calls: usages.length }
+  return { ...known, ...(repeats && { repeats }) }
 }
 
 function schemaOf(options: AnswerJsonOptions): { schema: JsonSchema | undefined; strict: boolean } {

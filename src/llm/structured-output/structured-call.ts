@@ -30,6 +30,8 @@ export interface ModePath<Mode> {
 interface ReplyFacts {
   readonly finishReason: FinishReason
   readonly usage: ProviderUsage
+  /** The model repeated itself without end, and was stopped. */
+  readonly repeats?: boolean
 }
 
 export interface StructuredCall<Mode, Reply extends ReplyFacts> extends AttemptsOptions {
@@ -65,14 +67,12 @@ export interface StructuredReply<Mode, Reply> {
   readonly reply: Reply
   readonly value: unknown
   readonly mode: Mode
-  /** All attempts, this one last. */
-  readonly attempts: readonly AttemptRecord[]
 }
 
 /** Throws StructuredOutputInvalid for a reply without a usable value, and what `ask` throws. */
 export async function callStructured<Mode, Reply extends ReplyFacts>(
   call: StructuredCall<Mode, Reply>,
-): Promise<StructuredReply<Mode, Reply>> {
+): Promise<StructuredReply<Mode, Reply> & { readonly attempts: readonly AttemptRecord[] }> {
   const { path, onNote = () => {}, around = (_, work) => work() } = call
   const schema = call.schema?.schema
   /** The ways that are left. Later attempts stay in the one that worked. */
@@ -98,9 +98,10 @@ export async function callStructured<Mode, Reply extends ReplyFacts>(
     const way = ways[0]!
     try {
       const reply = await call.ask(way, attempt)
+      attempt.paid(reply.usage)
       const value = await checkedValue(call, reply)
       keepLesson()
-      return { reply, value, mode: way.mode, attempts: [...attempt.earlier, attempt.record] }
+      return { reply, value, mode: way.mode }
     } catch (thrown) {
       const next = schema && nextWays(thrown, ways, call.extrasOf(attempt))
       if (next) ({ lesson, ways } = next)
@@ -162,10 +163,10 @@ async function checkedValue<Mode, Reply extends ReplyFacts>(
 function invalidReply(
   { type, problem, cause }: Exclude<FoundValue, { type: 'value' }>,
   outputContent: string,
-  { finishReason, usage }: ReplyFacts,
+  { finishReason, usage, repeats }: ReplyFacts,
   responseSchema: JsonSchema | undefined,
 ): StructuredOutputInvalid {
-  const code = type === 'not_json' ? 'reply_not_json' : 'reply_schema_failed'
+  const code = repeats ? 'repetition' : type === 'not_json' ? 'reply_not_json' : 'reply_schema_failed'
   const known = { code, errorMessage: problem, outputContent, responseSchema, finishReason, usage } as const
   return new StructuredOutputInvalid({ ...known, cause })
 }

@@ -14,6 +14,8 @@ export interface WholeReply {
   readonly model: string
   /** The last body or chunk, verbatim. */
   readonly raw: unknown
+  /** The model repeated itself without end, and was stopped. */
+  readonly repeats?: boolean
 }
 
 /** More white space than this, in characters, is no pause in a text. */
@@ -50,9 +52,14 @@ export async function readWholeReply(
     if (texts.content.length > maxCharacters) throw tooLong(texts.content, maxCharacters)
     const trailing = text.length - text.trimEnd().length
     blank = trailing === text.length ? blank + trailing : trailing
+    const loopEnd = loop.end(text)
+    if (blank <= maxBlank && loopEnd === undefined) continue
     // Leaving the loop ends the request; the reply counts as cut off.
-    if (blank > maxBlank || loop.end(text) !== undefined)
-      return { ...texts, finishReason: 'length', usage: unknownUsage, model: llm.model, raw: undefined }
+    const content = texts.content.slice(0, texts.content.length - text.length + (loopEnd ?? text.length))
+    const { reasoning } = texts
+    const { model } = llm
+    const end = { finishReason: 'length', usage: unknownUsage, model, raw: undefined } as const
+    return { content, reasoning, ...end, repeats: true }
   }
   signal.throwIfAborted()
   throw providerError('llm_unavailable', `${llm.destination} ended without an end.`)

@@ -13,6 +13,12 @@ export function brokenOff(finishReason: FinishReason): IncompleteCause | undefin
   }
 }
 
+/** The model was stopped because it repeated itself. */
+export const repetition = {
+  type: 'repetition',
+  message: 'The model repeated itself without end, and was stopped.',
+} as const satisfies IncompleteCause
+
 /** Characters at the beginning of a reply that are searched for a refusal. */
 export const refusalLength = 200
 
@@ -29,7 +35,7 @@ export function incompleteness(reply: {
 }): string | undefined {
   if (reply.cause?.type === 'cost_limit_reached') return 'max_cost'
   if (reply.finishReason === 'content_filter') return 'refused'
-  if (reply.truncated) return 'truncated'
+  if (reply.truncated) return reply.cause?.type === repetition.type ? repetition.type : 'truncated'
   if (reply.thoughts > 0) return 'thoughts'
   if (reply.accepted > 0) return undefined
   if (reply.rejected > 0) return 'no_facts'

@@ -10,7 +10,7 @@ import { watchStringLoop } from '../../llm/string-loop.ts'
 import { type CallEnd, reasoningTooLong } from './calls.ts'
 import { maxShown } from './continuation.ts'
 import type { ItemJudge } from './examples.ts'
-import { refusalLength } from './incompleteness.ts'
+import { refusalLength, repetition } from './incompleteness.ts'
 import type { ItemCollector, ItemFound } from './item-collector.ts'
 import type { ItemsForm } from './items-form.ts'
 import { type RejectedRecord, recordOf } from './reask.ts'
@@ -52,10 +52,6 @@ const maxRecord = maxPart
 /** Items of one reply, accepted or rejected: far more than a model that keeps to its output limit can write. */
 const maxItems = 100_000
 
-const repetition: IncompleteCause = {
-  type: 'repetition',
-  message: 'The model repeated itself without end, and was stopped.',
-}
 const tooManyItems: IncompleteCause = {
   type: 'reply_too_large',
   message: `The model wrote more than ${maxItems} items in one reply, and was stopped.`,

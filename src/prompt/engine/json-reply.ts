@@ -3,7 +3,7 @@ import { GraphmillError } from '../../errors.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../../llm/llm.ts'
 import { answerJson, type JsonAnswer } from '../../llm/structured-output/json-answer.ts'
 import { type Calls, onlyThought, reasoningTooLong } from './calls.ts'
-import { brokenOff } from './incompleteness.ts'
+import { brokenOff, repetition } from './incompleteness.ts'
 import { endAtCostLimit, endWithoutItems, maxPart, type ReplyStream, type RunContext } from './reply.ts'
 
 /** The largest value as JSON text, in characters: it must fit one message. */
@@ -34,11 +34,11 @@ export async function* readJson({ calls, prompt, request, terms, note, signal }:
   const json = JSON.stringify(answer.value)
   if (json.length > maxValue)
     throw new GraphmillError('reply_not_json', `The value is longer than ${maxValue} characters.`)
-  const { finishReason, model, outputMode, repairs } = answer
-  const cause = brokenOff(finishReason)
+  const { finishReason, model, outputMode, repairs, repeats } = answer
+  const cause = repeats ? repetition : brokenOff(finishReason)
   if (!cause) calls.keep()
   const truncated = finishReason === 'length' || cause !== undefined
-  const incomplete = truncated ? 'truncated' : undefined
+  const incomplete = repeats ? repetition.type : truncated ? 'truncated' : undefined
   const known = {
     finishReason,
     model,

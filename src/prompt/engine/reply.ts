@@ -55,7 +55,7 @@ export type ReplyEvent =
 /** The events of a reply, as many at a time as became known together; never none. Throws what the model throws. */
 export type ReplyStream = AsyncGenerator<readonly ReplyEvent[], void>
 
-/** Why a reply is not whole: a code of the table of errors, or `repetition`. */
+/** Why a reply is not whole: a code of the table of errors. */
 export interface IncompleteCause {
   readonly type: string
   readonly message: string

@@ -52,6 +52,18 @@ describe('parse --format', () => {
     expect(rejected).toMatchObject([{ reason: 'schema', line: 2, text: '[2]' }])
   })
 
+  test('checks against a schema of draft-04', async () => {
+    const draft04 = join(folder, 'draft-04.json')
+    const a = { type: 'integer', minimum: 3, exclusiveMinimum: true }
+    const $schema = 'http://json-schema.org/draft-04/schema#'
+    writeFileSync(draft04, JSON.stringify({ $schema, id: 'urn:a', type: 'object', properties: { a } }))
+    for (const form of [['--format', 'ndjson'], []]) {
+      const { items, rejected } = await parse('{"a":3}\n{"a":4}\n', ...form, '--schema', draft04)
+      expect(items).toEqual([{ a: 4 }])
+      expect(rejected).toMatchObject([{ reason: 'schema', line: 1 }])
+    }
+  })
+
   test('accepts a blank line and invalid UTF-8, but not when strict', async () => {
     const text = Buffer.from('\n{"a":"\xff"}\n', 'latin1')
     const lenient = await parse(text, '--format', 'jsonl')

@@ -399,7 +399,7 @@ describe('a reply that cannot be used', () => {
     const loop = `{"name":"${'Al of '.repeat(9000)}`
     const looping = await openAi(says(loop), says(alice))
     await expect(ask(looping, { mode: 'text-based', schema: S })).rejects.toMatchObject({
-      code: 'reply_not_json',
+      code: 'repetition',
       finishReason: 'length',
     })
     expect(server.requests).toHaveLength(1)
@@ -472,7 +472,7 @@ describe('bad input', () => {
     })
     const llm = await openAi(endless(alice), endless('{'), says('x'.repeat(100)))
     expect(await ask(llm, { schema: S })).toMatchObject({ value: JSON.parse(alice), finishReason: 'length' })
-    await expect(ask(llm, { schema: S, reask: 0 })).rejects.toMatchObject({ code: 'reply_not_json' })
+    await expect(ask(llm, { schema: S, reask: 0 })).rejects.toMatchObject({ code: 'repetition' })
     const thrown: unknown = await ask(llm, { schema: S, maxCharacters: 50 }).catch((error) => error)
     expect(thrown).toMatchObject({ code: 'reply_not_json', category: 'structured_output_invalid' })
     expect(server.requests).toHaveLength(3)

@@ -160,7 +160,7 @@ describe('a model that repeats itself', () => {
     expect(llm).toMatchObject({ cancelled: 1, requests: { length: 1 } })
     expect(end).toMatchObject({
       truncated: true,
-      incomplete: 'truncated',
+      incomplete: 'repetition',
       duplicates: 20,
       cause: { type: 'repetition' },
     })
@@ -175,7 +175,7 @@ describe('a model that repeats itself', () => {
       const llm = scriptedLlm([begin + loop])
       const { items: found, end } = await askAll(llm)
       expect(found).toEqual(items(count))
-      expect(end).toMatchObject({ truncated: true, incomplete: 'truncated', cause: { type: 'repetition' } })
+      expect(end).toMatchObject({ truncated: true, incomplete: 'repetition', cause: { type: 'repetition' } })
       expect(llm).toMatchObject({ cancelled: 1, requests: { length: 1 } })
     }
   })

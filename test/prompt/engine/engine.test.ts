@@ -98,7 +98,7 @@ describe('a json prompt', () => {
       properties: { a: { type: 'string', pattern: '^(\\w+\\s?)*$' }, b: { pattern: '(x+x+)+y' } },
       patternProperties: { '^(z|zz)+$': {} },
     }
-    const evil = { a: `${'a'.repeat(50_000)}!`, b: 'x'.repeat(50_000), [`${'z'.repeat(50_000)}!`]: 1 }
+    const evil = { a: `${'a'.repeat(30_000)}!`, b: 'x'.repeat(30_000), [`${'z'.repeat(30_000)}!`]: 1 }
     const llm = scriptedLlm([{ pieces: [JSON.stringify(evil)] }])
     const before = performance.now()
     const asked = askAll(llm, { prompt: testPrompt({ responseType: 'json', jsonSchema }) })
@@ -123,6 +123,23 @@ describe('a json prompt', () => {
       await expect(askAll(bad, { prompt: json })).rejects.toMatchObject({ code, retry: 'never' })
       expect(bad.requests).toHaveLength(2)
     }
+  })
+
+  it('that repeats itself inside a string fails as a repetition, and is not asked for once more', async () => {
+    const jsonSchema = { type: 'object', properties: { n: { type: 'string' } }, required: ['n'] }
+    const llm = scriptedLlm([`{"n": "${'a mill of '.repeat(50_000)}`])
+    const asked = askAll(llm, { prompt: testPrompt({ responseType: 'json', jsonSchema }) })
+    await expect(asked).rejects.toMatchObject({ code: 'repetition', finishReason: 'length' })
+    await expect(asked).rejects.toThrow(/^The model repeated itself without end, and was stopped: /)
+    expect(llm).toMatchObject({ cancelled: 1, requests: { length: 1 } })
+  })
+
+  it('that has its value before white space without end is a repetition', async () => {
+    const llm = scriptedLlm([`{"n": 3}${' \n'.repeat(10_000)}`])
+    const { items, end } = await askAll(llm, { prompt: json })
+    expect(items).toEqual([{ n: 3 }])
+    expect(end).toMatchObject({ truncated: true, incomplete: 'repetition', cause: { type: 'repetition' } })
+    expect(llm).toMatchObject({ cancelled: 1, requests: { length: 1 } })
   })
 
   it('is not asked for once more when a run may make only one call', async () => {
