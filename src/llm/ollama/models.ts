@@ -17,7 +17,10 @@ export async function onlyOllamaModel(host: string, signal: AbortSignal): Promis
   return onlyOne(await namesOn(server, signal), server.peer)
 }
 
-/** Throws `llm_model_unknown`, with the names of the server's models, when the server does not have `model`. */
+/**
+ * Throws `llm_model_unknown`, with the names of the server's models, when the server does not have `model`, and
+ * `llm_address_wrong` when it has neither a list of models nor a page about this one.
+ */
 export async function checkModel(server: ModelServer, model: string, signal: AbortSignal): Promise<void> {
   const { peer, fetchJson } = server
   const names = await namesOn(server, signal)
@@ -26,7 +29,9 @@ export async function checkModel(server: ModelServer, model: string, signal: Abo
     // Models that run elsewhere are not listed, but known when asked for by name.
     await fetchJson('/api/show', { model }, signal)
   } catch (thrown) {
-    if (!isMissing(thrown)) throw thrown
+    const isElsewhere =
+      names.length === 0 && thrown instanceof GraphmillError && thrown.code === 'llm_address_wrong'
+    if (!isMissing(thrown) || isElsewhere) throw thrown
     throw unknownModel(`${peer.destination} does not have the model ${model}`, names, peer)
   }
 }

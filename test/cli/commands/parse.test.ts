@@ -56,7 +56,10 @@ describe('parse --format', () => {
     const draft04 = join(folder, 'draft-04.json')
     const a = { type: 'integer', minimum: 3, exclusiveMinimum: true }
     const $schema = 'http://json-schema.org/draft-04/schema#'
-    writeFileSync(draft04, JSON.stringify({ $schema, id: 'urn:a', type: 'object', properties: { a } }))
+    writeFileSync(
+      draft04,
+      JSON.stringify({ $schema, id: 'http://example.org/a', type: 'object', properties: { a } }),
+    )
     for (const form of [['--format', 'ndjson'], []]) {
       const { items, rejected } = await parse('{"a":3}\n{"a":4}\n', ...form, '--schema', draft04)
       expect(items).toEqual([{ a: 4 }])

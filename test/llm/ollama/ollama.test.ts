@@ -608,6 +608,13 @@ describe('the models of a server', () => {
     await expect(listOllamaModels(server.host, never)).rejects.toMatchObject({ code: 'llm_response_invalid' })
   })
 
+  it('are not asked about at an address that is not that of the API', async () => {
+    const llm = await scripted({ answer: refusal(404, '404 page not found') })
+    await expect(llm.ready(never)).rejects.toMatchObject({ code: 'llm_address_wrong' })
+    server.set({ models: [] })
+    await expect(llm.ready(never)).rejects.toMatchObject({ code: 'llm_model_unknown' })
+  })
+
   it('need no name when there is only one', async () => {
     await scripted({ models: ['only:latest'] })
     expect(await onlyOllamaModel(server.host, never)).toBe('only:latest')
