@@ -37,10 +37,12 @@ async function openModel(provider: ProviderName, config: Config, signal: AbortSi
 
 function configuredProvider({ servers }: Config): ProviderName | undefined {
   const configured = providerNames.filter((name) => providers[name].isConfigured(servers))
-  if (configured.length > 1)
+  if (configured.length > 1) {
+    const names = new Intl.ListFormat('en-GB').format(configured.map((name) => providers[name].server!))
     throw new GraphmillError(
       'configuration_invalid',
-      `Both ${configured.map((name) => providers[name].server).join(' and ')} are configured: name one with --llm.`,
+      `Several model servers are configured, ${names}: name one with --llm.`,
     )
+  }
   return configured[0]
 }

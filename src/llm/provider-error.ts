@@ -85,11 +85,15 @@ export function unexpectedAnswer(
   cause?: unknown,
 ): ProviderError {
   const text = redactCut(answer, 200)
-  const [code, what] = isPage(answer)
-    ? (['llm_address_wrong', 'is a web page'] as const)
-    : (['llm_response_invalid', problem] as const)
+  const [code, what, why] = isPage(answer)
+    ? (['llm_address_wrong', 'is a web page', undefined] as const)
+    : (['llm_response_invalid', problem, cause] as const)
   const message = `${destination} gave an answer that ${what}: ${text.replace(/\s+/g, ' ').trim()}`
-  return new ProviderError(code, 'provider_invalid_response', message, { circuit, cause, details: { text } })
+  return new ProviderError(code, 'provider_invalid_response', message, {
+    circuit,
+    cause: why,
+    details: { text },
+  })
 }
 
 /** Whether an answer is HTML or XML: neither JSON nor an event stream begins with `<`, also after a byte order mark. */

@@ -16,7 +16,7 @@ import {
   eventText,
   startAnthropicServer,
 } from '../../support/anthropic-server.ts'
-import type { Scripted } from '../../support/recording-server.ts'
+import { type Scripted, startRecordingServer } from '../../support/recording-server.ts'
 
 const never = new AbortController().signal
 const question: CompletionRequest = { messages: [{ role: 'user', content: 'What is a mill?' }] }
@@ -340,6 +340,12 @@ describe('a reply', () => {
     const llm = await setup({ answers: [{ body: '<html><body>Welcome</body></html>' }] })
     const error = await failure(llm.stream(question, never))
     expect(error).toMatchObject({ code: 'llm_address_wrong', message: expect.stringContaining('Welcome') })
+    await using page = await startRecordingServer([{ body: '<html><body>Welcome</body></html>' }])
+    const listing = onlyAnthropicModel({ baseUrl: page.origin }, never)
+    const thrown = await listing.catch((refused: unknown) => refused as ProviderError)
+    expect(thrown).toMatchObject({ code: 'llm_address_wrong' })
+    // That a page is no JSON says nothing more.
+    expect((thrown as ProviderError).cause).toBeUndefined()
   })
 
   it('is refused when an event does not end within 16 MiB', async () => {

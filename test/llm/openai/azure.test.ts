@@ -271,6 +271,10 @@ describe('the configuration', () => {
       code: 'configuration_invalid',
       message: expect.stringContaining('AZURE_OPENAI_ENDPOINT'),
     })
+    const three = { ...environment, ANTHROPIC_API_KEY: 'k-12345678' }
+    await expect(opened(three)).rejects.toThrow(
+      /^Several model servers are configured, OpenAI .*, Anthropic .* and Azure OpenAI .*: name one with --llm\.$/,
+    )
   })
 })
 
