@@ -33,8 +33,8 @@ function kindRow({ kind, gold, found, matched, precision, recall, f1, shares }: 
     precision: estimate(precision),
     recall: estimate(recall),
     f1: estimate(f1),
-    hallucinated: percent(shares.hallucinated),
-    ungrounded: percent(shares.ungrounded),
+    hallucinated: percent(shares.hallucinated.value),
+    ungrounded: percent(shares.ungrounded.value),
   }
 }
 

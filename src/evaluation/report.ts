@@ -1,15 +1,7 @@
 // The result of an evaluation as data: what `--format json` prints, what `--compare` reads, and what the other formats show.
 import { bootstrap, type Estimate } from './bootstrap.ts'
 import { type Kind, kinds } from './facts.ts'
-import {
-  type Counts,
-  type DocumentScore,
-  noCounts,
-  type Ratios,
-  ratio,
-  ratiosOf,
-  sumOfCounts,
-} from './score.ts'
+import { type Counts, type DocumentScore, noCounts, ratio, ratiosOf, sumOfCounts } from './score.ts'
 
 /** Marks the files that `--compare` can read. */
 export const reportFormat = 'graphmill-eval-1'
@@ -45,8 +37,8 @@ export interface KindReport extends Counts {
   readonly precision: Estimate
   readonly recall: Estimate
   readonly f1: Estimate
-  /** Shares of the found facts, and of those that were looked for in their chunk; null when there are none. */
-  readonly shares: { readonly hallucinated: number | null; readonly ungrounded: number | null }
+  /** Shares of the found facts, and of those that were looked for in their chunk. */
+  readonly shares: { readonly hallucinated: Estimate; readonly ungrounded: Estimate }
 }
 
 export interface EvaluationReport extends RunFacts {
@@ -106,38 +98,40 @@ export function createReport({ scores, damageOf, ...run }: ReportInput): Evaluat
 function reportsOf(scored: readonly Kind[], scores: readonly DocumentScore[]): KindReport[] {
   const estimates = bootstrap(
     scores.map((score) => columnsOf(score, scored)),
-    3 * (scored.length + 1),
-    ratiosOfColumns,
+    columns.length * (scored.length + 1),
+    measuresOfColumns,
   )
   const sums = scored.map((kind) => sumOfCounts(scores.flatMap(({ counts }) => counts[kind] ?? [])))
   const rows = scored.map((kind, n) => ({ kind, counts: sums[n]! }))
-  return [...rows, { kind: 'overall' as const, counts: sumOfCounts(sums) }].map(({ kind, counts }, n) => ({
-    kind,
-    ...counts,
-    precision: estimates[3 * n]!,
-    recall: estimates[3 * n + 1]!,
-    f1: estimates[3 * n + 2]!,
-    shares: {
-      hallucinated: ratio(counts.hallucinated, counts.found),
-      ungrounded: ratio(counts.ungrounded, counts.looked),
-    },
-  }))
+  return [...rows, { kind: 'overall' as const, counts: sumOfCounts(sums) }].map(({ kind, counts }, n) => {
+    const of = (measure: Measure) => estimates[measures.length * n + measures.indexOf(measure)]!
+    const shares = { hallucinated: of('hallucinated'), ungrounded: of('ungrounded') }
+    return { kind, ...counts, precision: of('precision'), recall: of('recall'), f1: of('f1'), shares }
+  })
 }
 
-/** Three numbers for each kind, and three for all kinds together. */
+const measures = ['precision', 'recall', 'f1', 'hallucinated', 'ungrounded'] as const
+
+type Measure = (typeof measures)[number]
+
+/** The counts that measures are made of. */
+const columns = ['gold', 'found', 'matched', 'hallucinated', 'looked', 'ungrounded'] as const
+
+/** The columns of each kind, and those of all kinds together. */
 function columnsOf({ counts }: DocumentScore, scored: readonly Kind[]): number[] {
   const each = scored.map((kind) => counts[kind] ?? noCounts())
-  return [...each, sumOfCounts(each)].flatMap(({ gold, found, matched }) => [gold, found, matched])
+  return [...each, sumOfCounts(each)].flatMap((some) => columns.map((name) => some[name]))
 }
 
-const measures = ['precision', 'recall', 'f1'] as const satisfies readonly (keyof Ratios)[]
-
-/** The measures of each three numbers. */
-function ratiosOfColumns(sums: Float64Array): (number | null)[] {
+/** The measures of each kind, and those of all kinds together. */
+function measuresOfColumns(sums: Float64Array): (number | null)[] {
   const found: (number | null)[] = []
-  for (let at = 0; at < sums.length; at += 3) {
-    const ratios = ratiosOf({ gold: sums[at]!, found: sums[at + 1]!, matched: sums[at + 2]! })
-    for (const measure of measures) found.push(ratios[measure])
+  for (let at = 0; at < sums.length; at += columns.length) {
+    const count = (name: (typeof columns)[number]) => sums[at + columns.indexOf(name)]!
+    const counts = { gold: count('gold'), found: count('found'), matched: count('matched') }
+    const { precision, recall, f1 } = ratiosOf(counts)
+    const shares = [ratio(count('hallucinated'), counts.found), ratio(count('ungrounded'), count('looked'))]
+    found.push(precision, recall, f1, ...shares)
   }
   return found
 }
@@ -159,7 +153,7 @@ export interface Comparison {
   readonly documents: number
   readonly rows: readonly {
     readonly kind: Kind | 'overall'
-    readonly measure: keyof Ratios
+    readonly measure: Measure
     /** Of the earlier run, of this run, and the difference. */
     readonly before: number | null
     readonly after: number | null
@@ -177,12 +171,15 @@ export function compareReports(before: EvaluationReport, after: EvaluationReport
   const common = after.kinds
     .map(({ kind }) => kind as Kind)
     .filter((kind) => before.kinds.some((each) => each.kind === kind))
-  const width = 3 * (common.length + 1)
+  const width = columns.length * (common.length + 1)
   const estimates = bootstrap(
     pairs.map((pair) => pair.flatMap((score) => columnsOf(score, common))),
     2 * width,
     (sums) => {
-      const [ones, others] = [ratiosOfColumns(sums.subarray(0, width)), ratiosOfColumns(sums.subarray(width))]
+      const [ones, others] = [
+        measuresOfColumns(sums.subarray(0, width)),
+        measuresOfColumns(sums.subarray(width)),
+      ]
       return ones.flatMap((one, n) => {
         const other = others[n]!
         return [one, other, one === null || other === null ? null : other - one]

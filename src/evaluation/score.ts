@@ -101,6 +101,4 @@ export function ratiosOf({ gold, found, matched }: Pick<Counts, 'gold' | 'found'
   }
 }
 
-export type Ratios = ReturnType<typeof ratiosOf>
-
 export const ratio = (part: number, whole: number): number | null => (whole === 0 ? null : part / whole)

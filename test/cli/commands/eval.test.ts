@@ -158,7 +158,10 @@ describe('with a model', () => {
         ...{ precision: { value: 0.5 }, recall: { value: 0.5 }, f1: { value: 0.5 } },
       },
     ])
-    expect(report.kinds[0]?.shares).toEqual({ hallucinated: 0.5, ungrounded: 0.5 })
+    expect(report.kinds[0]?.shares).toMatchObject({
+      hallucinated: { value: 0.5 },
+      ungrounded: { value: 0.5 },
+    })
     expect(report.rejected).toEqual({ schema: 1 })
     expect(report).toMatchObject({ promptTokens: calls * 1000, completionTokens: calls * 50, unreported: 0 })
     expect(report.cost).toBeCloseTo((calls * (1000 * 2 + 50 * 10)) / 1e6, 10)
@@ -222,6 +225,7 @@ describe('with a model', () => {
     expect(models).toContain(
       `small with ${short} (before) and large with ${short} (after) in the 1 documents`,
     )
+    expect(models).toMatch(/^definitions +hallucinated +1\.000 +0\.000 +-1\.000 \(/m)
     expect(models).toMatch(/^definitions +recall +0\.000 +0\.500 +0\.500 \(/m)
     expect(prompts).toContain(
       `small with ${short} (before) and small with ${long} (after) in the 1 documents`,
