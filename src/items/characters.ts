@@ -59,13 +59,15 @@ const closersOf: ReadonlyMap<number, string> = new Map(
     ['›', '‹›'],
     ['「', '」'],
     ['『', '』'],
+    ['´', '´'],
+    ['″', '″'],
     ['＂', '＂"'],
     ['＇', "＇'"],
   ].map(([open, closers]) => [open!.charCodeAt(0), closers!]),
 )
 
 /** The same marks, for a class of a regular expression. */
-export const quoteMarks = '"\'`\\u2018-\\u201f«»‹›「」『』＂＇'
+export const quoteMarks = '"\'`´″\\u2018-\\u201f«»‹›「」『』＂＇'
 
 /** Whether it may open a key or a string. */
 export function isQuote(code: number): boolean {
@@ -79,12 +81,15 @@ export function closes(open: number, code: number): boolean {
   return closersOf.get(open)?.includes(String.fromCharCode(code)) ?? false
 }
 
-/** JSON's own bracket, colon or comma for one of full width, as Chinese and Japanese texts have them; other characters as they are. */
+/** JSON's own bracket, colon or comma for one of full width or of Arabic, as texts in such scripts have them; other characters as they are. */
 export function structural(code: number): number {
-  if (code < 0x3001) return code
+  if (code < 0x60c) return code
   switch (code) {
+    case 0xff1b:
+      return semicolon
     case 0xff1a:
       return colon
+    case 0x060c:
     case 0xff0c:
     case 0x3001:
       return comma

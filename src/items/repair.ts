@@ -35,14 +35,13 @@ const keyAhead = new RegExp(`(?:[uU]?${quotedKey}|:?${word}["']?|\\[\\s*${quoted
 /** `"entity: "windmill"`. */
 const halfQuotedKey = new RegExp(`"(${word})\\s*:\\s*(?="(?!\\s*[:\uff1a]))`, 'uy')
 const colon = /[:\uff1a]|=>?/uy
-const bareWord = /[^\s,;:{}[\]"'/#\uff0c\uff1a\uff5d\uff3d\u3001]+/uy
+const bareWord = /[^\s,;:{}[\]"'/#\u060c\uff0c\uff1a\uff1b\uff5d\uff3d\u3001]+/uy
 /** `"entity": windmill", "definition": …`. */
 const unopenedText = /\p{L}[^"'`\\:{}[\]\n]*(?=")/uy
 /** `"entity": "windmill, "definition": "…`. */
 const unclosedText =
   /"[^"\\\n]*[^"\\\s,](?=\s*,\s*"[\p{L}_][\p{L}\p{N}_-]*"\s*:\s*(?:["[{\d-]|true|false|null))/uy
 /** Every quote is written twice, as in CSV: `{""entity"": ""windmill""}`. */
-const doubledPair = /""([^"]+)""/g
 const doubledQuotes = /^\{\s*""[^"\s]+""\s*:/
 const stringPrefix = /[uUbBfFrR]{1,2}(?=["'])/y
 const ellipsis = /(?:\.{3}|\u2026)/y
@@ -252,8 +251,9 @@ class Repair {
     const quote = this.#text.charCodeAt(start)
     if (quote !== 0x22) this.#repairs.add('quotes')
     const isTriple = this.#text.startsWith(this.#text[start]!.repeat(3), start) && quote < 0x80
-    const literal = isTriple ? this.#tripleLiteral(start) : this.#plainLiteral(start, context)
-    const { text, repairs } = stringText(literal.replace(doubledPair, '"$1"'), quote)
+    const written = isTriple ? this.#tripleLiteral(start) : this.#plainLiteral(start, context)
+    const literal = quote === 0x22 && !isTriple ? withoutStrayQuotes(written) : written
+    const { text, repairs } = stringText(literal, quote)
     for (const repair of repairs) this.#repairs.add(repair)
     // French puts spaces inside its quotes.
     return quote === 0xab && /^\s.*\s$/s.test(text) ? text.slice(1, -1) : text
@@ -404,6 +404,11 @@ class InnerQuotes {
     // A digit and a quote are inches.
     else if (!/\d/.test(before)) this.#odd = true
   }
+}
+
+/** A literal without the quotes that were only doubled: `""old""` in it, all of it, or one at an end, which is no sign of inches. */
+function withoutStrayQuotes(literal: string): string {
+  return literal.replace(/""([^"]+)""/g, '"$1"').replace(/^"([^"\\]+)"?$|^([^"]*[^"\d\\])"$/, '$1$2')
 }
 
 /** Scripts without spaces between words. */

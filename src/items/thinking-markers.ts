@@ -27,7 +27,7 @@ export const longestMark = 256
 const bar = '[|\\uff5c]'
 const tag = (names: string): ThinkingMarker => ({
   opens: new RegExp(`^<(?:\\w+:)?(?:${names})(?:\\s[^>]*[^/>])?\\s*>$`, 'i'),
-  closes: new RegExp(`^</(?:\\w+:)?(?:${names})\\s*>$`, 'i'),
+  closes: new RegExp(`^</\\s*(?:\\w+:)?(?:${names})\\s*>$`, 'i'),
 })
 const token = (opens: string, closes: string): ThinkingMarker => ({
   opens: new RegExp(`^<${bar}(?:${opens})${bar}>$`, 'i'),
