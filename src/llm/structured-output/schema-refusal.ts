@@ -46,6 +46,9 @@ export function afterRefusal<Mode>(
   return { lesson: { isGeneral: !ofSchema.test(words), isIgnored: false }, ways }
 }
 
+/** Schemas of one model that are remembered, the latest refused: callers may make theirs as they go. */
+const maxSchemas = 1000
+
 /** Which ways the servers' refusals have left, by server, model and schema. */
 export class Refusals {
   #general: Aid = 'server'
@@ -66,6 +69,7 @@ export class Refusals {
     if (known === aid) return undefined
     if (isOfAll) this.#general = aid
     else this.#schemas.set(key, aid)
+    if (this.#schemas.size > maxSchemas) this.#schemas.delete(this.#schemas.keys().next().value!)
     const then =
       aid === 'loose' ? 'It is sent without `strict`.' : 'The model is asked in the prompt instead.'
     return isIgnored
