@@ -67,6 +67,8 @@ class Repair {
   #index = 0
   #out = ''
   #notFinite = false
+  /** A string ended without its last quote, before a comma and a key. */
+  #unclosed = false
 
   constructor(text: string, maxDepth: number) {
     this.#text = text
@@ -78,6 +80,8 @@ class Repair {
     this.#value('element', 1)
     this.#skipSpace()
     if (this.#index < this.#text.length) throw unreadable
+    // The text of a member may hold a key and a quote: `"A pair, "k": "v""`.
+    if (this.#unclosed && this.#repairs.has('inner_quotes')) throw unreadable
     return { json: this.#out, repairs: [...this.#repairs], notFinite: this.#notFinite }
   }
 
@@ -279,6 +283,7 @@ class Repair {
     const quote = text.charCodeAt(start)
     const unclosed = context === 'member' ? match(unclosedText, text, start) : undefined
     if (unclosed !== undefined) {
+      this.#unclosed = true
       this.#repairs.add('quotes')
       this.#index = start + unclosed.length
       return unclosed.slice(1)
