@@ -81,6 +81,7 @@ function nearest(found: readonly FoundValue[]) {
     const places = found.map(({ finding }) => nearestPlace(finding.places, start))
     const sum = places.reduce((total, place) => total + Math.abs(place.start - start), 0)
     if (sum < (best?.sum ?? Number.POSITIVE_INFINITY)) best = { sum, places }
+    if (sum === 0) break
   }
   return found.map(({ field, finding: { match } }, at) => ({ field, match, place: best!.places[at]! }))
 }

@@ -19,6 +19,8 @@ export interface Finding {
 
 /** Places of one value that are looked at, at most. */
 const maxPlaces = 64
+/** Values whose places are kept, at most. */
+const maxFindings = 200
 /** Letters of a value that is compared without its spaces, at most. */
 const maxJoined = 200
 /** Words of a value that is compared word by word, at most. */
@@ -41,6 +43,8 @@ export class TextIndex {
   readonly #idOf = new Map<string, number>()
   /** The words by number, in the order of the text. */
   readonly #wordsOf: number[][] = []
+  /** The latest values that were looked for: units and facts of a chunk have the same ones. */
+  readonly #findings = new Map<string, Finding | undefined>()
   #joined: Joined | undefined
   #sentenceOf: Int32Array | undefined
 
@@ -58,6 +62,14 @@ export class TextIndex {
 
   /** Where the value stands; undefined when it does not. */
   find(value: string): Finding | undefined {
+    if (this.#findings.has(value)) return this.#findings.get(value)
+    const finding = this.#search(value)
+    if (this.#findings.size === maxFindings) this.#findings.clear()
+    if (value.length <= maxJoined) this.#findings.set(value, finding)
+    return finding
+  }
+
+  #search(value: string): Finding | undefined {
     const words = wordsOf(value)
     if (words.length === 0) return this.#findSigns(value.trim())
     const ids = words.map(({ key }) => this.#idOf.get(key))
@@ -90,9 +102,9 @@ export class TextIndex {
         before = sentence
       }
     }
-    let sentence = 0
-    for (const [at, count] of counts.entries()) if (count > counts[sentence]!) sentence = at
-    if (counts[sentence]! < least) return undefined
+    const most = counts.reduce((max, count) => Math.max(max, count), 0)
+    if (most < least) return undefined
+    const sentence = counts.indexOf(most)
     const place = this.#place(sentenceOf.indexOf(sentence), sentenceOf.lastIndexOf(sentence))
     const isWhole = this.text.slice(place.start, place.end) === statement.trim().replace(/[.!?。！？]$/u, '')
     return { match: isWhole ? 'exact' : 'fuzzy', places: [place] }

@@ -34,22 +34,50 @@ const unseen = /\p{Cf}|[\u{fe00}-\u{fe0f}]/gu
 
 const ascii = /^[\x00-\x7f]*$/
 
+/** The same for texts in ASCII, which is found faster. */
+const asciiPattern =
+  /\d{1,1000}(?:[.,]\d{1,1000}){0,64}|[A-Z](?:\.[A-Z]){1,64}(?![A-Za-z])|[A-Za-z]{1,1000}(?:\+\+|#)?|%/g
+
 export function wordsOf(text: string): Word[] {
-  const { normal, startOf, endOf } = normalized(text)
+  const isAscii = ascii.test(text)
+  const { normal, startOf, endOf } = isAscii ? { normal: text } : normalized(text)
   const words: Word[] = []
-  for (const { 0: found, index } of normal.matchAll(wordPattern)) {
-    const letters = lettersOf(found)
+  const pattern = isAscii ? asciiPattern : wordPattern
+  // Short values are many, and `matchAll` copies the pattern each time.
+  pattern.lastIndex = 0
+  for (let match = pattern.exec(normal); match; match = pattern.exec(normal)) {
+    const { 0: found, index } = match
+    const { letters, key } = formOf(found)
     if (letters === '') continue
     const start = startOf ? startOf[index]! : index
     const last = index + found.length - 1
-    words.push({ key: keyOf(letters), letters, start, end: endOf ? endOf[last]! : last + 1 })
+    words.push({ key, letters, start, end: endOf ? endOf[last]! : last + 1 })
   }
   return words
 }
 
+type Form = Pick<Word, 'key' | 'letters'>
+
+/** The forms of the latest words: a text and its facts have the same ones, again and again. */
+const forms = new Map<string, Form>()
+const maxForms = 5_000
+/** Longer words are not kept, as V8 keeps the whole text with them. */
+const maxFormLength = 12
+
+function formOf(word: string): Form {
+  const known = forms.get(word)
+  if (known) return known
+  const letters = lettersOf(word)
+  const form = { letters, key: keyOf(letters) }
+  if (word.length > maxFormLength) return form
+  if (forms.size === maxForms) forms.clear()
+  forms.set(word, form)
+  return form
+}
+
 /** The text in NFKC and, when that differs, where each of its code units comes from. */
 function normalized(text: string): { normal: string; startOf?: number[]; endOf?: number[] } {
-  if (ascii.test(text) || text.normalize('NFKC') === text) return { normal: text }
+  if (text.normalize('NFKC') === text) return { normal: text }
   let normal = ''
   const startOf: number[] = []
   const endOf: number[] = []

@@ -164,6 +164,14 @@ describe('the sentence of a statement', () => {
   })
 })
 
+test('a value is found in the same places each time, also after many others', () => {
+  const index = new TextIndex('The mill by the river.')
+  const first = index.find('river')
+  for (let n = 0; n < 500; n++) expect(index.find(`mill ${n}`)).toBeUndefined()
+  expect(index.find('river')).toEqual(first)
+  expect(first?.places).toHaveLength(1)
+})
+
 test('megabytes of one word do not exhaust the stack', () => {
   for (const letter of ['x', '1', 'a\u0301', '\u0301', '1.', 'A.', '\u1100'])
     expect(new TextIndex(letter.repeat(2 ** 21)).find('no such word')).toBeUndefined()

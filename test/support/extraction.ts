@@ -75,6 +75,7 @@ export async function openExtraction(
   model: Llm | string,
   extractors: readonly string[] = settings.extractors,
   provenance: NonNullable<FlowSettings['provenance']> = 'none',
+  chunkSize = 200,
 ): Promise<Extraction> {
   const wanted = ['chunk-text', 'prompt', ...extractors, 'emit-triples', 'store-triples']
   const extraction = processors.filter(({ name }) => wanted.includes(name))
@@ -115,9 +116,7 @@ export async function openExtraction(
         cluster,
         llm,
         store,
-        flows: [
-          { ...scope, settings: { ...settings, extractors, provenance, chunkSize: 200, chunkOverlap: 0 } },
-        ],
+        flows: [{ ...scope, settings: { ...settings, extractors, provenance, chunkSize, chunkOverlap: 0 } }],
       })
       flows.push(flow)
       following ??= follow(flow)
