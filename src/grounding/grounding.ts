@@ -14,6 +14,8 @@ export interface Grounder {
 
 /** The longest text of a span. */
 const maxText = 500
+/** Spans of an item, at most: an item with its spans must fit a message. */
+const maxSpans = 100
 /** The weakest last. */
 const matches: readonly Match[] = ['exact', 'normalized', 'fuzzy']
 
@@ -37,7 +39,9 @@ export function createGrounder(text: string, request: GroundingRequest): Grounde
       }
       const isGrounded = values.size > 0 && found.length === values.size
       const weakest = Math.max(0, ...found.map(({ finding }) => matches.indexOf(finding.match)))
-      const spans = nearest(found).map(({ field, match, place }) => spanOf(field, match, place))
+      const spans = nearest(found.slice(0, maxSpans)).map(({ field, match, place }) =>
+        spanOf(field, match, place),
+      )
       for (const field of request.sentences) {
         const value: unknown = (item as Readonly<Record<string, unknown>>)[field]
         const sentence = typeof value === 'string' ? index.findSentence(value) : undefined

@@ -79,3 +79,10 @@ test('a span of over 500 characters has no text', () => {
   const [span] = ground(`${value}.`, { value }).spans!
   expect([span!.length, span!.text]).toEqual([value.length, ''])
 })
+
+test('an item of thousands of values has a hundred spans, and is judged by all values', () => {
+  const item = Object.fromEntries(Array.from({ length: 5000 }, (_, n) => [`key ${n}`, 'mill']))
+  const { status, spans } = ground('The mill.', item)
+  expect([status, spans!.length]).toEqual(['exact', 100])
+  expect(ground('The mill.', { ...item, last: 'river' }).status).toBe('ungrounded')
+})
