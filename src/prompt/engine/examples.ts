@@ -1,6 +1,7 @@
 // The examples that a prompt shows its model. Small models write them down as if they were facts of the text: such an item is an echo
-// when it equals an example, does not stand in the text, and most of its words do not occur there at all.
+// when it equals an example, or nearly does, it does not stand in the text, and most of its words do not occur there at all.
 import { createGrounder, type Grounder, groundedValues } from '../../grounding/grounding.ts'
+import { isStopWord, wordsOf } from '../../grounding/words.ts'
 import { isObject } from '../../is-object.ts'
 import { createItemsParser } from '../../items/parser.ts'
 import type { ItemSchema } from '../../items/validate.ts'
@@ -15,6 +16,8 @@ type Example = ReadonlyMap<string, string>
 /** Examples of a prompt, at most, and how deep they may stand in other objects. */
 const maxExamples = 200
 const maxDepth = 8
+/** A text of fewer words than these is a name. */
+const minSentence = 4
 
 /** What the text says about an item. */
 export interface Judgement {
@@ -67,15 +70,27 @@ const everything: GroundingRequest = {
   firstPage: 1,
 }
 
-/** Equal in all that both have, and one has nothing but what the other has. `kind` alone makes no two objects equal. */
-function isSame(one: Example, other: Example, kind: string): boolean {
-  const [less, more] = one.size <= other.size ? [one, other] : [other, one]
-  let common = 0
-  for (const [key, value] of less) {
-    if (more.get(key) !== value) return false
-    if (key !== kind) common++
-  }
-  return common > 0
+/**
+ * Equal in all that both have, and one has nothing but what the other has. `kind` alone makes no two objects equal. Beside an equal
+ * value, a sentence may be reworded.
+ */
+function isSame(item: Example, example: Example, kind: string): boolean {
+  const keys = [...(item.size <= example.size ? item : example).keys()]
+  const isEqual = (key: string) => item.get(key) === example.get(key)
+  return (
+    keys.some((key) => key !== kind && isEqual(key)) &&
+    keys.every((key) => isEqual(key) || isReworded(item.get(key) ?? '', example.get(key) ?? ''))
+  )
+}
+
+/** A sentence that has two thirds of the example's words, and other words too: names are equal or they are different. */
+function isReworded(text: string, example: string): boolean {
+  const wanted = contentWords(example)
+  return wanted.size >= minSentence && 3 * wanted.intersection(contentWords(text)).size >= 2 * wanted.size
+}
+
+function contentWords(text: string): Set<string> {
+  return new Set(wordsOf(text).flatMap(({ key }) => (isStopWord(key) ? [] : [key])))
 }
 
 /** The examples of prompts whose only term is the text. */

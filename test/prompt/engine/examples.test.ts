@@ -39,6 +39,21 @@ it('a run that is replayed has the same places, however its parts are cut', asyn
   expect(second.end.rejectedBy).toEqual({ echo_of_example: 1 })
 })
 
+it('an example whose sentence is reworded is an echo, and one of another thing or with another sentence is none', async () => {
+  const birds = { e: 'Gannet', d: 'A large white seabird that dives into the sea to catch fish.' }
+  const of = (e: string, d: string) => JSON.stringify({ e, d })
+  const reworded = of('Gannet', 'Large white seabird that dives to catch fish. Can live up to 30 years.')
+  const kept = [of('Puffin', birds.d), of('Gannet', 'An old model of a sports car from Leeds.')]
+  const llm = scriptedLlm([[reworded, ...kept].join('\n')])
+  const shown = testPrompt({
+    jsonSchema: itemSchema,
+    render: ({ text }) => ({ system: `Such as ${JSON.stringify(birds)}`, user: `Read: ${String(text)}` }),
+  })
+  const { items, end } = await askAll(llm, { ...about('The mill has a stone.'), prompt: shown })
+  expect(items.map((item) => JSON.stringify(item))).toEqual(kept)
+  expect(end.rejectedBy).toEqual({ echo_of_example: 1 })
+})
+
 it('a reply of nothing but echoes is not remembered', async () => {
   const cache = { replies, workspace: 'w' }
   const llm = scriptedLlm([echo, mill])
