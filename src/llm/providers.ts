@@ -116,7 +116,8 @@ export const providers: { readonly [P in ProviderName]: ProviderRow<Specs[P]> } 
   },
   azure: {
     server: 'Azure OpenAI (AZURE_OPENAI_ENDPOINT)',
-    isConfigured: ({ azureEndpoint }) => azureEndpoint !== undefined,
+    isConfigured: ({ azureEndpoint, azureApiKey, azureToken }) =>
+      (azureEndpoint ?? azureApiKey ?? azureToken) !== undefined,
     apiKeyOf: ({ azureApiKey, azureToken }) => azureToken ?? azureApiKey,
     async specOf({ options, servers }, signal) {
       const { azureEndpoint: baseUrl, azureApiKey: apiKey, azureToken: token, azureApiVersion } = servers

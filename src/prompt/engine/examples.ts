@@ -86,7 +86,10 @@ function isSame(item: Example, example: Example, kind: string): boolean {
 /** A sentence that has two thirds of the example's words, and other words too: names are equal or they are different. */
 function isReworded(text: string, example: string): boolean {
   const wanted = contentWords(example)
-  return wanted.size >= minSentence && 3 * wanted.intersection(contentWords(text)).size >= 2 * wanted.size
+  if (wanted.size < minSentence) return false
+  const written = contentWords(text)
+  const shared = [...wanted].filter((word) => written.has(word))
+  return 3 * shared.length >= 2 * wanted.size
 }
 
 function contentWords(text: string): Set<string> {

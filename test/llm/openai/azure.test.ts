@@ -265,6 +265,13 @@ describe('the configuration', () => {
     expect(await onlyModel({ baseUrl: server.origin + classicPath }, never)).toBe('my-gpt')
   })
 
+  it('asks for the endpoint when only a key is set, and is not silently without a model', async () => {
+    await expect(opened({ AZURE_OPENAI_API_KEY: 'k-12345678' })).rejects.toMatchObject({
+      code: 'llm_not_configured',
+      message: 'AZURE_OPENAI_ENDPOINT is not set.',
+    })
+  })
+
   it('names a server when two are configured', async () => {
     const environment = { AZURE_OPENAI_ENDPOINT: 'https://x.openai.azure.com', OPENAI_API_KEY: 'k-12345678' }
     await expect(opened(environment)).rejects.toMatchObject({
