@@ -49,7 +49,7 @@ export function createLlmProvider(llm: Llm, options: LlmProviderOptions = {}): P
   }
 
   const isStrict = (schema: JsonSchema) => jsonFormatOf(llm)?.loose?.(schema) !== undefined
-  const refusals = new Refusals()
+  const refusals = new Refusals(llm)
   const wire = { model: llm.model, system: llm.provider, native, refusals, isStrict, accept, exchange }
   return {
     model: llm.model,

@@ -51,7 +51,7 @@ export function createAnthropicProvider(options: AnthropicProviderOptions): Prov
     model,
     system: 'anthropic',
     native,
-    refusals: new Refusals(),
+    refusals: new Refusals({ ...peer, model }),
     accept: () => {},
     canForceTool,
     exchange,

@@ -44,7 +44,14 @@ export function createGeminiProvider(options: GeminiProviderOptions): Provider {
     return { ...reading, raw }
   }
 
-  const wire = { model, system: 'gemini', native, refusals: new Refusals(), accept: () => {}, exchange }
+  const wire = {
+    model,
+    system: 'gemini',
+    native,
+    refusals: new Refusals({ ...peer, model }),
+    accept: () => {},
+    exchange,
+  }
   return {
     model,
     ready: (signal = new AbortController().signal) => prober.ready(signal),

@@ -70,7 +70,15 @@ export function createOpenAiProvider(options: OpenAiProviderOptions): Provider {
     }
   }
 
-  const wire = { model, system, native, refusals: new Refusals(), isStrict, accept, exchange }
+  const wire = {
+    model,
+    system,
+    native,
+    refusals: new Refusals({ ...peer, model }),
+    isStrict,
+    accept,
+    exchange,
+  }
   return {
     model,
     ready: (signal = new AbortController().signal) => prober.ready(signal),

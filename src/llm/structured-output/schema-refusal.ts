@@ -46,13 +46,24 @@ export function afterRefusal<Mode>(
   return { lesson: { isGeneral: !ofSchema.test(words), isIgnored: false }, ways }
 }
 
+/** As the log names it. */
+interface AskedModel {
+  readonly destination: string
+  readonly model: string
+}
+
 /** Schemas of one model that are remembered, the latest refused: callers may make theirs as they go. */
 const maxSchemas = 1000
 
 /** Which ways the servers' refusals have left, by server, model and schema. */
 export class Refusals {
+  readonly #server: string
   #general: Aid = 'server'
   readonly #schemas = new Map<string, Aid>()
+
+  constructor({ destination, model }: AskedModel) {
+    this.#server = `${model} at ${destination}`
+  }
 
   /** The ways that are still worth trying for a schema. */
   left<Mode>(ways: readonly Way<Mode>[], schema: JsonSchema): readonly Way<Mode>[] {
@@ -73,16 +84,17 @@ export class Refusals {
     const then =
       aid === 'loose' ? 'It is sent without `strict`.' : 'The model is asked in the prompt instead.'
     return isIgnored
-      ? `The server does not keep to the JSON that it is asked for. ${then}`
-      : `The server does not take the schema. ${then}`
+      ? `${this.#server} does not keep to the JSON that it is asked for. ${then}`
+      : `${this.#server} does not take the schema. ${then}`
   }
 }
 
 /** The refusals that are known, by circuit: one model of one server. */
 const known = new Map<string, Refusals>()
 
-export function refusalsOf({ circuit }: { readonly circuit: string }): Refusals {
-  const refusals = known.get(circuit) ?? new Refusals()
+export function refusalsOf(llm: AskedModel & { readonly circuit: string }): Refusals {
+  const { circuit } = llm
+  const refusals = known.get(circuit) ?? new Refusals(llm)
   known.set(circuit, refusals)
   return refusals
 }

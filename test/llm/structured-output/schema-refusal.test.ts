@@ -9,9 +9,11 @@ const ofOne = { isGeneral: false, isIgnored: false }
 const schema = (title: number) => ({ title: String(title), type: 'object' })
 
 it('remembers the latest thousand schemas that a server refused, and says each refusal once', () => {
-  const refusals = new Refusals()
+  const refusals = new Refusals({ model: 'm', destination: 'http://gpu-box/v1' })
   for (let title = 0; title < 1001; title++) {
-    expect(refusals.learn(ofOne, 'loose', schema(title))).toMatch(/without `strict`/)
+    expect(refusals.learn(ofOne, 'loose', schema(title))).toBe(
+      'm at http://gpu-box/v1 does not take the schema. It is sent without `strict`.',
+    )
     expect(refusals.learn(ofOne, 'loose', schema(title))).toBeUndefined()
   }
   const firstWay = (title: number) => refusals.left(ways, schema(title))[0]?.aid
@@ -19,7 +21,7 @@ it('remembers the latest thousand schemas that a server refused, and says each r
 })
 
 it('remembers for all schemas that a server ignores them', () => {
-  const refusals = new Refusals()
+  const refusals = new Refusals({ model: 'm', destination: 'http://gpu-box/v1' })
   expect(refusals.learn({ isGeneral: true, isIgnored: true }, 'prompt', schema(1))).toMatch(
     /does not keep to/,
   )
