@@ -35,8 +35,9 @@ export async function* readJson({ calls, prompt, request, terms, note, signal }:
   if (json.length > maxValue)
     throw new GraphmillError('reply_not_json', `The value is longer than ${maxValue} characters.`)
   const { finishReason, model, outputMode, repairs, repeats } = answer
-  const cause = repeats ? repetition : brokenOff(finishReason)
-  if (!cause) calls.keep()
+  const broken = brokenOff(finishReason)
+  if (!broken) calls.keep()
+  const cause = repeats ? repetition : broken
   const truncated = finishReason === 'length' || cause !== undefined
   const incomplete = repeats ? repetition.type : truncated ? 'truncated' : undefined
   const known = {
