@@ -92,6 +92,7 @@ test.each([
   ['a number with another unit', 'about 1.5 billion people', '1500000'],
   ['a decimal as thousands', 'It weighs 1.5 kg.', '1500'],
   ['a name from two people', 'Ann Lee and Bob Smith met.', 'Ann Smith'],
+  ['half of a name far away', 'Ann and my friend Bob Smith met.', 'Ann Smith'],
   ['a Japanese sign without its voice mark', 'ガラス', 'カラス'],
   ['nothing at all', '', 'Bass Rock'],
 ])('%s is not found', (_, text, value) => expect(found(text, value)).toBe('none'))

@@ -71,14 +71,17 @@ const everything: GroundingRequest = {
 }
 
 /**
- * Equal in all that both have, and one has nothing but what the other has. `kind` alone makes no two objects equal. Beside an equal
- * value, a sentence may be reworded.
+ * Equal in all that one of them has, which is at least half of what the other has: what is mostly new is no echo. `kind` alone makes no
+ * two objects equal. Beside an equal value, a sentence may be reworded.
  */
 function isSame(item: Example, example: Example, kind: string): boolean {
-  const keys = [...(item.size <= example.size ? item : example).keys()]
+  const [less, more] = item.size <= example.size ? [item, example] : [example, item]
+  const keys = [...less.keys()].filter((key) => key !== kind)
   const isEqual = (key: string) => item.get(key) === example.get(key)
   return (
-    keys.some((key) => key !== kind && isEqual(key)) &&
+    2 * keys.length >= more.size - Number(more.has(kind)) &&
+    (!item.has(kind) || !example.has(kind) || isEqual(kind)) &&
+    keys.some(isEqual) &&
     keys.every((key) => isEqual(key) || isReworded(item.get(key) ?? '', example.get(key) ?? ''))
   )
 }

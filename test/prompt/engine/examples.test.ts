@@ -86,6 +86,19 @@ it('without a grounding in the request there are no places, and echoes are rejec
   expect(end.rejectedBy).toEqual({ echo_of_example: 1 })
 })
 
+it.each([
+  ['a key of three', { subject: 'Bass Rock' }],
+  ['its type only', { type: 'fact' }],
+])('an item that shares with an example %s is no echo', async (_, shown) => {
+  const fact = { type: 'fact', subject: 'Bass Rock', predicate: 'has height', object: '107 metres' }
+  const partial = testPrompt({ render: () => ({ system: JSON.stringify(shown), user: 'Read' }) })
+  const { items } = await askAll(scriptedLlm([JSON.stringify(fact)]), {
+    prompt: partial,
+    terms: { text: 'It rises 107 metres.' },
+  })
+  expect(items).toEqual([fact])
+})
+
 it('a prompt without a text is not checked', async () => {
   const { items } = await askAll(scriptedLlm([echo]), { prompt, terms: { question: 'Who?' } })
   expect(items).toEqual([example])
