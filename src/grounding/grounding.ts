@@ -80,19 +80,28 @@ export function groundedValues(item: object, names: readonly string[]): [string,
 /** One place for each value: around the place of the rarest value that has the others nearest to it. */
 function nearest(found: readonly FoundValue[]) {
   const rarest = found.toSorted((a, b) => a.finding.places.length - b.finding.places.length)[0]
-  let best: { readonly sum: number; readonly places: readonly Place[] } | undefined
+  let best = { sum: Number.POSITIVE_INFINITY, start: 0 }
   for (const { start } of rarest?.finding.places ?? []) {
-    const places = found.map(({ finding }) => nearestPlace(finding.places, start))
-    const sum = places.reduce((total, place) => total + Math.abs(place.start - start), 0)
-    if (sum < (best?.sum ?? Number.POSITIVE_INFINITY)) best = { sum, places }
+    let sum = 0
+    for (const { finding } of found) sum += Math.abs(nearestPlace(finding.places, start).start - start)
+    if (sum < best.sum) best = { sum, start }
     if (sum === 0) break
   }
-  return found.map(({ field, finding: { match } }, at) => ({ field, match, place: best!.places[at]! }))
+  return found.map(({ field, finding: { match, places } }) => ({
+    field,
+    match,
+    place: nearestPlace(places, best.start),
+  }))
 }
 
+/** The first of equally near places, which stand in the order of the text. */
 function nearestPlace(places: readonly Place[], start: number): Place {
   let best = places[0]!
-  for (const place of places) if (Math.abs(place.start - start) < Math.abs(best.start - start)) best = place
+  for (const place of places) {
+    const difference = Math.abs(place.start - start) - Math.abs(best.start - start)
+    if (difference < 0) best = place
+    else if (difference > 0) break
+  }
   return best
 }
 
