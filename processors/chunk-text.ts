@@ -26,7 +26,7 @@ export const chunkText = defineProcessor({
     await (yield { to: 'progress', payload: { kind: 'part', part, chunks: chunks.length, units } })
     if (provenance === 'subgraph' && part === 0)
       yield { to: 'triples', payload: { triples: documentProvenance({ documentId, ...payload }) } }
-    // A loader that does not count code points does not change where the document begins.
+    // If the loader did not count code points, only the part that begins at offset 0 has a known place.
     const firstPoint = payload.start ?? (offset === 0 ? 0 : null)
     const ends = pairEnds(text)
     for (const [index, chunk] of chunks.entries()) {

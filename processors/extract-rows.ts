@@ -51,7 +51,7 @@ export const extractRows = defineUnitExtractor({
   },
 })
 
-/** Fields whose values stand in a text as they are: not chosen by the model, like those of an enumeration, and not clock times. */
+/** Fields whose values must stand in the text. Words of an enumeration, booleans and clock times need not stand there as they are. */
 function namesOf({ fields }: RowSchema): string[] {
   return fields
     .filter((field) => field.enum.length === 0 && field.kind !== 'boolean' && field.kind !== 'time')

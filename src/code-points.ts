@@ -5,17 +5,17 @@ export function codePoints(text: string): number {
   return text.length - pairEnds(text).length
 }
 
-/** Where the second code units of the surrogate pairs of a text stand, in ascending order. */
+/** The offsets of the second code units of all surrogate pairs of a text, in ascending order. */
 export function pairEnds(text: string): number[] {
   return Array.from(text.matchAll(/[\ud800-\udbff](?=[\udc00-\udfff])/g), ({ index }) => index + 1)
 }
 
-/** How many code points stand before the offset `at` of a text, from the ends of its pairs. */
+/** How many code points stand before the offset `at` of a text. `ends` are the `pairEnds` of the text. */
 export function pointsBefore(ends: readonly number[], at: number): number {
   return at - countBelow(ends, at)
 }
 
-/** How many of some ascending numbers are less than `limit`. */
+/** How many numbers of an ascending list are less than `limit`. */
 export function countBelow(numbers: ArrayLike<number>, limit: number): number {
   let [low, high] = [0, numbers.length]
   while (low < high) {

@@ -65,7 +65,7 @@ export async function openLocalFlow(options: LocalFlowOptions, signal: AbortSign
 
   return {
     circuits: runtime.circuits,
-    /** What documents are loaded with. */
+    /** The options for loading documents. */
     source: {
       ...flowWiring,
       broker,
@@ -85,7 +85,7 @@ export async function openLocalFlow(options: LocalFlowOptions, signal: AbortSign
     },
     /** Resolves when `hasEnded` is true and no message is left. */
     async untilDone(hasEnded: () => boolean): Promise<void> {
-      // Asked before and after: what the last message led to is counted by then.
+      // `hasEnded` is asked again afterwards, because the last message may have led to more.
       while (!(hasEnded() && (await isIdle()) && hasEnded())) await wait(20, signal)
     },
     async close(): Promise<void> {

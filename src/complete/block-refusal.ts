@@ -1,8 +1,8 @@
-// A server's refusal of content blocks, told from its refusals of other things by what it says.
+// A server's refusal of content blocks, such as images. The words of its error distinguish it from other refusals.
 import { ProviderError } from '../llm/provider-error.ts'
 import type { ProviderRequest } from './provider.ts'
 
-/** `error`, as a `provider_unsupported_content_block` when it says that the server does not take the blocks of this request. */
+/** Returns `error`, as a `provider_unsupported_content_block` when it says that the server does not take the blocks of this request. */
 export function blockRefusal(error: unknown, { messages }: ProviderRequest): unknown {
   if (!(error instanceof ProviderError) || error.category !== 'provider_invalid_request') return error
   if (!messages.some(({ content }) => Array.isArray(content) && content.length > 0)) return error

@@ -7,7 +7,7 @@ import type { RuntimeConfig } from './provider.ts'
 type Fields = Readonly<Record<string, unknown>>
 
 export interface ManagedBody {
-  /** Those that are undefined are not sent, and not managed. `stream` is managed even then: it must not be switched on. */
+  /** Undefined fields are neither sent nor managed. `stream` is always managed, so an extra cannot switch it on. */
   readonly managed: Fields
   readonly config: RuntimeConfig
   readonly stops: {

@@ -1,7 +1,7 @@
 // Confidence intervals by the bootstrap: documents are drawn with replacement as often as there are documents, a thousand times with a
 // fixed seed, and an interval is what the middle 95% of the draws give. Two runs are compared on the same draws.
 
-/** 95% of the draws are between `low` and `high`; null where there is nothing to divide by. */
+/** 95% of the draws are between `low` and `high`. All are null when there is nothing to divide by. */
 export interface Estimate {
   readonly value: number | null
   readonly low: number | null

@@ -65,7 +65,7 @@ export interface FoundFact extends ComparedFact {
   /** The names that should stand in the text. */
   readonly subjects: readonly string[]
   readonly objects: readonly string[]
-  /** Whether it stands in its chunk; null when nobody looked. */
+  /** Whether it stands in its chunk; null when it was not looked for. */
   readonly isGrounded: boolean | null
 }
 

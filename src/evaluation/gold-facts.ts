@@ -168,7 +168,7 @@ function relationOf(
   }
 }
 
-/** The class of an individual: of those that the document gives it, else of all, the first that a property allows. */
+/** The first class that the property allows for an individual: among those that the document gives it, else among all. */
 function classOf(
   name: string,
   {
@@ -195,7 +195,7 @@ function fieldsOf(fact: unknown, known: readonly string[]): Fields {
   return fact
 }
 
-/** Throws `GoldFault` for a key that has no meaning, so that a slip of the pen is not a missing fact. */
+/** Throws `GoldFault` for an unknown key, so that a misspelt key does not become a missing fact. */
 export function refuseUnknown(value: Fields, known: readonly string[], before = ''): void {
   const key = Object.keys(value).find((each) => !known.includes(each))
   if (key === undefined) return
@@ -205,7 +205,7 @@ export function refuseUnknown(value: Fields, known: readonly string[], before = 
 
 function textOf(fields: Fields, name: string): string {
   const value = fields[name]
-  // As the flow reads and writes texts.
+  // The flow replaces half surrogate pairs in the same way.
   if (typeof value === 'string' && value.trim() !== '') return value.toWellFormed()
   throw new GoldFault(name, value === undefined ? 'is missing' : 'must be a text that is not blank')
 }

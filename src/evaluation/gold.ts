@@ -1,5 +1,5 @@
 // Reads gold files: JSON Lines with one document a line, `{"id", "text"}` and, by kind, lists of the facts that the text states. A kind that
-// a document does not list is not scored in it. Every slip is an error with file, line and field. docs/evaluation.md describes the format.
+// a document does not list is not scored in it. Every mistake is an error with file, line and field. docs/evaluation.md describes the format.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
@@ -63,7 +63,7 @@ export async function* readGold(paths: readonly string[], terms: GoldTerms): Asy
   const readers = createGoldReaders(terms)
   const [ids, texts] = [new Map<string, string>(), new Map<string, string>()]
   for (const file of paths) {
-    // It is read twice, and a pipe could be read only once.
+    // Gold files are read twice, and a pipe could be read only once.
     const found = await stat(file).catch((cause: Error) => cause)
     if (found instanceof Error) throw invalid({ file }, `it can't be read: ${found.message}`)
     if (!found.isFile()) throw invalid({ file }, 'it must be a file')

@@ -1,5 +1,5 @@
-// A model that knows the answers: it replies with the gold facts of the text that it is asked about, as written by a perfect model or as
-// models write in fact. It shows what the way from a reply to facts loses, without a server.
+// A model that knows the answers: it replies with the gold facts of the text that it is asked about, either clean or damaged as models
+// damage them. It shows what is lost between a reply and its facts, without a server.
 import { createHash } from 'node:crypto'
 import { GraphmillError } from '../errors.ts'
 import { isObject } from '../is-object.ts'

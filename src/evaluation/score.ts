@@ -15,7 +15,7 @@ export interface Counts {
   matched: number
   /** Found facts with a name that does not stand in the text. */
   hallucinated: number
-  /** Those of them in which it is the subject (the entity), and in which it is the object (the value). */
+  /** Hallucinated facts whose subject (the entity), and whose object (the value), does not stand in the text. */
   strangeSubjects: number
   strangeObjects: number
   /** Found facts that were looked for in their chunk, and those of them that do not stand in it. */
@@ -92,7 +92,7 @@ function isSame(one: string | undefined, other: string | undefined): boolean {
   return one === undefined || other === undefined || wordOverlap(one, other) >= leastOverlap
 }
 
-/** Precision, recall and F1; null where there is nothing to divide by. */
+/** Precision, recall and F1, from 0 to 1; null when there is nothing to divide by. */
 export function ratiosOf({ gold, found, matched }: Pick<Counts, 'gold' | 'found' | 'matched'>) {
   return {
     precision: ratio(matched, found),

@@ -1,5 +1,5 @@
-// Looks for the values of an item in the text of its chunk: the item is grounded when all the values that must stand there do. Of a
-// value that stands in several places, the place nearest to the other values counts.
+// Looks for the values of an item in the text of its chunk: the item is grounded when all the values that must stand there do. If a
+// value stands in several places, the place nearest to the other values counts.
 import { pairEnds, pointsBefore } from '../code-points.ts'
 import type { GroundingInit, GroundingRequest, SpanInit } from '../messages/generated.ts'
 import { pageAt } from '../pages.ts'
@@ -8,7 +8,7 @@ import { type Finding, type Match, type Place, TextIndex } from './text-index.ts
 /** How items are looked for in one text. */
 export interface Grounder {
   readonly index: TextIndex
-  /** The same for the same item, whenever it is asked. */
+  /** Gives the same result for the same item every time. */
   ground(item: object): GroundingInit
 }
 
@@ -16,7 +16,7 @@ export interface Grounder {
 const maxText = 500
 /** Spans of an item, at most: an item with its spans must fit a message. */
 const maxSpans = 100
-/** The weakest last. */
+/** From the strongest to the weakest. */
 const matches: readonly Match[] = ['exact', 'normalized', 'fuzzy']
 
 /** A value that was found, and the key of the item that has it. */
@@ -52,7 +52,7 @@ export function createGrounder(text: string, request: GroundingRequest): Grounde
   }
 }
 
-/** The latest texts: the units of a chunk are asked for at about the same time. */
+/** The latest texts are kept, because the units of a chunk are asked for at about the same time. */
 const latest = new Map<string, TextIndex>()
 const maxLatest = 32
 /** Longer texts are not kept. */

@@ -131,7 +131,7 @@ export class TextIndex {
     return places.length > 0 ? { match: 'exact', places } : undefined
   }
 
-  /** These words, one behind the other. When `exact` stands somewhere letter by letter, only these places count. */
+  /** These words in succession. If `exact` stands somewhere letter by letter, only those places count. */
   #findPhrase(ids: readonly (number | undefined)[], exact: string): Finding | undefined {
     if (!isKnown(ids)) return undefined
     let rarest = 0
@@ -160,7 +160,7 @@ export class TextIndex {
     return similar.length > 0 ? { match: 'normalized', places: similar.slice(0, maxPlaces) } : undefined
   }
 
-  /** The same letters with other spaces and hyphens, from the beginning of a word to the end of one. */
+  /** The same letters with other spaces and hyphens, from the beginning of a word to the end of a word. */
   #findJoined(letters: string): Finding | undefined {
     this.#joined ??= join(this.#words)
     const { text, starts } = this.#joined
@@ -219,7 +219,7 @@ export class TextIndex {
     return best.last < 0 ? undefined : { match: 'fuzzy', places: [this.#place(best.first, best.last)] }
   }
 
-  /** Whether there is what distinguishes a value: all its numbers, and three quarters of its words besides "of" and the like. */
+  /** Whether the words that distinguish a value are there: all its numbers, and three quarters of its words besides "of" and the like. */
   #isContent(words: readonly Word[], has: (id: number | undefined) => boolean): boolean {
     const content = words.filter(({ key }) => !isStopWord(key))
     const missing = content.filter(({ key }) => !has(this.#idOf.get(key)))

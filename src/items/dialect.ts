@@ -48,7 +48,7 @@ interface Peculiarities {
   /** Keywords that the validator knows and the draft does not. */
   readonly unknown?: readonly string[]
   readonly refAlone?: boolean
-  /** Where it is not the validator's own. */
+  /** Default: the validator's own. */
   readonly metaSchema?: Options['meta']
 }
 

@@ -37,7 +37,7 @@ export interface DirectedSchema {
   readonly fits: (pointer: string, value: unknown) => boolean
 }
 
-/** Steps for each part of the value: the time stays linear in the value, whatever unions the schema has. */
+/** The most steps per part of the value. They keep the time linear in the value, whatever unions the schema has. */
 const stepsPerPart = 256
 /** The deepest JSON text in a string that is read. */
 const maxDecodedDepth = 16
@@ -173,7 +173,7 @@ class Directed {
       this.#numbers.move({ holder, key }, { holder: after as unknown as Record<string, unknown>, key: '0' })
   }
 
-  /** Gives keys the names that the schema declares, where one key can be meant and one name. The order stays. */
+  /** Gives keys the names that the schema declares, if only one key can mean only one name. Their order stays. */
   #rename(value: Record<string, unknown>, names: readonly string[]): void {
     const own = Object.keys(value)
     if (own.every((key) => names.includes(key))) return
@@ -217,7 +217,7 @@ class Directed {
     return branch === undefined || others.length > 0 ? value : this.place(branch, value)
   }
 
-  /** The index of the branch that a constant such as `type` names; -1 if it names none; undefined if branches are not told apart so. */
+  /** The index of the branch that a constant such as `type` names; -1 if it names none; undefined if no constant distinguishes them. */
   #namedBranch(
     branches: readonly SchemaPlace[],
     value: Record<string, unknown>,

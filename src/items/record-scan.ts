@@ -235,7 +235,7 @@ export class RecordScan {
     return upTo
   }
 
-  /** Where a colon is due after what may be no key: goes on in the string before it if it is none, and says whether to read again. */
+  /** When a colon is due after an uncertain key, and another character comes, continues the string before it. True: read it again. */
   #resumeString(code: number): boolean {
     const quote = this.#uncertain
     const isQuoted = isQuote(this.#quote)

@@ -19,10 +19,10 @@ const wordCharacter = /[\p{L}\p{N}]/u
 const swallowed =
   /\\(?:(?:theta|times|tilde|triangle|therefore|tfrac|nabla|notin|nexists|rho|right|rightarrow|rangle|rfloor|rceil)(?![A-Za-z])|text[a-z]*\{)/y
 const drive = /(?:^|[^\p{L}\p{N}])[A-Za-z]:\\/u
-/** The rest of a folder's name: `A:\nB` and `Q:\nWhat is it?` are lines. */
+/** What follows the first letter of a folder in `C:\new`. The letters A and Q are no drives: `A:\nB` and `Q:\nWhat is it?` are lines. */
 const folder = new RegExp(`[\\w.-]+(?:$|[\\\\${quoteMarks}])`, 'y')
 const share = /\\\\[\w.$-]+\\[^\\]/y
-/** Mathematics has no word of two letters; brackets are more often those of a remark. */
+/** A formula has no two letters in succession: brackets around words are more often those of a remark. */
 const formula = /^(?=.*[A-Za-z=+^<>])(?!.*[A-Za-z]{2})[^\\]*$/
 const longestFormula = 200
 const sentenceEnd = /[\p{L}\p{N})\]}"'][.!?]$/u
@@ -89,7 +89,7 @@ function standsForItself(literal: string): boolean {
     const next = String.fromCodePoint(literal.codePointAt(at + 1) ?? 0)
     const number = numberedAt(literal, at)
     if (number) {
-      // The controls above U+007F are in no text.
+      // No text has the control characters U+0080 to U+009F.
       if (/[\x80-\x9f]/.test(number.text)) return true
       isInvalid ||= !number.exact
     } else if (letters[next] === undefined) {
@@ -108,12 +108,12 @@ function escapeAt(literal: string, at: number, quote: number): Escape {
   if (next === undefined) return { text: '\\', length: 1, exact: false }
   const letter = letters[next]
   if (letter !== undefined) return { text: letter, length: 2, exact: true }
-  // A quote inside the string whose backslash was escaped too.
+  // The backslash before a quote inside the string was escaped too.
   if (next === '\\' && closes(quote, literal.charCodeAt(at + 2)))
     return { text: literal[at + 2]!, length: 3, exact: false }
   if ('"\\/'.includes(next)) return { text: next, length: 2, exact: true }
   if (closes(quote, next.charCodeAt(0))) return { text: next, length: 2, exact: true }
-  // The writer's line goes on.
+  // A backslash at the end of a line continues the line.
   if (next === '\n') return { text: '', length: 2, exact: false }
   if (next === '\r') return { text: '', length: literal[at + 2] === '\n' ? 3 : 2, exact: false }
   if (next === ' ' && (at === 0 || literal[at - 1] === ' ')) return { text: '\\', length: 1, exact: false }

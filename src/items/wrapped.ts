@@ -1,5 +1,5 @@
 // Finds the items inside an object that is none itself: the members of a map, the arguments of a tool call, lists further down, JSON in a
-// string. An object that begins an item of its own, by one of its required keys, is no wrapper: nobody can tell which of the two was meant.
+// string. An object that has a required key of an item is no wrapper: it is unclear which of the two was meant.
 import { isObject } from '../is-object.ts'
 import { folded } from './directed.ts'
 import type { ItemEvent, RepairName } from './item.ts'

@@ -4,6 +4,7 @@ import { unlessAborted } from '../wait.ts'
 /** The longest wait for the answer, in milliseconds. */
 const probeMs = 10_000
 
+/** The result is false while the server cannot be asked. Throws the reason of an aborted `signal`. */
 export function createConstraintProbe(
   ask: (signal: AbortSignal) => Promise<boolean>,
 ): (signal: AbortSignal) => Promise<boolean> {

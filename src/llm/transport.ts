@@ -106,7 +106,7 @@ export function beginCall(peer: Peer, signal: AbortSignal): ServerCall {
   }
 }
 
-/** What `work` makes of a call. Throws the caller's reason after an abort. */
+/** Runs `work` within a call, and returns its result. Throws the caller's reason after an abort. */
 export async function withinCall<T>(
   peer: Peer,
   signal: AbortSignal,

@@ -35,7 +35,7 @@ export interface Span {
   set(attributes: () => Attributes): void
   /** Runs `work` with this as the active span, so that spans of other libraries become its children. */
   within<T>(work: () => T): T
-  /** Says that the step succeeded; without it that is left open. Nothing can change it later. */
+  /** Sets the status OK, which nothing can change later. Without it the status stays unset. */
   succeed(): void
   /** Ends the span; `error` says why the step failed. The status is its message, unless another is given. */
   end(error?: Error, status?: string): void

@@ -1,5 +1,5 @@
-// Provenance of triples, in PROV-O, Web Annotation and TrustGraph's terms, all in the graph `urn:graph:source`. IRIs are hashes of what they stand for
-// and times are given, so that stating the same again adds no triple.
+// Provenance of triples, in PROV-O, Web Annotation and TrustGraph's terms, all in the graph `urn:graph:source`. IRIs are hashes of
+// what they stand for and times are given, so that stating the same again adds no triple.
 
 import { parse, v5 } from 'uuid'
 import type { Grounding, Run, Span } from '../messages/generated.ts'
@@ -83,7 +83,7 @@ export function subgraphProvenance(extraction: Extraction, stated: readonly Trip
   return triples
 }
 
-/** The triples that a fact states, and where it stands in the text; null when nobody looked. */
+/** The triples that a fact states, and where it stands in the text; null when it was not looked for. */
 export interface GroundedTriples {
   readonly stated: readonly Triple[]
   readonly grounding: Grounding | null

@@ -22,11 +22,11 @@ import { MessageAssembly, readMessage } from './message.ts'
 import { messagesBody } from './wire.ts'
 
 export interface AnthropicProviderOptions extends AnthropicOptions {
-  /** Whether the model takes `output_config.format`. Default true; the first refusal makes it false for this provider. */
+  /** Whether the model takes `output_config.format`. Default true. This provider remembers what the server refuses. */
   readonly native?: boolean | undefined
 }
 
-/** A provider for one model. Throws `configuration_invalid` for an address that is none. */
+/** A provider for one model. Throws `configuration_invalid` for an invalid address. */
 export function createAnthropicProvider(options: AnthropicProviderOptions): Provider {
   const { model, native = true } = options
   const server = anthropicServer(options, model)
@@ -74,7 +74,7 @@ async function whole({ response, peer }: AnthropicReply): Promise<Fields> {
 }
 
 async function streamed(reply: AnthropicReply, how: CallOptions): Promise<Fields> {
-  // Some servers ignore the flag.
+  // Some servers ignore `stream`.
   if (/\bjson\b/.test(reply.response.headers.get('content-type') ?? '')) return whole(reply)
   const assembly = new MessageAssembly()
   const seen = { ...reply, onEvent: (event: Fields) => assembly.add(event) }

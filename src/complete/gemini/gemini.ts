@@ -20,11 +20,11 @@ import { BodyAssembly, readBody } from './message.ts'
 import { generateBody } from './wire.ts'
 
 export interface GeminiProviderOptions extends GeminiOptions {
-  /** Whether the model takes `responseJsonSchema`. Default true; the first refusal makes it false for this provider. */
+  /** Whether the model takes `responseJsonSchema`. Default true. This provider remembers what the server refuses. */
   readonly native?: boolean | undefined
 }
 
-/** A provider for one model. Throws `configuration_invalid` for an address that is none. */
+/** A provider for one model. Throws `configuration_invalid` for an invalid address. */
 export function createGeminiProvider(options: GeminiProviderOptions): Provider {
   const { model, native = true } = options
   const server = geminiServer(options, model)

@@ -22,7 +22,7 @@ import { BodyAssembly, readBody } from './message.ts'
 import { completionBody } from './wire.ts'
 
 export interface OpenAiProviderOptions extends OpenAiOptions {
-  /** Whether the server takes `response_format`. Default true; the first refusal makes it false for this provider. */
+  /** Whether the server takes `response_format`. Default true. This provider remembers what the server refuses. */
   readonly native?: boolean | undefined
   /** Whether the server can stream. Default true. */
   readonly streaming?: boolean | undefined

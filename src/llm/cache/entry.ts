@@ -32,7 +32,7 @@ export interface Failure {
 export interface RunEntry {
   readonly run: { readonly id: string; readonly startedAt: number }
   readonly calls: readonly RecordedCall[]
-  /** Who sees to the schema in the first call, if that may change: the run's key is about the first way of all. */
+  /** Who is responsible for the schema in the first call, if that may change. The run's key is always that of the first way. */
   readonly aid?: Aid
   /** How the reply was read, once the run has ended. A reply that is read in another way is another run. */
   readonly form?: string

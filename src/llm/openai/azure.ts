@@ -12,7 +12,7 @@ export interface AzureOptions {
 }
 
 export interface AzureAddress {
-  /** The path of the requests follows. `model` is the deployment, unless the address names one. */
+  /** The address up to the path of a request. `model` is the deployment, unless the address names one. */
   readonly base: (model: string) => string
   readonly models: string
   readonly query: Readonly<Record<string, string>>
@@ -24,8 +24,8 @@ const host = /\.(openai|cognitiveservices|services\.ai)\.azure\.(com|us|cn)$/
 const classic = /^(.*)\/openai\/deployments\/([^/]+)(?:\/chat\/completions)?$/
 
 /**
- * The address of a server of Azure OpenAI: its endpoint, or with the path up to `/openai/v1` or to a deployment. Undefined for other
- * servers, unless `options` say that it is one. Throws `configuration_invalid`.
+ * Reads an address of Azure OpenAI: its endpoint, or with the path up to `/openai/v1` or to a deployment. Undefined for other
+ * servers, unless `options` are given. Throws `configuration_invalid`.
  */
 export function azureAddress(baseUrl: string, options: AzureOptions | undefined): AzureAddress | undefined {
   const address = serverAddress(baseUrl)

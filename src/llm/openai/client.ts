@@ -12,7 +12,7 @@ export interface OpenAiServer extends ClientOptions {
   readonly baseUrl: string
   /** Read at each call. Default: no key is sent. */
   readonly apiKey?: string | Secret | undefined
-  /** The server is Azure OpenAI, at its endpoint. Default: recognised by the address. */
+  /** When given, the server is Azure OpenAI. Default: Azure is recognised by the address. */
   readonly azure?: AzureOptions | undefined
 }
 

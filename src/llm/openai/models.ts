@@ -18,7 +18,10 @@ export async function listModels(server: OpenAiServer, signal: AbortSignal): Pro
   return idsOf(await list(connect(server, ''), signal))
 }
 
-/** The model of a server that lists exactly one, or the deployment in its address. Throws `llm_model_unknown`, with the listed names, when one must be chosen. */
+/**
+ * The model of a server that lists exactly one, or the deployment in its address. Throws `llm_model_unknown`, with the listed names,
+ * when one must be chosen.
+ */
 export async function onlyModel(server: OpenAiServer, signal: AbortSignal): Promise<string> {
   const connection = connect(server, '')
   const { azure, peer } = connection

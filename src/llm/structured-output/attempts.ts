@@ -71,7 +71,7 @@ export interface Attempt {
   readonly added: readonly AddedMessage[]
   /** This attempt, as it begins. */
   readonly record: AttemptRecord
-  /** Takes what each reply cost. */
+  /** Receives the tokens of each reply. */
   readonly paid: (usage: Usage) => void
 }
 
@@ -82,13 +82,16 @@ export interface AddedMessage {
 
 export interface AttemptsOptions {
   readonly retry: AttemptPolicy | undefined
-  /** Whether the attempt after a reply that was cut off has a larger limit. Without one it would be cut off again: there is none. */
+  /** Whether an attempt after a reply that was cut off would have a larger limit. If not, there is none: it would be cut off again. */
   readonly hasMoreRoom: (cut: StructuredOutputInvalid, attemptIndex: number) => boolean
   readonly signal: AbortSignal
   readonly onAttempt?: ((attempt: AttemptRecord) => void) | undefined
 }
 
-/** The first success of `attempt` with the records of all attempts, or the last failure. Throws the signal's reason when it aborts, in waits too. */
+/**
+ * The first success of `attempt`, with the records of all attempts. Throws the last failure, and the signal's reason when it aborts,
+ * also during a wait.
+ */
 export async function runAttempts<R extends object>(
   { retry, hasMoreRoom, signal, onAttempt }: AttemptsOptions,
   attempt: (attempt: Attempt) => Promise<R>,

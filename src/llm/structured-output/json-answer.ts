@@ -26,15 +26,15 @@ export interface AnswerJsonOptions extends Omit<CompletionRequest, 'messages'> {
    * refuses that or the schema does not describe an object. Without a schema the JSON is only searched for in the reply.
    */
   readonly mode?: AnswerMode | undefined
-  /** Who sees to the schema, when no mode is named. Default: the server, until it has refused or ignored that. */
+  /** Who is responsible for the schema, when no mode is named. Default: the server, until it has refused or ignored that. */
   readonly aid?: Aid | undefined
-  /** Receives who sees to the schema at first, if that may change, and after each refusal. */
+  /** Receives who is responsible for the schema at first, if that may change, and after each refusal. */
   readonly onWay?: ((aid: Aid) => void) | undefined
   /** Receives a sentence when the server turns out not to take a schema, or not to keep to it. Default: `onWarning`. */
   readonly onNote?: ((note: string) => void) | undefined
   /** Whether an invalid reply may be followed by another call. Default: always. */
   readonly mayAsk?: (() => boolean) | undefined
-  /** How often a reply that cannot be used is answered; with twice the limit when the limit cut it off. Default 1. */
+  /** How often the model is asked again after an unusable reply; with twice the limit if the limit cut it off. Default 1. */
   readonly reask?: number | undefined
   /** How the prompt shows a schema. Default `example`. */
   readonly as?: 'example' | 'schema' | undefined

@@ -5,23 +5,23 @@ import { flatJson } from '../cache/canonical.ts'
 import type { JsonSchema } from '../llm.ts'
 import { ProviderError } from '../provider-error.ts'
 
-/** Who sees to the schema: the server; the server, but not strictly; or the model, which reads it in the prompt. */
+/** Who is responsible for the schema: the server; the server, without `strict`; or the model, which reads the schema in the prompt. */
 export const aids = ['server', 'loose', 'prompt'] as const
 export type Aid = (typeof aids)[number]
 
-/** One way to ask. A list of ways is in the order of `aids`, without those that there are not, and never empty. */
+/** One way to ask. A list of ways is in the order of `aids`, has only ways that exist, and is never empty. */
 export interface Way<Mode> {
   readonly aid: Aid
   readonly mode: Mode
 }
 
-/** The ways from `aid` on; the last one when there are none. */
+/** The ways from `aid` on; if there are none, the last way of all. */
 export function waysFrom<Mode>(ways: readonly Way<Mode>[], aid: Aid): readonly Way<Mode>[] {
   const left = ways.filter((way) => aids.indexOf(way.aid) >= aids.indexOf(aid))
   return left.length > 0 ? left : ways.slice(-1)
 }
 
-/** Why a way was left. */
+/** Why a way was abandoned. */
 export interface Lesson {
   /** For all schemas, not only for the one that was sent. */
   readonly isGeneral: boolean
@@ -46,7 +46,7 @@ export function afterRefusal<Mode>(
   return { lesson: { isGeneral: !ofSchema.test(words), isIgnored: false }, ways }
 }
 
-/** As the log names it. */
+/** A model and its server, as the log names them. */
 interface AskedModel {
   readonly destination: string
   readonly model: string
@@ -55,7 +55,7 @@ interface AskedModel {
 /** Schemas of one model that are remembered, the latest refused: callers may make theirs as they go. */
 const maxSchemas = 1000
 
-/** Which ways the servers' refusals have left, by server, model and schema. */
+/** What one model of one server has refused or ignored, for all schemas and for single ones. */
 export class Refusals {
   readonly #server: string
   #general: Aid = 'server'
@@ -71,10 +71,10 @@ export class Refusals {
     return waysFrom(waysFrom(ways, this.#general), own ?? 'server')
   }
 
-  /** Remembers that the ways before `aid` do not work; a sentence for the log when that was not known. */
+  /** Remembers that the ways before `aid` do not work. Returns a sentence for the log, unless that was known. */
   learn({ isGeneral, isIgnored }: Lesson, aid: Aid, schema: JsonSchema): string | undefined {
     const key = flatJson(schema)
-    // What a server does not take strictly may depend on the schema.
+    // Whether a server takes `strict` may depend on the schema.
     const isOfAll = isGeneral && aid === 'prompt'
     const known = isOfAll ? this.#general : this.#schemas.get(key)
     if (known === aid) return undefined

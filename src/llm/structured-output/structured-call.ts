@@ -41,7 +41,7 @@ export interface StructuredCall<Mode, Reply extends ReplyFacts> extends Attempts
   readonly aid?: Aid | undefined
   /** Receives the first way if there are several, and each that follows a refused one. */
   readonly onWay?: ((aid: Aid) => void) | undefined
-  /** Receives a sentence when a way was left for good. */
+  /** Receives a sentence for the log when a way is abandoned for good. */
   readonly onNote?: ((note: string) => void) | undefined
   /** Whether a reply that ignores the schema is followed by another exchange at once. Default: only by the next attempt. */
   readonly goesOnAtOnce?: boolean
@@ -75,9 +75,9 @@ export async function callStructured<Mode, Reply extends ReplyFacts>(
 ): Promise<StructuredReply<Mode, Reply> & { readonly attempts: readonly AttemptRecord[] }> {
   const { path, onNote = () => {}, around = (_, work) => work() } = call
   const schema = call.schema?.schema
-  /** The ways that are left. Later attempts stay in the one that worked. */
+  /** The ways that remain. Later attempts stay in the one that worked. */
   let ways = schema ? left(path, schema, call.aid) : path.ways
-  /** Why the way before these was left, until it is kept or refuted. */
+  /** Why the way before these was abandoned, until this is remembered or refuted. */
   let lesson: Lesson | undefined
   let invalid: StructuredOutputInvalid | undefined
 

@@ -17,7 +17,7 @@ export interface CallsOptions {
   readonly traceparent?: string | undefined
   /** The calls that earlier attempts at this run remembered. Default: none. */
   readonly recorded?: readonly RecordedCall[]
-  /** Who sees to the schema in the recorded calls. Default: not known yet. */
+  /** Who is responsible for the schema in the recorded calls. Default: not known yet. */
   readonly aid?: Aid | undefined
   /** The model must not be asked: `open` throws Diverged instead. */
   readonly replayOnly?: boolean
@@ -67,7 +67,7 @@ const maxRemembered = 4 * 1024 * 1024
 
 export class Calls {
   readonly llm: Llm
-  /** Who sees to the schema in the first call that is remembered; undefined when that is not known yet. */
+  /** Who is responsible for the schema in the first call that is remembered; undefined when that is not known yet. */
   aid: Aid | undefined
   readonly #options: CallsOptions
   readonly #opened: Call[] = []
@@ -95,7 +95,7 @@ export class Calls {
     return this.#ends[0]?.model ?? this.llm.model
   }
 
-  /** The calls begin again in this way. Those so far in another are not remembered, but still counted and paid. */
+  /** Starts the calls again in this way. Calls so far in another way are not remembered, but still counted and paid. */
   startWith(aid: Aid): void {
     if (this.aid === aid) return
     this.aid = aid

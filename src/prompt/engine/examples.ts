@@ -16,12 +16,12 @@ type Example = ReadonlyMap<string, string>
 /** Examples of a prompt, at most, and how deep they may stand in other objects. */
 const maxExamples = 200
 const maxDepth = 8
-/** A text of fewer words than these is a name. */
+/** A text of fewer words, apart from "the" and the like, is a name. */
 const minSentence = 4
 
 /** What the text says about an item. */
 export interface Judgement {
-  /** Undefined when the request did not ask. */
+  /** Undefined when the request did not ask for it. */
   readonly grounding: GroundingInit | undefined
   readonly isEcho: boolean
 }
@@ -71,8 +71,8 @@ const everything: GroundingRequest = {
 }
 
 /**
- * Equal in all that one of them has, which is at least half of what the other has: what is mostly new is no echo. `kind` alone makes no
- * two objects equal. Beside an equal value, a sentence may be reworded.
+ * Whether two objects are equal in all keys of the smaller one, which are at least half of the other's: an item that is mostly new is no
+ * echo. An equal `kind` alone is not enough. Beside an equal value, a sentence may be reworded.
  */
 function isSame(item: Example, example: Example, kind: string): boolean {
   const [less, more] = item.size <= example.size ? [item, example] : [example, item]
@@ -86,7 +86,7 @@ function isSame(item: Example, example: Example, kind: string): boolean {
   )
 }
 
-/** A sentence that has two thirds of the example's words, and other words too: names are equal or they are different. */
+/** Whether a text has two thirds of the words of an example's sentence. A name is never reworded. */
 function isReworded(text: string, example: string): boolean {
   const wanted = contentWords(example)
   if (wanted.size < minSentence) return false

@@ -13,7 +13,7 @@ export interface ReplyPart {
   readonly text?: string
   /** JSON text for json prompts, absent when there is no value; a JSON array for jsonl prompts. */
   readonly object?: string
-  /** One for each item, when the request asked. */
+  /** One for each item, when the request asked for grounding. */
   readonly groundings?: readonly GroundingInit[]
   /** Items accepted and rejected up to here. */
   readonly accepted: number
