@@ -35,6 +35,7 @@ export function managedBody({ managed: fields, config, stops }: ManagedBody): st
   return JSON.stringify(Object.fromEntries(Object.entries(body).sort(([a], [b]) => (a < b ? -1 : 1))))
 }
 
+/** The error for an extra that differs from a managed field: `provider_invalid_request`. */
 export function contradiction(name: string): ProviderError {
   return invalid(`The extra field ${name} contradicts the request's own.`)
 }

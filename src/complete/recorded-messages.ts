@@ -3,6 +3,7 @@ import type { ContentBlock, Message } from './provider.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
+/** The messages with OpenArmature's names of fields. An image has its address, or the length of its data instead of the data. */
 export function recordedMessages(messages: readonly Message[]): readonly Fields[] {
   return messages.map((message) => {
     const { role, content = null } = message

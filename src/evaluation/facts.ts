@@ -51,12 +51,12 @@ export function factPorts(processors: readonly AnyProcessor[]): FactPort[] {
 
 export const kindOfPort = (port: FactPort): Kind => portKinds[port]
 
-/** A fact as far as it is compared. */
+/** The parts of a fact that are compared. */
 export interface ComparedFact {
   readonly kind: Kind
   /** The same for facts that are equal. */
   readonly key: string
-  /** For definitions: compared by its words. */
+  /** Only of definitions, which are compared by their words. */
   readonly definition?: string
 }
 

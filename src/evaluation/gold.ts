@@ -35,7 +35,7 @@ export interface GoldSummary {
   readonly documents: number
   /** The kinds that a document lists. */
   readonly kinds: readonly Kind[]
-  /** Names the content of the files. */
+  /** A digest of all documents and their facts. */
   readonly digest: string
 }
 

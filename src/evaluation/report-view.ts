@@ -6,10 +6,11 @@ type Row = Readonly<Record<string, string | number>>
 
 export interface ReportView {
   readonly tables: readonly { readonly title: string; readonly rows: readonly Row[] }[]
-  /** A name and what is said of it. */
+  /** Pairs of a name and its text. */
   readonly lines: readonly (readonly [string, string])[]
 }
 
+/** The tables and lines of a report, and of its comparison with an earlier one. Numbers that are not known are `-`. */
 export function viewOf(report: EvaluationReport, comparison: Comparison | undefined): ReportView {
   const { damages } = report
   return {
@@ -96,7 +97,7 @@ const percent = (value: number | null) => (value === null ? '-' : `${(100 * valu
 const estimate = ({ value, low, high }: Estimate) =>
   value === null ? '-' : `${number(value)} (${number(low)} to ${number(high)})`
 
-/** One file that needs no other. */
+/** The report as one HTML file that needs no other files. All texts are escaped. */
 export function htmlOf({ tables, lines }: ReportView): string {
   const shown = tables.map(({ title, rows }) => {
     const names = Object.keys(rows[0] ?? {})

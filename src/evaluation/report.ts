@@ -11,7 +11,7 @@ export interface RunFacts {
   readonly model: string
   /** Files and folders of prompts, as they were named; empty when the built-in ones were used. */
   readonly prompts: readonly string[]
-  /** Names the content of the gold files. */
+  /** A digest of the facts in the gold files. */
   readonly gold: string
   /** All documents of the gold files; those that were not finished are not scored. */
   readonly documents: number
@@ -71,6 +71,7 @@ const withSubject = ['definitions', 'relationships', 'entities', 'triples'] as c
 const withObject = ['relationships', 'rows', 'triples'] as const
 const ofOntology = ['entities', 'triples'] as const
 
+/** The report of a run from the scores of its documents. Shares are from 0 to 1. */
 export function createReport({ scores, damageOf, ...run }: ReportInput): EvaluationReport {
   const scored = kinds.filter((kind) => scores.some(({ counts }) => counts[kind]))
   const rows = reportsOf(scored, scores)

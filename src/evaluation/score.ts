@@ -40,6 +40,7 @@ export const noCounts = (): Counts => ({
   ungrounded: 0,
 })
 
+/** All counts added up. */
 export function sumOfCounts(all: readonly Counts[]): Counts {
   const sum = noCounts()
   for (const counts of all) for (const name of Object.keys(sum) as (keyof Counts)[]) sum[name] += counts[name]

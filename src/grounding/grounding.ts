@@ -25,6 +25,10 @@ interface FoundValue {
   readonly finding: Finding
 }
 
+/**
+ * Looks for items in one text. `request` says which values must stand there, and where the text begins in its document. The index of
+ * the text is built here, or taken from the latest texts.
+ */
 export function createGrounder(text: string, request: GroundingRequest): Grounder {
   const index = indexOf(text)
   const spanOf = spanMaker(text, request)

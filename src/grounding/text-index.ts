@@ -35,6 +35,10 @@ const scales = [
 /** The share of a statement's words that its sentence must have. */
 const minSentenceShare = 0.5
 
+/**
+ * Finds values in one text: exactly, in another writing, or in similar words. Offsets count UTF-16 code units.
+ * @example new TextIndex('Two mills stand here.').find('mill') // { match: 'normalized', places: [{ start: 4, end: 9 }] }
+ */
 export class TextIndex {
   readonly text: string
   readonly #words: readonly Word[]

@@ -38,6 +38,7 @@ const ascii = /^[\x00-\x7f]*$/
 const asciiPattern =
   /\d{1,1000}(?:[.,]\d{1,1000}){0,64}|[A-Z](?:\.[A-Z]){1,64}(?![A-Za-z])|[A-Za-z]{1,1000}(?:\+\+|#)?|%/g
 
+/** The words of a text, in order. White space and most punctuation belong to no word. */
 export function wordsOf(text: string): Word[] {
   const isAscii = ascii.test(text)
   const { normal, startOf, endOf } = isAscii ? { normal: text } : normalized(text)

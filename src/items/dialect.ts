@@ -1,5 +1,5 @@
-// The drafts of JSON Schema that are read, each by its own rules: the one that `$schema` names, else 2020-12. A keyword that a
-// draft does not have is ignored, as the drafts themselves say.
+// The drafts of JSON Schema that are read, each by its own rules: the one that `$schema` names, else 2020-12, or draft-07 if the schema
+// is valid only there. A keyword that a draft does not have is ignored, as the drafts themselves say.
 import { Ajv, type Options } from 'ajv'
 import ajv2019Module from 'ajv/dist/2019.js'
 import ajv2020Module from 'ajv/dist/2020.js'

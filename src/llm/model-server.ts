@@ -38,6 +38,7 @@ export interface ModelServerOptions extends Pick<ClientOptions, 'fetch'> {
   readonly unexpected: (peer: Peer, answer: string, cause?: unknown) => GraphmillError
 }
 
+/** Sends requests to `options.peer`. An answer that is not 2xx is an error, and so is silence for longer than the peer's `timeoutMs`. */
 export function createModelServer(options: ModelServerOptions): ModelServer {
   const { peer, headers = () => ({}), recoded = (thrown) => thrown, unexpected } = options
   const send = refusing(options.fetch ?? globalThis.fetch, peer, options.refusal)

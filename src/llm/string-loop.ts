@@ -10,10 +10,11 @@ const remembered = 2 * maxPeriod
 const leastLength = 32_768
 
 export interface StringLoop {
-  /** How much of the text is read when it becomes a loop; undefined when it does not. Any pieces of a text give the same. */
+  /** How many characters of this piece are read when the loop is certain; undefined while there is none. Any pieces give the same loop. */
   end(text: string): number | undefined
 }
 
+/** Watches one text, whose pieces are given to `end` in order. */
 export function watchStringLoop(): StringLoop {
   /** The last characters since a quote, and how many there were. */
   let tail = ''

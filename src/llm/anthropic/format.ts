@@ -26,6 +26,7 @@ export function isBlank(text: string): boolean {
   return text.trim() === ''
 }
 
+/** The value of the field `output_config` that asks for a schema. */
 export function outputConfig(schema: JsonSchema): Fields {
   return { format: { type: 'json_schema', schema } }
 }
