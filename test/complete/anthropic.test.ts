@@ -27,7 +27,7 @@ const config = { maxTokens: 100 }
 const asked = frozen({ messages: hi, config })
 const structured = frozen({ ...asked, responseSchema: V })
 
-/** A message of the server's. */
+/** A message as the server sends it. */
 const message = (content: readonly object[], stop = 'end_turn', root: object = {}) => ({
   id: 'msg_1',
   type: 'message',
@@ -169,7 +169,7 @@ describe('a reply', () => {
     expect(reply.raw).toEqual(message(content))
   })
 
-  it('that the server streams although it was not asked to, or the other way round, is read all the same', async () => {
+  it('that comes whole although a stream was asked for is read all the same', async () => {
     const provider = await setup({ answers: [{ body: message(blocks, 'tool_use') }] })
     expect(await provider.complete(request, { stream: true })).toMatchObject(expected)
   })
@@ -372,7 +372,7 @@ describe('a failure', () => {
     expect((await failure(provider, asked, 'provider_rate_limit')).retryAfter).toBe(12)
   })
 
-  it('in the body of a 200 is one', async () => {
+  it('in the body of a 200 is a failure too', async () => {
     const body = { type: 'error', error: { type: 'api_error', message: 'broken' } }
     const provider = await setup({ answers: [{ body }] })
     await failure(provider, asked, 'provider_unavailable')
@@ -384,7 +384,7 @@ describe('a failure', () => {
     expect((await failure(provider, asked, 'provider_invalid_response')).message).toContain('not UTF-8')
   })
 
-  it('to wait is the reason of the abort, and ends the request', async () => {
+  it('by an abort throws its reason, and ends the request', async () => {
     const provider = await setup({ rules: [{ reply: { text: 'word '.repeat(500), tokensPerSecond: 50 } }] })
     const stopping = new AbortController()
     const reason = new Error('enough')

@@ -37,7 +37,7 @@ function takeSpans(): SeenSpan[] {
   }))
 }
 
-/** Throws when the document has a key that nobody knows, or states something that does not hold. */
+/** Throws when the document has an unknown key, or states something that does not hold. */
 async function run(name: string, document: unknown): Promise<void> {
   for (const group of readFixture(name, document).groups) await runGroup(group, takeSpans)
 }

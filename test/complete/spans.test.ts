@@ -187,7 +187,7 @@ describe('the span of an attempt', () => {
     expect(test.server.requests).toHaveLength(0)
   })
 
-  it('does without gen_ai when that is not wanted, and names another system', async () => {
+  it('leaves out the attributes of gen_ai on demand, and names another system', async () => {
     await using test = await setup(completion('x'), { system: 'vllm' })
     await test.provider.complete({ messages: hi, config: { temperature: 1 } }, { trace: { genAi: false } })
     await test.provider.complete({ messages: hi })
@@ -197,7 +197,7 @@ describe('the span of an attempt', () => {
     expect(full).toMatchObject({ 'gen_ai.system': 'vllm' })
   })
 
-  it('tells why it failed, and what an invalid reply was', async () => {
+  it('says why it failed, and what an invalid reply was', async () => {
     const cut = completion('{"name":"Al', { finish_reason: 'length' }, counted(20, 16, 36))
     await using test = await setup(cut)
     const request = { messages: hi, responseSchema: P }

@@ -161,7 +161,7 @@ describe('010-013 images', () => {
     ])
   })
 
-  it('tells of a model that takes no images', async () => {
+  it('reports that a model takes no images', async () => {
     const message = 'This model does not support image inputs.'
     await using test = await setup({ status: 400, body: { error: { message } } })
     const content = [

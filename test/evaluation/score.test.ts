@@ -88,7 +88,7 @@ test('ratios without a denominator are unknown, not 0 and not 1', () => {
   expect(ratiosOf({ gold: 2, found: 0, matched: 0 })).toEqual({ precision: null, recall: 0, f1: 0 })
 })
 
-test('a fact is ungrounded when it stands in none of its chunks; facts that nobody looked for do not count', () => {
+test('a fact is ungrounded when it stands in none of its chunks; facts that were not looked for do not count', () => {
   const found = [
     definition('a', 'x', false),
     definition('a', 'x', true),

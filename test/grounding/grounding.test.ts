@@ -17,14 +17,14 @@ test('an item is as good as the weakest of the values that must stand in the tex
   expect([status, spans?.map(({ field }) => field)]).toEqual(['ungrounded', ['subject']])
 })
 
-test('without any of the names, all texts and numbers must stand there; nothing to look for is not grounded', () => {
+test('without any of the names, all texts and numbers must stand there; an item without either is ungrounded', () => {
   const text = 'Albion Mills opened in 1786.'
   expect(ground(text, { name: 'Albion Mills', opened: 1786, open: true, owner: null }).status).toBe('exact')
   expect(ground(text, { name: 'Albion Mills', opened: 1787 }).status).toBe('ungrounded')
   expect(ground(text, { open: true }, { names: ['name'] }).status).toBe('ungrounded')
 })
 
-test('of several places those count that are nearest to each other', () => {
+test('when values stand in several places, those nearest to each other count', () => {
   const text = 'Rennie was born. Watt was born. Rennie met Watt.'
   const { spans } = ground(text, { a: 'Rennie', b: 'Watt' })
   expect(spans?.map(({ offset }) => text.slice(offset))).toEqual(['Rennie met Watt.', 'Watt.'])

@@ -159,7 +159,7 @@ describe('the sentence of a statement', () => {
     )
     expect(sentence('首都は東京')).toBe('東京は首都です')
   })
-  test('is none when half of the words are not there', () => {
+  test('is none when it would have less than half of the words', () => {
     expect(sentence('A grey whale that dives near Antarctica.')).toBeUndefined()
     expect(sentence('')).toBeUndefined()
   })

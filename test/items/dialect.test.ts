@@ -154,7 +154,7 @@ describe('the name of a dialect', () => {
 })
 
 describe('the kinds of a union in draft-04', () => {
-  test('are told apart, and their errors have the place', () => {
+  test('are distinguished, and their errors have the place', () => {
     const kind = (name: string, more: object) => ({
       id: `#${name}`,
       type: 'object',

@@ -24,7 +24,7 @@ describe('a jsonl reply', () => {
     })
   })
 
-  test('is without what a lone end of a thought marks as one', async () => {
+  test('leaves out what a lone end of a thought shows to be a thought', async () => {
     const text = '{"e":"no","d":"0"}\n{"e":1}\n</think>\n{"e":"a","d":"1"}\n{"e":"b"}\n{e:"c",d:"2"}'
     expect(await parseReply(slowly(text), { responseType: 'jsonl', schema })).toStrictEqual({
       items: [
@@ -119,7 +119,7 @@ describe('a json reply', () => {
     })
   })
 
-  test('is repaired, by name', async () => {
+  test('is repaired, and its repairs are named', async () => {
     expect(await parse("```\n{'e': True, D: 1,}\n```", schema)).toStrictEqual({
       items: [{ e: true, d: 1 }],
       rejected: [],

@@ -1,4 +1,4 @@
-// Awkward replies, each with the items that stand in it: whole, in every split, cut anywhere, and never an item that nobody wrote.
+// Awkward replies, each with the items that stand in it: whole, in every split, cut anywhere, and never an invented item.
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { createItemsParser } from '../../src/items/parser.ts'

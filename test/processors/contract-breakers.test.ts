@@ -149,7 +149,7 @@ const kinds: readonly (readonly [string, Kind])[] = [
   ],
 ]
 
-/** So many letters; of a phrase that repeats itself, reading would stop. */
+/** A text of this length. It repeats no phrase, since the reading of a reply stops at a loop. */
 const long = (length: number) =>
   Array.from({ length: length / 10 }, (_, n) => String(n).padEnd(10, 'n')).join('')
 

@@ -82,7 +82,7 @@ describe('extract', () => {
     expect([plain, apart]).toEqual([null, null])
   })
 
-  test('says how many facts are ungrounded, and rejects them when it shall; echoes it always rejects', async () => {
+  test('says how many facts are ungrounded, rejects them with --ungrounded reject, and always rejects echoes', async () => {
     const reply = [
       { entity: 'mill', definition: 'a machine' },
       { entity: 'Boulton', definition: 'a manufacturer' },

@@ -1,5 +1,5 @@
 // OpenArmature's published fixtures of the llm-provider capability, as they are read from a checkout of the specification. Every key
-// must be known: one that nobody reads is an error, so that no check of a fixture is dropped in silence.
+// must be known: a key that is not read is an error, so that no check of a fixture is dropped in silence.
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'

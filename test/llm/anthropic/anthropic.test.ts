@@ -460,7 +460,7 @@ describe('a refusal', () => {
     expect(got).toMatchObject([{ text: 'half' }])
   })
 
-  it('without a readable body is told by its status', async () => {
+  it('without a readable body has the code of its status', async () => {
     const llm = await setup({ answers: [{ status: 529, body: '<html>busy</html>' }] })
     expect(await failure(llm.stream(question, never))).toMatchObject({ code: 'llm_rate_limited' })
   })
@@ -496,7 +496,7 @@ describe('the models of a server', () => {
     await expect(llm.ready(never)).rejects.toMatchObject({ code: 'llm_authentication' })
   })
 
-  it('are not looked for at an address that is none', () => {
+  it('are not looked for at an invalid address', () => {
     expect(() => createAnthropic({ baseUrl: 'ftp://x', model: 'm' })).toThrow(/http/)
   })
 })

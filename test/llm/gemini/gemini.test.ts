@@ -236,7 +236,7 @@ describe('a reply', () => {
     ['one JSON body', { body: chunk([{ text: 'Whole.' }], 'STOP') }],
     ['a list of chunks', { body: [chunk([{ text: 'Wh' }]), chunk([{ text: 'ole.' }], 'STOP')] }],
     [
-      'events with fields and types that nobody knows, and [DONE]',
+      'events with unknown fields and types, and [DONE]',
       {
         events: [
           { other: 1 },

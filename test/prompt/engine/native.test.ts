@@ -215,7 +215,7 @@ describe('the form of a jsonl prompt', () => {
       expect(end).toMatchObject({ incomplete: 'no_items', outputMode: 'native' })
     })
 
-    it('keeps lines that it gives all the same', async () => {
+    it('keeps lines that it writes instead of the list', async () => {
       const llm = Object.assign(scriptedLlm([linesOf(3)], native), { circuit: 'llm:of lines' })
       const { items: found, end } = await askAll(llm, { prompt })
       expect(found).toEqual(items(3))
