@@ -14,7 +14,7 @@ export interface TextBlock {
   readonly signature?: string
 }
 
-/** A picture for the model. Neither its bytes nor its address are looked at: both are sent as they are. */
+/** An image for the model. Its bytes or its address are sent as they are, without a look at the image itself. */
 export interface ImageBlock {
   readonly type: 'image'
   readonly source:

@@ -63,9 +63,9 @@ export interface UnitRequest {
 
 /** The values of items that are looked for in the text of a chunk, by their keys. */
 export interface ItemValues {
-  /** They must stand there, as far as an item has them; if it has none of them, all its texts and numbers must. */
+  /** Those that an item has must stand there. If it has none of them, all its texts and numbers must. */
   readonly names: readonly string[]
-  /** They may stand there as a sentence of the text. Default none. */
+  /** The sentence of the text that says the same is looked for, but need not be there. Default none. */
   readonly sentences?: readonly string[]
 }
 
@@ -170,7 +170,8 @@ export function defineExtractor<const Kind extends string, const P extends FactP
  * @example
  * export const extractRows = defineUnitExtractor({
  *   name: 'extract-rows', prompt: 'extract-rows', outputs: ['rows'],
- *   requests: (chunk, { settings }) => settings.rowSchemas.map((schema) => ({ unit: `extract-rows:${schema.name}`, terms: { … }, grounding: { … } })),
+ *   requests: (chunk, { settings }) =>
+ *     settings.rowSchemas.map((schema) => ({ unit: `extract-rows:${schema.name}`, terms: { … }, grounding: { … } })),
  *   reader: (reply, { settings }) => ({ fact: (item) => … }),
  * })
  */

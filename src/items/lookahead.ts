@@ -8,7 +8,7 @@ export type Ahead = 'yes' | 'no' | 'wait'
 /** How far to look ahead; beyond it the likelier answer is given. */
 export const lookAhead = 1024
 
-/** A key of letters, as a symbol of Ruby or with only its last quote; then a colon, a rocket, or an equals sign and no number. */
+/** A key of letters, also as a Ruby symbol or with only its last quote; then a colon, `=>`, or `=` before a quote or a bracket. */
 const bareKey = new RegExp(
   `^:?[\\p{L}_$][\\p{L}\\p{M}\\p{N}_$.-]*(?:\\\\_[\\p{L}\\p{N}]+)*["']?\\s*(?:[:\uff1a]|=>|=\\s*[${quoteMarks}[{])`,
   'u',

@@ -111,7 +111,7 @@ export class Between {
     return this.#mode === 'thinking'
   }
 
-  /** In an object that is read as a whole. */
+  /** An encoded or escaped object is being read. */
   get #isHeld(): boolean {
     return this.#mode === 'encoded' || this.#mode === 'escaped'
   }
@@ -329,7 +329,7 @@ export class Between {
     return true
   }
 
-  /** What `find` finds at the cursor. */
+  /** The mark that `find` recognizes at the cursor. Mostly two characters are enough. */
   #mark(find: (text: string, complete: boolean) => Mark): Mark {
     const { store, position, complete } = this.#cursor
     const near = find(store.slice(position, position + 2), complete && position + 2 >= store.end)

@@ -26,7 +26,7 @@ export const defaultMaxRecord = 1_048_576
 /** For tests: `wholeRecords: false` switches the fast path off, which must change nothing. */
 export interface TolerantOptions extends ItemsOptions {
   readonly wholeRecords?: boolean
-  /** How often a JSON text in a string is read, one in the other. */
+  /** How many levels of JSON texts in strings are read. Default 2. */
   readonly decodes?: number
 }
 

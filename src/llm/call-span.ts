@@ -88,7 +88,7 @@ export function startCallSpan(asked: AskedCall, settings: SpanSettings = {}): Ca
   }
 }
 
-/** `llm`, each of whose calls is a span. */
+/** The same model, with a span for each call. */
 export function traced(llm: Llm, settings: SpanSettings): Llm {
   return {
     ...llm,
@@ -185,7 +185,7 @@ function answeredAttributes(answer: AnsweredCall, { payload, maxBytes }: SpanSet
   }
 }
 
-/** Without secrets, and without those of `gen_ai` when they are not wanted. */
+/** The attributes without secrets; when `genAi` is false, also without `gen_ai.*` and those of the cache. */
 function chosen(attributes: Attributes, { genAi = true }: SpanSettings): Attributes {
   const clean = redactAll(attributes)
   if (genAi) return clean

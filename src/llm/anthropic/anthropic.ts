@@ -25,7 +25,7 @@ export function createAnthropic(options: AnthropicOptions): Llm {
   const { peer } = server
   const known: Known = { without: new Set() }
 
-  /** Sends the request, again after each refusal that it can be adapted to. */
+  /** Sends the request, and sends it again, adapted, after each refusal of something that it can do without. */
   async function send(request: CompletionRequest, upstream: AbortController) {
     for (;;) {
       const body = messagesBody(request, model, known)

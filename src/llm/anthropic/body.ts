@@ -82,7 +82,7 @@ function formatted(extras: Body, { without }: Known): Body {
   const { format: _, ...rest } = config as Body
   const { tools, ...choice } = forcedTool(schema)
   const [tool] = tools as readonly Body[]
-  // Without it the input comes only when it is complete, and no item could leave before.
+  // Without eager streaming the input comes only when it is complete, and no item could leave before.
   const eager = without.has('eager_input_streaming') ? {} : { eager_input_streaming: true }
   return {
     ...others,
@@ -106,7 +106,7 @@ const refusal =
   /un(supported|known|recognized|expected)|not (supported|permitted|allowed|available)|does(n't| not) support|deprecated|extra/i
 const tooMany = /max_tokens: \d+ > (\d+)/
 
-/** Whether the request can be sent again, with what `known` has learned from this refusal. */
+/** Adds to `known` what this refusal says. Returns whether the request can be sent again without it. */
 export function learnRefusal(error: unknown, body: Body, request: CompletionRequest, known: Known): boolean {
   if (!(error instanceof GraphmillError) || error.code !== 'llm_request_invalid') return false
   const said = String(error.details['server'] ?? '')

@@ -26,7 +26,7 @@ export interface AnthropicReply {
   readonly onEvent?: (event: Fields) => void
 }
 
-/** After the stop reason only the end of the body is due, and it is not awaited for longer. */
+/** The longest wait for the end of the body after the stop reason. */
 const patienceForEndMs = 5_000
 
 interface End {
@@ -147,7 +147,7 @@ export async function* readWhole(reply: AnthropicReply): AsyncGenerator<Completi
 }
 
 function endOf({ stop, usage, model, raw }: End, { byTool }: AnthropicReply): CompletionEvent {
-  // A paused turn is not at its end. To go on is what the flow does after a reply that was cut off.
+  // A paused turn is not at its end: the flow continues it like a reply that was cut off.
   const finish = stop === 'pause_turn' ? 'length' : finishReason(stop, byTool)
   return { type: 'end', finishReason: finish, usage: paidUsage(usage), model, raw }
 }

@@ -5,7 +5,7 @@ import { isObject } from '../../is-object.ts'
 import type { CompletionRequest, Sampling } from '../llm.ts'
 import { type Body, present, refuseConflict } from '../request-body.ts'
 
-/** What a model may not take. */
+/** A feature that some models do not take. */
 export type Quirk = 'systemInstruction' | 'responseJsonSchema' | 'functionCalling'
 
 /** The fields of the body, apart from `generationConfig`. */
@@ -59,7 +59,7 @@ function merged(declared: readonly string[], extra: unknown): readonly unknown[]
   return [...new Set([...declared, ...(isList ? extra : [])])]
 }
 
-/** The body for texts. `known` is what the model is known not to take, and what is done without it. */
+/** The body of a request of texts, without the features in `known`, which the model does not take. */
 export function textBody(request: CompletionRequest, known: ReadonlySet<Quirk>): AskedBody {
   const { messages, sampling = {}, extras = {} } = request
   const system = messages

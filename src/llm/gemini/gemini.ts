@@ -1,5 +1,5 @@
-// A model of Gemini's API. Nothing is retried here. A feature that the server refuses is done without from then on, for as long as
-// this value lives.
+// A model of Gemini's API. Nothing is retried here. A feature that the server refuses is not used again, for as long as this value
+// lives.
 import { GraphmillError } from '../../errors.ts'
 import { callEvents } from '../event-stream.ts'
 import type { CompletionRequest, Llm } from '../llm.ts'
@@ -26,7 +26,7 @@ export function createGemini(options: GeminiOptions): Llm {
   const path = `${modelPath(model)}:streamGenerateContent?alt=sse`
   const known = new Set<Quirk>()
 
-  /** Sends the request, again after each refusal of a feature that there is another way for. */
+  /** Sends the request, and sends it again after each refusal of a feature that something else can replace. */
   async function send(request: CompletionRequest, upstream: AbortController) {
     for (;;) {
       const asked = textBody(request, known)
