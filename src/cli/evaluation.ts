@@ -28,7 +28,7 @@ import { createDeathNotes, say, showProgress } from './progress.ts'
 import { showRejected } from './show-rejected.ts'
 import { announceModel, createWiring, findProcessors } from './wiring.ts'
 
-/** Documents that are in the flow at once, at most, and characters of their texts. */
+/** The most documents that are in the flow at once. A batch ends earlier when its texts have this many characters. */
 const maxBatch = { documents: 500, characters: 4 * 1024 * 1024 }
 
 export interface EvaluationOptions {
@@ -46,7 +46,7 @@ interface OpenDocument {
   readonly found: FoundFact[]
 }
 
-/** What the documents that have ended amount to. */
+/** The scores and sums of the documents that have ended. */
 interface Results {
   readonly scores: DocumentScore[]
   readonly usage: TokenUsageRow[]

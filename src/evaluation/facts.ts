@@ -107,7 +107,7 @@ export function foundFacts({ type, payload }: FactMessage, rowSchemas: readonly 
         ...found(grounding, [subject], [object]),
       }))
     case 'Topics':
-      // A topic is no phrase of the text.
+      // A topic need not be a phrase of the text.
       return payload.facts.map(({ topic, grounding }) => ({
         kind: 'topics',
         key: keys.topics(topic),

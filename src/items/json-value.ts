@@ -141,7 +141,7 @@ function listIn(text: string, schema: ItemSchema): JsonValue | { readonly trunca
   const { value, repairs, error } = schema.adjust(list, { numbers: new WrittenNumbers([]) })
   if (error !== undefined) return { truncated }
   const named = new Set([...items.flatMap((item) => item.repairs), ...repairs])
-  // As lines they would have been found without repairs.
+  // The list was not written as a list, so at least one repair is named.
   return { value, repairs: named.size === 0 ? ['unwrapped'] : [...named], line: items[0]!.line, ignored }
 }
 

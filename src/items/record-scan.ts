@@ -66,7 +66,7 @@ export class RecordScan {
   /** The keys read so far at depth 1, as pairs of positions. */
   readonly keys: number[] = []
   depth = 0
-  /** Where a value ended last while only lists were open in the record, and how many. */
+  /** The end of the last value that ended while only lists were open in the record, and the number of those lists. */
   readonly complete = { end: -1, lists: 0 }
   /** Only its end is still searched for: it was already rejected. */
   skipped = false

@@ -393,7 +393,7 @@ class InnerQuotes {
     this.#start = start
   }
 
-  /** Whether they may be something else. */
+  /** Whether the doubtful one may be the end of the string. */
   get mayEnd(): boolean {
     return this.#isDoubtful && (this.#open || this.#odd)
   }

@@ -82,7 +82,7 @@ function isInDoubt(text: string, at: number): boolean {
   return folder.test(text) && (at === 2 || isQuote(text.charCodeAt(at - 3)))
 }
 
-/** Whether the backslashes of a literal are no escapes. */
+/** Whether the backslashes of a literal stand for themselves. */
 function standsForItself(literal: string): boolean {
   let isInvalid = false
   for (let at = literal.indexOf('\\'); at >= 0; ) {

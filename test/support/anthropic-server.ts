@@ -1,5 +1,5 @@
 // A server with Anthropic's Messages API for tests, on 127.0.0.1 and a free port. It keeps every request, refuses those that break a
-// published rule of the wire, and says what its script says (llm-script.ts), or answers by hand from a list.
+// published rule of the wire, and replies as its script says (llm-script.ts), or with the answers of a list.
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'

@@ -1,5 +1,5 @@
 // A server with Azure OpenAI's addresses for tests, on 127.0.0.1 and a free port: the v1 API and the classic one. It keeps every
-// request, refuses those that break a published rule (path, version, credentials), and says what its script says.
+// request, refuses those that break a published rule (path, version, credentials), and replies as its script says (llm-script.ts).
 import type { ServerResponse } from 'node:http'
 import { answerer, type LlmScript } from './llm-script.ts'
 import {
