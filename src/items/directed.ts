@@ -209,12 +209,16 @@ class Directed {
     if (branches.some((branch) => this.#fits(branch, value))) return value
     const results = new Map<string, SchemaPlace>()
     for (const branch of branches) {
-      const trial = new Directed(this.#schema, this.#numbers, this.#steps)
-      const result = trial.place(branch, structuredClone(value))
+      const result = this.#tried(branch, value)
       if (this.#fits(branch, result)) results.set(JSON.stringify(result), branch)
     }
     const [branch, ...others] = results.values()
     return branch === undefined || others.length > 0 ? value : this.place(branch, value)
+  }
+
+  /** A copy of the value, changed as the branch says. */
+  #tried(branch: SchemaPlace, value: unknown): unknown {
+    return new Directed(this.#schema, this.#numbers, this.#steps).place(branch, structuredClone(value))
   }
 
   /** The index of the branch that a constant such as `type` names; -1 if it names none; undefined if no constant distinguishes them. */
@@ -237,7 +241,10 @@ class Directed {
     }
     if (kind !== undefined || !isItem) return -1
     const isNamed = (each: string) => listName !== undefined && isPlural(listName, each)
-    const index = values.length === 1 ? 0 : onlyIndex(values, isNamed)
+    const named = values.length === 1 ? 0 : onlyIndex(values, isNamed)
+    const fitsAs = (kind: string, index: number) =>
+      this.#fits(branches[index]!, this.#tried(branches[index]!, { ...value, [property]: kind }))
+    const index = named < 0 ? onlyIndex(values, fitsAs) : named
     if (index < 0) return -1
     value[property] = values[index]
     this.repairs.add('discriminator')
@@ -328,7 +335,7 @@ function decodedContainer(text: string): unknown {
   }
 }
 
-function onlyIndex(values: readonly string[], is: (value: string) => boolean): number {
+function onlyIndex(values: readonly string[], is: (value: string, index: number) => boolean): number {
   const index = values.findIndex(is)
   return index === values.findLastIndex(is) ? index : -1
 }
