@@ -43,8 +43,8 @@ export function createGrounder(text: string, request: GroundingRequest): Grounde
       }
       const isGrounded = values.size > 0 && found.length === values.size
       const weakest = Math.max(0, ...found.map(({ finding }) => matches.indexOf(finding.match)))
-      const spans = nearest(found.slice(0, maxSpans)).map(({ field, match, place }) =>
-        spanOf(field, match, place),
+      const spans = nearest(found.slice(0, maxSpans - request.sentences.length)).map(
+        ({ field, match, place }) => spanOf(field, match, place),
       )
       for (const field of request.sentences) {
         const value: unknown = (item as Readonly<Record<string, unknown>>)[field]

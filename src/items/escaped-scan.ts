@@ -42,12 +42,13 @@ export class EscapedScan {
   #readHtml(code: number): void {
     if (code === ampersand) this.#entity = '&'
     else if (this.#entity === '') this.#take(code, false)
-    else if (this.#entity.length === longestEntity) this.#entity = ''
     else {
-      this.#entity += String.fromCharCode(code)
-      if (code !== semicolon) return
-      this.#take(code, quoteEntity.test(this.#entity))
-      this.#entity = ''
+      const entity = this.#entity + String.fromCharCode(code)
+      this.#entity = entity.length < longestEntity && entityStart.test(entity) ? entity : ''
+      if (code === semicolon) {
+        this.#take(code, quoteEntity.test(entity))
+        this.#entity = ''
+      } else if (this.#entity === '') this.#take(code, false)
     }
   }
 
@@ -67,6 +68,8 @@ export class EscapedScan {
 }
 
 const longestEntity = 10
+/** An entity as far as it is read; a bare `&` is text. */
+const entityStart = /^&#?[a-z0-9]*$/i
 const quoteEntity = /^&(?:quot|#0*34|#x0*22);$/i
 const entities = /&(?:(quot|apos|amp|lt|gt)|#(\d{1,7})|#x([0-9a-f]{1,6}));/gi
 const named: Readonly<Record<string, string>> = { quot: '"', apos: "'", amp: '&', lt: '<', gt: '>' }

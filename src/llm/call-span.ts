@@ -114,7 +114,12 @@ async function* recorded(
       if (event.type === 'end') {
         const { finishReason, usage, model, raw } = event
         const said = payload ? capped(redact(content), maxBytes, bytes) : ''
-        span.answered({ content: said, finishReason, usage, raw: { model, id: fieldOf(raw, 'id') } })
+        span.answered({
+          content: said,
+          finishReason,
+          usage,
+          raw: { model, id: fieldOf(raw, 'id') ?? fieldOf(raw, 'responseId') },
+        })
       } else if (payload && event.kind === 'content') {
         bytes += Buffer.byteLength(event.text)
         if (content.length <= maxBytes + beyondCut) content += event.text
@@ -162,8 +167,8 @@ function answeredAttributes(answer: AnsweredCall, { payload, maxBytes }: SpanSet
     'openarmature.llm.usage.total_tokens': totalTokens ?? undefined,
     'openarmature.llm.cache_read.input_tokens': cachedTokens ?? undefined,
     'openarmature.llm.cache_creation.input_tokens': cacheCreationTokens ?? undefined,
-    'gen_ai.response.model': textField(raw, 'model'),
-    'gen_ai.response.id': textField(raw, 'id'),
+    'gen_ai.response.model': textField(raw, 'model') ?? textField(raw, 'modelVersion'),
+    'gen_ai.response.id': textField(raw, 'id') ?? textField(raw, 'responseId'),
     'gen_ai.response.finish_reasons': [finishReason],
     'gen_ai.usage.input_tokens': promptTokens ?? undefined,
     'gen_ai.usage.output_tokens': completionTokens ?? undefined,
@@ -176,7 +181,7 @@ function answeredAttributes(answer: AnsweredCall, { payload, maxBytes }: SpanSet
       'openarmature.llm.output.content': content === '' ? undefined : shown(content, maxBytes),
       'openarmature.llm.output.tool_calls':
         toolCalls.length > 0
-          ? capped(
+          ? shown(
               flatJson(toolCalls.map(({ id, name, arguments: given }) => ({ id, name, arguments: given }))),
               maxBytes,
             )

@@ -107,6 +107,11 @@ describe('a call of the flow', () => {
     })
   })
 
+  test('has the id of a reply that Gemini gives another name', async () => {
+    await ask(modelOf(() => [{ ...end, raw: { responseId: 'r-2' } }]))
+    expect(exporter.getFinishedSpans()[0]!.attributes['gen_ai.response.id']).toBe('r-2')
+  })
+
   test('records the reply without thoughts on demand, and counts all of a long one', async () => {
     const thought: CompletionEvent = { type: 'delta', kind: 'reasoning', text: 'Hm.' }
     await ask(modelOf(() => [thought, said('Hel'), said('lo'), end], { payload: true }))

@@ -41,12 +41,26 @@ export function azureAddress(baseUrl: string, options: AzureOptions | undefined)
       'configuration_invalid',
       `The address ${address} names a deployment, so it needs an API version: ?api-version=… or OPENAI_API_VERSION.`,
     )
-  const deployment = found?.[2] && decodeURIComponent(found[2])
+  const deployment = found?.[2] && decodedName(found[2], address)
   const root = `${endpoint}/openai${isV1 ? '/v1' : ''}`
   return {
     base: (model) => (isV1 ? root : `${root}/deployments/${encodeURIComponent(deployment ?? model)}`),
     models: `${root}/models`,
     query: isV1 && /^\d/.test(version ?? '') ? {} : query,
     deployment,
+  }
+}
+
+function decodedName(encoded: string, address: string): string {
+  try {
+    return decodeURIComponent(encoded)
+  } catch (cause) {
+    throw new GraphmillError(
+      'configuration_invalid',
+      `The deployment in ${address} is not encoded as in an address.`,
+      {
+        cause,
+      },
+    )
   }
 }

@@ -103,10 +103,11 @@ export async function answerJson(options: AnswerJsonOptions): Promise<JsonAnswer
       reask: (context) => feedbackOn(context, plan.schemaBlock),
     },
     hasMoreRoom({ usage: { completionTokens } }) {
+      const limit = maxTokens ?? completionTokens
       // Without a count the limit is not known.
-      if (completionTokens === null) return false
-      maxTokens = 2 * (maxTokens ?? completionTokens)
-      return maxTokens > 0
+      if (limit === null || limit === 0) return false
+      maxTokens = 2 * limit
+      return true
     },
     async ask({ mode, aid }, { added }) {
       plan = planAnswer({ ...options, schema: checked?.schema, mode, as, strict, loose: aid === 'loose' })

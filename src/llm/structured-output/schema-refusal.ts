@@ -79,7 +79,10 @@ export class Refusals {
     const known = isOfAll ? this.#general : this.#schemas.get(key)
     if (known === aid) return undefined
     if (isOfAll) this.#general = aid
-    else this.#schemas.set(key, aid)
+    else {
+      this.#schemas.delete(key)
+      this.#schemas.set(key, aid)
+    }
     if (this.#schemas.size > maxSchemas) this.#schemas.delete(this.#schemas.keys().next().value!)
     const then =
       aid === 'loose' ? 'It is sent without `strict`.' : 'The model is asked in the prompt instead.'

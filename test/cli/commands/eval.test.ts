@@ -282,7 +282,7 @@ describe('with a model', () => {
   test('a document whose chunk is dead is scored, named as failed, and exits with 4', async () => {
     server.set({ rules: [{ reply: { refuse: 'context' } }] })
     const gold = file('gold.jsonl', lines({ id: 'x', text: 'Ada.', definitions: [definitions[0]!] }))
-    const { code, stdout, stderr } = await evaluate(gold)
+    const { code, stdout, stderr } = await evaluate(gold, '--min-f1', '0.5')
     expect(stdout).toMatch(/^documents +1 scored, 1 failed$/m)
     expect(stdout).toMatch(/^definitions +1 +0 +0 +- +0\.000 /m)
     expect(stderr).toMatch(/graphmill: .*context/)

@@ -147,6 +147,13 @@ describe('an address', () => {
       }),
     )
   })
+
+  it('with a deployment that is not encoded is an error of the configuration', () => {
+    const address = 'https://x.openai.azure.com/openai/deployments/%zz?api-version=2024-10-21'
+    expect(() => azureAddress(address, undefined)).toThrow(
+      expect.objectContaining({ code: 'configuration_invalid' }),
+    )
+  })
 })
 
 describe('a failure', () => {

@@ -396,6 +396,13 @@ describe('a reply that cannot be used', () => {
     expect(answer.calls).toBe(2)
     expect(server.requests.map(({ json }) => json['max_tokens'])).toEqual([7, 14])
     await server.close()
+    const uncounted = await openAi(
+      { events: [chunk({ content: '{"name":"Al' }, 'length'), '[DONE]'] },
+      says(alice),
+    )
+    await ask(uncounted, { mode: 'text-based', schema: S, sampling: { maxTokens: 7 } } as More)
+    expect(server.requests.map(({ json }) => json['max_tokens'])).toEqual([7, 14])
+    await server.close()
     const loop = `{"name":"${'Al of '.repeat(9000)}`
     const looping = await openAi(says(loop), says(alice))
     await expect(ask(looping, { mode: 'text-based', schema: S })).rejects.toMatchObject({
