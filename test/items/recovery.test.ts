@@ -68,9 +68,11 @@ describe.each(cases)('$name', ({ schema: given, reply, expected }) => {
     }
   })
 
-  test('invents nothing: every value stands in it', () => {
+  test('invents nothing: every value stands in it, apart from the kind, which the schema knows', () => {
     const written = bare(reply)
-    for (const leaf of leavesOf(expected)) {
+    const kind = schema.discriminator?.property ?? ''
+    const said = expected.map((item) => Object.entries(item as object).filter(([key]) => key !== kind))
+    for (const leaf of leavesOf(said.map(Object.fromEntries))) {
       if (typeof leaf === 'boolean') expect(reply).toMatch(leaf ? /true|yes/i : /false|no/i)
       else if (typeof leaf === 'number') expect(reply).toContain(String(leaf).replace(/^0\./, '.'))
       else expect(written).toContain(bare(String(leaf)))
