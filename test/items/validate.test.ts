@@ -158,14 +158,19 @@ describe('what the schema asks for', () => {
     ])
   })
 
-  test('a type that a schema of one type implies', () => {
+  test('a type that follows from the schema, or from the other keys if they fit one type only', () => {
     expect(items(definition, '{"entity":"a"}')).toStrictEqual([
       [{ entity: 'a', type: 'definition' }, 'discriminator'],
     ])
     expect(items({ oneOf: [definition] }, '{"entity":"a"}')).toStrictEqual([
       [{ entity: 'a', type: 'definition' }, 'discriminator'],
     ])
-    expect(items(schema, '{"entity":"a"}')).toStrictEqual([expect.stringContaining('/type: is missing')])
+    expect(items(schema, '{"entity":"a"}')).toStrictEqual([
+      [{ entity: 'a', type: 'definition' }, 'discriminator'],
+    ])
+    expect(items(schema, '{"entity":"a","subject":"b","weight":1}')).toStrictEqual([
+      expect.stringContaining('/type: is missing'),
+    ])
   })
 
   test('numbers and booleans that came as strings, and strings that came as numbers, digit for digit', () => {
