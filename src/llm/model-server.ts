@@ -26,8 +26,9 @@ export interface ModelServer {
 }
 
 export interface ModelServerOptions extends Pick<ClientOptions, 'fetch'> {
-  /** Paths are appended to its `destination`. */
   readonly peer: Peer
+  /** The address of a path. Default: the path behind `destination`. */
+  readonly locate?: (path: string) => string
   /** Read at each request, since a key may change. Default: none. */
   readonly headers?: () => Readonly<Record<string, string>>
   /** The error for an answer that is not 2xx, from its body. Default: `refusalError`. */
@@ -41,6 +42,7 @@ export interface ModelServerOptions extends Pick<ClientOptions, 'fetch'> {
 /** Sends requests to `options.peer`. An answer that is not 2xx is an error, and so is silence for longer than the peer's `timeoutMs`. */
 export function createModelServer(options: ModelServerOptions): ModelServer {
   const { peer, headers = () => ({}), recoded = (thrown) => thrown, unexpected } = options
+  const { locate = (path) => peer.destination + path } = options
   const send = refusing(options.fetch ?? globalThis.fetch, peer, options.refusal)
 
   async function fetch(path: string, body: object | string | undefined, upstream: AbortController) {
@@ -52,7 +54,7 @@ export function createModelServer(options: ModelServerOptions): ModelServer {
     const type = posted && { 'content-type': 'application/json' }
     try {
       const init = { ...posted, headers: { ...type, ...headers() }, signal: upstream.signal }
-      return await send(peer.destination + path, init)
+      return await send(locate(path), init)
     } catch (thrown) {
       throw recoded(thrown instanceof TypeError ? unreachable(peer, thrown) : thrown)
     } finally {

@@ -1,7 +1,8 @@
 // The HTTP pages of a process, for Kubernetes and Prometheus. An unavailable broker makes a process not ready, an unavailable model
 // does not. Anybody may connect, so requests are limited in time and size, connections in number, and foreign host names are refused.
-import { isIP, type Socket } from 'node:net'
-import fastify, { type FastifyInstance } from 'fastify'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { type AddressInfo, isIP, type Socket } from 'node:net'
 import type { Registry } from 'prom-client'
 import { GraphmillError } from '../errors.ts'
 import { redact } from '../redact.ts'
@@ -49,8 +50,6 @@ const defaultLimits: HttpLimits = {
   connections: 512,
 }
 const maxHeaderSize = 8 * 1024
-/** No page takes a body. */
-const bodyLimit = 1024
 
 export interface HttpServer {
   /** `http://host:port` as it was bound. */
@@ -60,54 +59,97 @@ export interface HttpServer {
 }
 
 /** Serves /healthz, /readyz, /metrics and /status.json. Throws `configuration_invalid` when it cannot listen on the address. */
-export async function serveHttp({
-  address,
-  insist,
-  registry,
-  state,
-  details,
-  status,
-  names = [],
-  limits,
-}: HttpOptions): Promise<HttpServer> {
+export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
+  const { address, insist, names = [], limits } = options
   const found = /^(.*):(\d+)$/.exec(address)
   if (!found) throw new GraphmillError('configuration_invalid', `http: ${address} is not host:port.`)
   const [, bracketed = '', port] = found
   const host = bracketed.replace(/^\[(.*)\]$/, '$1')
-  const { headersTimeout, requestTimeout, idleTimeout, connectionsCheckingInterval, connections } = {
-    ...defaultLimits,
-    ...limits,
-  }
-  const server = fastify({
-    bodyLimit,
-    requestTimeout,
-    connectionTimeout: idleTimeout,
-    keepAliveTimeout: idleTimeout,
-    forceCloseConnections: true,
-    http: { headersTimeout, connectionsCheckingInterval, maxHeaderSize },
-  })
-  keepConnections(server, connections)
+  const { idleTimeout, connections, ...timeouts } = { ...defaultLimits, ...limits }
   const known = new Set(['localhost', host, ...names].map((name) => name.toLowerCase()))
-  server.addHook('onRequest', async (request, reply) => {
-    if (isOurs(request.headers.host, known)) return
-    const error = 'this server is not known by that name; see --http-names'
-    return reply.code(421).send({ error })
-  })
-  server.addHook('onSend', async (_request, _reply, body) => (typeof body === 'string' ? redact(body) : body))
-  server.get('/healthz', async () => ({ status: 'alive' }))
-  server.get('/readyz', async (_, reply) => {
-    const now = state()
-    return reply.code(now === 'ready' ? 200 : 503).send({ status: now, ...details() })
-  })
-  server.get('/metrics', async (_, reply) => reply.type(registry.contentType).send(await registry.metrics()))
-  server.get('/status.json', () => status())
+  const pages = pagesOf(options)
+  const server = createServer({ ...timeouts, keepAliveTimeout: idleTimeout, maxHeaderSize }, (asked, reply) =>
+    answer(asked, reply, isOurs(asked.headers.host, known) ? pages : undefined),
+  )
+  server.setTimeout(idleTimeout)
+  keepConnections(server, connections)
   try {
-    return { url: await server.listen({ host, port: Number(port) }), close: () => server.close() }
+    await listen(server, host, Number(port))
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'EADDRINUSE' || insist)
       throw new GraphmillError('configuration_invalid', `http: ${(cause as Error).message}.`, { cause })
-    return { url: await server.listen({ host, port: 0 }), close: () => server.close() }
+    await listen(server, host, 0)
   }
+  return { url: urlOf(server), close: () => close(server) }
+}
+
+/** A page: its status, its type and its text. */
+interface Page {
+  readonly code: number
+  readonly type: string
+  readonly text: string
+}
+
+type Pages = Readonly<Record<string, () => Page | Promise<Page>>>
+
+function pagesOf({ registry, state, details, status }: HttpOptions): Pages {
+  return {
+    '/healthz': () => json(200, { status: 'alive' }),
+    '/readyz': () => {
+      const now = state()
+      return json(now === 'ready' ? 200 : 503, { status: now, ...details() })
+    },
+    '/metrics': async () => ({ code: 200, type: registry.contentType, text: await registry.metrics() }),
+    '/status.json': async () => json(200, await status()),
+  }
+}
+
+function json(code: number, content: object): Page {
+  return { code, type: 'application/json; charset=utf-8', text: JSON.stringify(content) }
+}
+
+/** Answers with one of `pages`; they are undefined when the request is for another server. */
+async function answer(
+  asked: IncomingMessage,
+  reply: ServerResponse,
+  pages: Pages | undefined,
+): Promise<void> {
+  const { code, type, text } = await pageOf(asked, pages)
+  const body = Buffer.from(redact(text))
+  // No page takes a body: one that comes is not read.
+  if (asked.method !== 'GET' && asked.method !== 'HEAD') reply.shouldKeepAlive = false
+  reply.writeHead(code, { 'content-type': type, 'content-length': body.length })
+  reply.end(asked.method === 'HEAD' ? undefined : body)
+}
+
+async function pageOf({ method, url = '' }: IncomingMessage, pages: Pages | undefined): Promise<Page> {
+  if (pages === undefined)
+    return json(421, { error: 'this server is not known by that name; see --http-names' })
+  const path = url.split('?', 1)[0]!
+  if ((method !== 'GET' && method !== 'HEAD') || !Object.hasOwn(pages, path))
+    return json(404, { error: 'there is no such page' })
+  try {
+    return await pages[path]!()
+  } catch (thrown) {
+    return json(500, { error: (thrown as Error).message })
+  }
+}
+
+async function listen(server: Server, host: string, port: number): Promise<void> {
+  server.listen({ host, port })
+  await once(server, 'listening')
+}
+
+function urlOf(server: Server): string {
+  const { address, family, port } = server.address() as AddressInfo
+  return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
+}
+
+function close(server: Server): Promise<void> {
+  return new Promise((done) => {
+    server.close(() => done())
+    server.closeAllConnections()
+  })
 }
 
 /**
@@ -120,7 +162,7 @@ function isOurs(header: string | undefined, known: ReadonlySet<string>): boolean
   return known.has(name) || isIP(name.replace(/^\[(.*)\]$/, '$1')) !== 0
 }
 
-function keepConnections({ server }: FastifyInstance, most: number): void {
+function keepConnections(server: Server, most: number): void {
   const open = new Set<Socket>()
   server.on('connection', (socket: Socket) => {
     open.add(socket)

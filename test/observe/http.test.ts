@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { GraphmillError } from '../../src/errors.ts'
 import { type HttpOptions, type HttpServer, type Readiness, serveHttp } from '../../src/observe/http.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
+import { keepSecret } from '../../src/redact.ts'
 
 const servers: HttpServer[] = []
 afterEach(async () => {
@@ -44,6 +45,29 @@ test('serves metrics in Prometheus’ format', async () => {
   const text = await response.text()
   expect(text).toMatch(/^graphmill_build_info\{version="[^"]+",node="[^"]+"\} 1$/m)
   expect(text).toMatch(/^process_cpu_seconds_total /m)
+})
+
+test('answers HEAD without a body, and knows no other method and no other page', async () => {
+  const url = await serve()
+  const status = async (path: string, method: string) => (await fetch(`${url}${path}`, { method })).status
+  const head = await fetch(`${url}/readyz`, { method: 'HEAD' })
+  expect([head.status, await head.text()]).toEqual([200, ''])
+  expect(await status('/healthz', 'POST')).toBe(404)
+  expect(await status('/', 'GET')).toBe(404)
+  expect(await status('/toString', 'GET')).toBe(404)
+  expect(await status('/healthz?probe=1', 'GET')).toBe(200)
+})
+
+test('a page that fails says why, without secrets', async () => {
+  keepSecret('a-password-of-the-broker', 'a test')
+  const failing = async () => {
+    throw new Error('broker.example refused a-password-of-the-broker')
+  }
+  const response = await fetch(`${await serve('127.0.0.1:0', true, { status: failing })}/status.json`)
+  const text = await response.text()
+  expect(response.status).toBe(500)
+  expect(text).toContain('broker.example')
+  expect(text).not.toContain('a-password')
 })
 
 test('a port in use is an error when the operator chose it; otherwise another port is taken', async () => {

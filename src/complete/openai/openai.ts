@@ -1,12 +1,11 @@
 // OpenArmature's provider on any OpenAI-compatible server: one model; the only state is what the server has refused. Structured
 // output is native (`response_format`) until the server refuses it or `native` is false; then a directive asks for it.
 import {
-  connect,
   createOpenAi,
-  explain,
   isStrict,
   looseFormat,
   type OpenAiOptions,
+  openAiServer,
   readBatches,
   responseFormat,
 } from '../../llm/openai/openai.ts'
@@ -33,7 +32,7 @@ export interface OpenAiProviderOptions extends OpenAiOptions {
 /** A provider for one model of one server. Throws `configuration_invalid` for an address that is none. */
 export function createOpenAiProvider(options: OpenAiProviderOptions): Provider {
   const { model, native = true, streaming = true, system = 'openai' } = options
-  const { client, peer } = connect(options, model)
+  const { fetch, peer } = openAiServer(options, model)
   const prober = createOpenAi(options)
 
   function accept(_: ProviderRequest, how: CallOptions): void {
@@ -56,18 +55,12 @@ export function createOpenAiProvider(options: OpenAiProviderOptions): Provider {
   }
 
   /** The body of the reply, whole or put together. Aborting `signal` ends the request and throws its reason. */
-  async function send(body: string, how: CallOptions, signal: AbortSignal): Promise<Fields> {
-    try {
-      return await withinCall(peer, signal, async (upstream) => {
-        const headers = { 'content-type': 'application/json' }
-        const sent = client.post('/chat/completions', { body, headers, signal: upstream.signal })
-        const response = checkedText(await sent.asResponse(), peer)
-        const reply = { response, model, peer, signal }
-        return how.stream ? streamed(reply, how) : whole(reply)
-      })
-    } catch (thrown) {
-      throw explain(thrown, peer)
-    }
+  function send(body: string, how: CallOptions, signal: AbortSignal): Promise<Fields> {
+    return withinCall(peer, signal, async (upstream) => {
+      const response = checkedText(await fetch('/chat/completions', body, upstream), peer)
+      const reply = { response, model, peer, signal }
+      return how.stream ? streamed(reply, how) : whole(reply)
+    })
   }
 
   const wire = {

@@ -4,7 +4,7 @@ import { isObject } from '../../is-object.ts'
 import { isMissing, onlyOne, unknownModel } from '../model-list.ts'
 import { isPage, serverError, unexpectedAnswer } from '../provider-error.ts'
 import { readWatched, withinCall } from '../transport.ts'
-import { type Connection, connect, explain, type OpenAiServer } from './client.ts'
+import { type Connection, modelsPath, type OpenAiServer, openAiServer } from './server.ts'
 
 interface ListedModel {
   readonly id: string
@@ -15,7 +15,7 @@ interface ListedModel {
 
 /** The ids of the models that a server lists; none if it has no list. */
 export async function listModels(server: OpenAiServer, signal: AbortSignal): Promise<readonly string[]> {
-  return idsOf(await list(connect(server, ''), signal))
+  return idsOf(await list(openAiServer(server, ''), signal))
 }
 
 /**
@@ -23,7 +23,7 @@ export async function listModels(server: OpenAiServer, signal: AbortSignal): Pro
  * when one must be chosen.
  */
 export async function onlyModel(server: OpenAiServer, signal: AbortSignal): Promise<string> {
-  const connection = connect(server, '')
+  const connection = openAiServer(server, '')
   const { azure, peer } = connection
   if (!azure) return onlyOne(idsOf(await list(connection, signal)), peer)
   if (azure.deployment !== undefined) return azure.deployment
@@ -55,7 +55,7 @@ export async function constrains(connection: Connection, signal: AbortSignal): P
 /** What GET /models lists; undefined if the server has no such route, or answers it with something else. */
 async function list(connection: Connection, signal: AbortSignal): Promise<ListedModel[] | undefined> {
   try {
-    const { data } = (await get(connection, connection.modelsPath, signal)) ?? {}
+    const { data } = (await get(connection, modelsPath, signal)) ?? {}
     if (!Array.isArray(data)) return undefined
     return data.flatMap((model: unknown) => {
       if (!isObject(model) || typeof model['id'] !== 'string') return []
@@ -89,20 +89,15 @@ async function isServed(connection: Connection, model: string, signal: AbortSign
 }
 
 /** The JSON object at a path; undefined for an answer of another form. Throws `llm_address_wrong` for a web page. */
-async function get(
-  { client, peer }: Connection,
+function get(
+  { fetch, peer }: Connection,
   path: string,
   signal: AbortSignal,
 ): Promise<Record<string, unknown> | undefined> {
-  try {
-    return await withinCall(peer, signal, async (upstream) => {
-      const response = await client.get(path, { signal: upstream.signal }).asResponse()
-      const text = await readWatched(response, peer)
-      if (isPage(text)) throw unexpectedAnswer(peer, 'is no list of models', text)
-      const value = tryParseJson(text)
-      return isObject(value) ? value : undefined
-    })
-  } catch (thrown) {
-    throw explain(thrown, peer)
-  }
+  return withinCall(peer, signal, async (upstream) => {
+    const text = await readWatched(await fetch(path, undefined, upstream), peer)
+    if (isPage(text)) throw unexpectedAnswer(peer, 'is no list of models', text)
+    const value = tryParseJson(text)
+    return isObject(value) ? value : undefined
+  })
 }

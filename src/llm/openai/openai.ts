@@ -5,15 +5,15 @@ import { createConstraintProbe } from '../constraint-probe.ts'
 import { callEvents } from '../event-stream.ts'
 import type { CompletionRequest, Llm } from '../llm.ts'
 import { chatBody, type Quirk, refusedParameter } from './body.ts'
-import { connect, explain, type OpenAiServer } from './client.ts'
 import { checkModel, constrains } from './models.ts'
 import { readBatches, readWhole } from './reply.ts'
+import { type OpenAiServer, openAiServer } from './server.ts'
 
 export type { AzureOptions } from './azure.ts'
-export { connect, explain } from './client.ts'
 export { listModels, onlyModel } from './models.ts'
 export { finishReason, readBatches, reportedUsage } from './reply.ts'
 export { isStrict, looseFormat, openAiJson, responseFormat } from './response-format.ts'
+export { openAiServer } from './server.ts'
 
 export interface OpenAiOptions extends OpenAiServer {
   readonly model: string
@@ -22,27 +22,26 @@ export interface OpenAiOptions extends OpenAiServer {
 /** A model of an OpenAI-compatible server. Throws `configuration_invalid` for an invalid address. */
 export function createOpenAi(options: OpenAiOptions): Llm {
   const { model } = options
-  const connection = connect(options, model)
-  const { client, peer } = connection
+  const connection = openAiServer(options, model)
+  const { peer } = connection
   const known = new Set<Quirk>()
 
   /** Sends the request, again after each refusal that names a parameter that can be left out. */
-  async function send(request: CompletionRequest, signal: AbortSignal): Promise<Response> {
+  async function send(request: CompletionRequest, upstream: AbortController): Promise<Response> {
     for (;;) {
       const body = chatBody(request, model, known)
       try {
-        return await client.post('/chat/completions', { body, signal }).asResponse()
+        return await connection.fetch('/chat/completions', body, upstream)
       } catch (thrown) {
-        const error = explain(thrown, peer)
-        const parameter = error instanceof GraphmillError ? refusedParameter(error, body) : undefined
-        if (parameter === undefined) throw error
+        const parameter = thrown instanceof GraphmillError ? refusedParameter(thrown, body) : undefined
+        if (parameter === undefined) throw thrown
         known.add(parameter)
       }
     }
   }
 
   async function* replyTo(request: CompletionRequest, signal: AbortSignal, upstream: AbortController) {
-    const response = await send(request, upstream.signal)
+    const response = await send(request, upstream)
     const isJson = /\bjson\b/.test(response.headers.get('content-type') ?? '')
     const reply = { response, model, peer, signal }
     yield* isJson ? readWhole(reply) : readBatches(reply)
