@@ -1,7 +1,7 @@
 // The files that a folder or a pattern names. Files that are not read are listed with the reason: other extensions, special files (their
 // reader might wait for ever), links that lead out of the folder. Links that form a cycle are harmless: every folder is read once.
 import { type Dirent, readdir as readdirOf, type realpath as realpathOf, type Stats } from 'node:fs'
-import { readdir, realpath, stat } from 'node:fs/promises'
+import { lstat, readdir, realpath, stat } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path'
 import { callbackify } from 'node:util'
 import { glob } from 'tinyglobby'
@@ -12,83 +12,107 @@ export interface SkippedFile {
   readonly why: 'ending' | 'outside' | 'pipe' | 'socket' | 'device'
 }
 
-export interface FoundFiles {
-  /** In the order of their names. */
-  readonly files: readonly string[]
-  readonly skipped: readonly SkippedFile[]
+export interface FoundFile {
+  readonly path: string
+  /** In bytes; 0 when it is not known. */
+  readonly size: number
+}
+
+export interface WalkOptions {
+  readonly followLinks: boolean
+  onSkipped(file: SkippedFile): void
 }
 
 /**
- * The files of a folder and its subfolders. A folder that cannot be read is among `files`, so that reading it fails as a document of its
- * own. `isMeant` says by the path whether a file is to be read.
+ * The files of a folder and its subfolders in the order of their paths, while the folder is read; those behind links to folders come
+ * last. A folder that cannot be read is among them, so that reading it fails as a document of its own. `isMeant` says by the path
+ * whether a file is to be read.
  */
-export async function filesIn(
+export async function* filesIn(
   folder: string,
-  { followLinks, isMeant }: { readonly followLinks: boolean; isMeant(path: string): boolean },
-): Promise<FoundFiles> {
+  { followLinks, onSkipped, isMeant }: WalkOptions & { isMeant(path: string): boolean },
+): AsyncGenerator<FoundFile, void> {
   const root = await realpath(folder)
-  const files: string[] = []
-  const skipped: SkippedFile[] = []
   const seen = new Set<string>()
   /** Links to folders are followed after the folders, so that a file that both lead to keeps its own name. */
   const links: string[] = []
 
-  async function walk(at: string): Promise<void> {
-    const place = await realpath(at)
-    if (seen.has(place)) return
-    seen.add(place)
-    for (const entry of await readdir(at, { withFileTypes: true })) {
-      const path = join(at, entry.name)
-      await (entry.isSymbolicLink() ? follow(path) : take(path, entry)).catch(() => files.push(path))
+  async function* walk(at: string): AsyncGenerator<FoundFile, void> {
+    const names = await namesIn(at, seen).catch(() => undefined)
+    if (names === undefined) yield { path: at, size: 0 }
+    for (const name of names ?? []) {
+      if (name.endsWith('/')) yield* walk(join(at, name.slice(0, -1)))
+      else {
+        const path = join(at, name)
+        const file = await fileAt(path).catch(() => ({ path, size: 0 }))
+        if (file) yield file
+      }
     }
   }
 
-  async function follow(path: string): Promise<void> {
+  /** Undefined for what is not read now. */
+  async function fileAt(path: string): Promise<FoundFile | undefined> {
+    const found = await lstat(path)
+    if (!found.isSymbolicLink()) return take(path, found)
     const target = await realpath(path).catch(() => undefined)
     // A broken link is a document that cannot be read, if its name is that of a document.
-    if (target === undefined) {
-      if (isMeant(path)) files.push(path)
-    } else if (!followLinks && !isWithin(root, target)) skipped.push({ path, why: 'outside' })
+    if (target === undefined) return isMeant(path) ? { path, size: 0 } : undefined
+    if (!followLinks && !isWithin(root, target)) onSkipped({ path, why: 'outside' })
     else {
-      const found = await stat(target)
-      if (!found.isDirectory()) await take(path, found)
-      else if (followLinks) links.push(path)
+      const behind = await stat(target)
+      if (!behind.isDirectory()) return take(path, behind)
+      if (followLinks) links.push(path)
     }
+    return undefined
   }
 
-  async function take(path: string, found: FileKind): Promise<void> {
-    if (found.isDirectory()) return walk(path)
+  function take(path: string, found: Stats): FoundFile | undefined {
     const why = specialKind(found) ?? (isMeant(path) ? undefined : 'ending')
-    if (why === undefined) files.push(path)
-    else skipped.push({ path, why })
+    if (why === undefined) return { path, size: found.size }
+    onSkipped({ path, why })
+    return undefined
   }
 
-  await walk(folder).catch(() => files.push(folder))
-  for (const link of links) await walk(link).catch(() => files.push(link))
-  return { files: files.sort(), skipped }
+  yield* walk(folder)
+  for (const link of links) yield* walk(link)
 }
 
-/** The files that match, each once, even when several links lead to it. Other files are not listed. */
+/** The names in a folder, those of subfolders with a slash, so that they sort as the paths do. None of a folder that was seen before. */
+async function namesIn(folder: string, seen: Set<string>): Promise<string[]> {
+  const place = await realpath(folder)
+  if (seen.has(place)) return []
+  seen.add(place)
+  const entries = await readdir(folder, { withFileTypes: true })
+  return entries.map((entry) => (entry.isDirectory() ? `${entry.name}/` : entry.name)).sort()
+}
+
+/** The files that match, each once, even when several links lead to it, in the order of their paths. Other files are not listed. */
 export async function filesLike(
   pattern: string,
-  { followLinks }: { readonly followLinks: boolean },
-): Promise<FoundFiles> {
+  { followLinks, onSkipped }: WalkOptions,
+): Promise<readonly FoundFile[]> {
   const { folder, rest } = partsOf(pattern)
   const root = await realpath(folder).catch(() => undefined)
-  if (root === undefined) return { files: [], skipped: [] }
-  const skipped: SkippedFile[] = []
+  if (root === undefined) return []
 
   /** Folders outside are not read; files outside are skipped below, when they match. */
   async function realpathWithin(path: string): Promise<string> {
     const target = await realpath(path)
     if (followLinks || isWithin(root!, target) || !(await stat(target)).isDirectory()) return target
     // A pattern without folders would find nothing in it.
-    if (rest.includes('/')) skipped.push({ path, why: 'outside' })
+    if (rest.includes('/')) onSkipped({ path, why: 'outside' })
     throw new Error('the link is not followed')
   }
 
-  const whySkipped = async (path: string) =>
-    followLinks || isWithin(root, await realpath(path)) ? specialKind(await stat(path)) : 'outside'
+  /** Undefined when it is skipped. */
+  async function fileAt(path: string): Promise<FoundFile | undefined> {
+    const isOutside = !followLinks && !isWithin(root!, await realpath(path))
+    const found = await stat(path)
+    const why = isOutside ? 'outside' : specialKind(found)
+    if (why === undefined) return { path, size: found.size }
+    onSkipped({ path, why })
+    return undefined
+  }
 
   const paths = await glob([rest], {
     cwd: folder,
@@ -101,16 +125,15 @@ export async function filesLike(
       readdir: readdirWithSpecials as typeof readdirOf,
     },
   })
-  const places = new Map<string, string>()
+  const places = new Map<string, FoundFile>()
   for (const path of paths.sort((one, other) => one.length - other.length)) {
     const place = join(await realpath(dirname(path)), basename(path))
     if (places.has(place)) continue
     // A file that has disappeared fails as a document of its own.
-    const why = await whySkipped(path).catch(() => undefined)
-    if (why !== undefined) skipped.push({ path, why })
-    else places.set(place, path)
+    const file = await fileAt(path).catch(() => ({ path, size: 0 }))
+    if (file) places.set(place, file)
   }
-  return { files: [...places.values()].sort(), skipped }
+  return [...places.values()].sort((one, other) => (one.path < other.path ? -1 : 1))
 }
 
 /** The library leaves out special files. Here they match as files do, so that they can be reported. */

@@ -12,7 +12,7 @@ import { GraphmillError } from '../errors.ts'
 import { defaultLimits, maxInputBytes, type SubprocessLimits } from '../subprocess/subprocess.ts'
 import { systemCall } from '../system-calls.ts'
 import { type ExtractedType, extractText } from './extract.ts'
-import { filesIn, filesLike, type SkippedFile } from './files.ts'
+import { type FoundFile, filesIn, filesLike, type SkippedFile } from './files.ts'
 import { headLength, sniff, spool } from './spool.ts'
 
 /** A document that can be read any number of times. */
@@ -32,6 +32,8 @@ export interface TextSource {
 export interface NamedSource extends TextSource {
   /** Its name in errors: its path as given, or `standard input`. Several documents may share a title. */
   readonly name: string
+  /** About how many bytes of memory publishing it takes. */
+  readonly holds: number
 }
 
 const mediaTypes: Readonly<Record<string, string>> = {
@@ -54,35 +56,51 @@ export interface FindOptions {
   onSkipped?(files: readonly SkippedFile[]): void
 }
 
-/**
- * The files that `named` refers to: a file; all text, Markdown, HTML and PDF files of a folder; the matches of a pattern; or `-` for
- * standard input. Throws `document_unreadable` when it refers to nothing.
- */
+/** All documents that `named` refers to; see `walkDocuments`. */
 export async function findDocuments(
   named: string,
   signal: AbortSignal,
-  { limits = defaultLimits, followLinks = false, onSkipped }: FindOptions = {},
+  options?: FindOptions,
 ): Promise<NamedSource[]> {
+  const found: NamedSource[] = []
+  for await (const document of walkDocuments(named, signal, options)) found.push(document)
+  return found
+}
+
+/**
+ * The files that `named` refers to: a file; all text, Markdown, HTML and PDF files of a folder, while the folder is read; the matches
+ * of a pattern; or `-` for standard input. Throws `document_unreadable` when it refers to nothing.
+ */
+export async function* walkDocuments(
+  named: string,
+  signal: AbortSignal,
+  { limits = defaultLimits, followLinks = false, onSkipped }: FindOptions = {},
+): AsyncGenerator<NamedSource, void> {
   if (named === '-') {
     const source = { title: 'standard input', name: 'standard input', uri: '' }
-    return [await streamSource(process.stdin, { source, limits, signal })]
+    return yield await streamSource(process.stdin, { source, limits, signal })
   }
   const found = await statOf(named)
-  if (found?.isFile()) return [fileSource(named, limits)]
+  if (found?.isFile()) return yield fileSource({ path: named, size: found.size }, limits)
   if (found && !found.isDirectory()) {
     // A pipe, such as a shell's <(command), or a device can be read only once.
     const source = { title: basename(named), name: named, uri: pathToFileURL(named).href }
-    return [await streamSource(createReadStream(named), { source, limits, signal })]
+    return yield await streamSource(createReadStream(named), { source, limits, signal })
   }
   if (!found && !/[*?[{]/.test(named))
     throw new GraphmillError('document_unreadable', `${named}: there is no such file.`)
-  const { files, skipped } = found
-    ? await filesIn(named, { followLinks, isMeant: (path) => mediaTypeOf(path) !== undefined })
-    : await filesLike(named, { followLinks })
+  const skipped: SkippedFile[] = []
+  const options = { followLinks, onSkipped: (file: SkippedFile) => void skipped.push(file) }
+  const isMeant = (path: string) => mediaTypeOf(path) !== undefined
+  const files = found ? filesIn(named, { ...options, isMeant }) : await filesLike(named, options)
+  let count = 0
+  for await (const file of files) {
+    count++
+    yield fileSource(file, limits)
+  }
   if (skipped.length > 0) onSkipped?.(skipped)
-  if (files.length === 0)
+  if (count === 0)
     throw new GraphmillError('document_unreadable', `${named}: no text, Markdown, HTML or PDF file is there.`)
-  return files.map((path) => fileSource(path, limits))
 }
 
 const mediaTypeOf = (path: string) => mediaTypes[extname(path).toLowerCase()]
@@ -96,7 +114,16 @@ async function statOf(path: string): Promise<Stats | undefined> {
   }
 }
 
-function fileSource(path: string, limits: SubprocessLimits): NamedSource {
+/** A file of at most so many bytes is read once, as a whole. A longer one is read twice, in pieces, and is never held. */
+const mostWhole = 256 * 1024
+
+/** Text takes memory as bytes, string, message and request; of a long one, some document parts are held at a time. */
+const heldByText = (size: number) => 4 * Math.min(size, 1024 * 1024)
+
+/** So much that two are not read side by side: each has a child process, which may take all of --document-memory. */
+const heldByExtraction = (size: number) => Math.max(9 * 1024 * 1024, 4 * size)
+
+function fileSource({ path, size }: FoundFile, limits: SubprocessLimits): NamedSource {
   const source = { title: basename(path), name: path, uri: pathToFileURL(path).href }
   const mediaType = mediaTypeOf(path)
   const bytes = async () => {
@@ -104,20 +131,25 @@ function fileSource(path: string, limits: SubprocessLimits): NamedSource {
     checkSize(size, path, limits)
     return systemCall(`read ${path}`, readFile(path)).catch((cause: Error) => raise(path, cause))
   }
+  const extractedAs = (type: ExtractedType) =>
+    extracted({ ...source, mediaType: type, bytes, holds: heldByExtraction(size) }, limits)
+  if (mediaType === 'text/html' || mediaType === 'application/pdf') return extractedAs(mediaType)
   const plain = {
     ...source,
     mediaType: mediaType ?? 'text/plain',
+    holds: heldByText(size),
     text: () => notBlank(decodeText(createReadStream(path, { highWaterMark: 256 * 1024 }), path), path),
   }
-  if (mediaType === 'text/html' || mediaType === 'application/pdf')
-    return extracted({ ...source, mediaType, bytes }, limits)
-  if (mediaType !== undefined) return plain
   return {
     ...plain,
     async prepare(signal) {
-      const found = sniff(await firstBytes(path), path)
-      if (found === 'text/plain') return plain
-      return await extracted({ ...source, mediaType: found, bytes }, limits).prepare(signal)
+      const { first, isWhole } = await firstBytes(path)
+      const found = mediaType ?? sniff(first.subarray(0, headLength), path)
+      if (found === 'text/html' || found === 'application/pdf') return extractedAs(found).prepare(signal)
+      if (!isWhole) return plain
+      let text = ''
+      for await (const piece of decodeText([first], path)) text += piece
+      return { ...plain, text: () => notBlank(pieces(text), path) }
     },
   }
 }
@@ -143,12 +175,17 @@ async function streamSource(
   })
   const mediaType = sniff(spooled.head, name)
   if (mediaType === 'text/plain')
-    return { ...source, mediaType, text: () => notBlank(decodeText(spooled.bytes(), name), name) }
+    return {
+      ...source,
+      mediaType,
+      holds: heldByText(spooled.length),
+      text: () => notBlank(decodeText(spooled.bytes(), name), name),
+    }
   const bytes = async () => {
     checkSize(spooled.length, name, limits)
     return buffer(spooled.bytes())
   }
-  return extracted({ ...source, mediaType, bytes }, limits)
+  return extracted({ ...source, mediaType, bytes, holds: heldByExtraction(spooled.length) }, limits)
 }
 
 /** Passes the pieces on. Throws as soon as they cannot be a document, or are too many: a stream may be endless. */
@@ -176,7 +213,7 @@ function checkSize(bytes: number, name: string, limits: SubprocessLimits): void 
   throw new GraphmillError('document_too_large', message)
 }
 
-interface Extractable extends Pick<NamedSource, 'title' | 'name' | 'uri'> {
+interface Extractable extends Pick<NamedSource, 'title' | 'name' | 'uri' | 'holds'> {
   readonly mediaType: ExtractedType
   readonly bytes: () => Promise<Uint8Array>
 }
@@ -215,11 +252,22 @@ async function* pieces(text: string): AsyncGenerator<string> {
   for (let at = 0; at < text.length; at += length) yield text.slice(at, at + length)
 }
 
-async function firstBytes(path: string): Promise<Uint8Array> {
+/** The bytes of a short file, or the first ones of a long file. */
+async function firstBytes(path: string): Promise<{ readonly first: Uint8Array; readonly isWhole: boolean }> {
   const file = await systemCall(`open ${path}`, open(path)).catch((cause: Error) => raise(path, cause))
   try {
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(8192), 0, 8192, 0)
-    return buffer.subarray(0, bytesRead)
+    const { size } = await file.stat()
+    const isShort = size <= mostWhole
+    // One byte more, to notice a file that has grown or whose size is not told.
+    const buffer = Buffer.allocUnsafe(isShort ? size + 1 : headLength)
+    let length = 0
+    let read: number
+    do {
+      read = (await systemCall(`read ${path}`, file.read(buffer, length, buffer.length - length, length)))
+        .bytesRead
+      length += read
+    } while (read > 0 && length < Math.min(size, buffer.length))
+    return { first: buffer.subarray(0, length), isWhole: isShort && length <= size }
   } catch (cause) {
     return raise(path, cause as Error)
   } finally {
@@ -233,7 +281,7 @@ function raise(name: string, cause: Error): never {
 
 /** Decodes UTF-8 that arrives in pieces, without a byte order mark. `lossy`: invalid bytes become U+FFFD. */
 export async function* decodeText(
-  bytes: AsyncIterable<Uint8Array>,
+  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   name: string,
   { lossy = false } = {},
 ): AsyncGenerator<string> {

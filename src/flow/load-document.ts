@@ -36,7 +36,7 @@ export interface LoadedDocument {
 const failureReportMs = 5000
 
 /**
- * Publishes a document part by part, its title first. When it can't be read, or holds no text, that is reported on `progress` and
+ * Publishes a document: its title and its parts, and when all of them are stored, how many there are. When it can't be read, or holds no text, that is reported on `progress` and
  * thrown as a `document_` error. So is whatever else keeps it from being published whole, such as the reason of the signal.
  */
 export async function loadDocument(
@@ -75,7 +75,8 @@ async function publishDocument(text: TextSource, load: LoadRun, signal: AbortSig
   const ready = (await text.prepare?.(signal)) ?? text
   loading.documentId = await documentId(ready)
   const report = (payload: ProgressInit) => publish({ type: 'Progress', payload }, load, signal)
-  await report({ kind: 'loading', title: text.title })
+  // While one message is stored, the next one is made and published.
+  let before = awaitedLater(report({ kind: 'loading', title: text.title }))
   let blank = true
   let start = 0
   for await (const part of cutParts(ready.text())) {
@@ -83,11 +84,20 @@ async function publishDocument(text: TextSource, load: LoadRun, signal: AbortSig
     const { title, uri, mediaType, pages = [] } = ready
     const payload = { title, uri, mediaType, ...part, start, ...pagesWithin(pages, part) }
     start += codePoints(part.text)
-    await publish({ type: 'TextDocument', payload }, load, signal)
-    loading.parts++
+    const storing = publish({ type: 'TextDocument', payload }, load, signal)
+    const stored = awaitedLater(storing.then(() => void loading.parts++))
+    await before
+    before = stored
   }
+  await before
   if (blank) throw new GraphmillError('document_empty', `${text.title}: it holds no text.`)
   await report({ kind: 'document', parts: loading.parts, title: text.title })
+}
+
+/** Keeps a rejection from counting as unhandled until the promise is awaited. */
+function awaitedLater(promise: Promise<void>): Promise<void> {
+  promise.catch(() => undefined)
+  return promise
 }
 
 async function reportFailure(

@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { SkippedFile } from '../../src/documents/files.ts'
 import { htmlText } from '../../src/documents/html.ts'
 import { openTree } from '../../src/documents/pdf-tree.ts'
-import { type FindOptions, findDocuments, type TextSource } from '../../src/documents/read.ts'
+import { type FindOptions, findDocuments, type TextSource, walkDocuments } from '../../src/documents/read.ts'
 import { toGraphmillError } from '../../src/errors.ts'
 import type { SubprocessLimits } from '../../src/subprocess/subprocess.ts'
 import { encrypt, forge, makePdf, pdfBombs, update } from '../support/pdf.ts'
@@ -262,6 +262,39 @@ test('a folder gives its text, Markdown, HTML and PDF files', async () => {
     ['c.html', 'text/html'],
     ['d.md', 'text/markdown'],
   ])
+})
+
+test('a folder is read while its documents are, in the order of their paths', async () => {
+  const large = join(folder, 'large')
+  for (const inner of ['a', 'b']) await mkdir(join(large, inner), { recursive: true })
+  for (const name of ['a-1.txt', 'a/2.txt', 'a.txt', 'd.txt']) await writeFile(join(large, name), 'x')
+  const documents = walkDocuments(large, never)
+  const first = await documents.next()
+  await writeFile(join(large, 'b', '3.txt'), 'x')
+  const others: string[] = []
+  for await (const { name } of documents) others.push(relative(large, name))
+  expect(relative(large, first.value!.name)).toBe('a-1.txt')
+  expect(others).toEqual(['a.txt', 'a/2.txt', 'b/3.txt', 'd.txt'])
+})
+
+test('a short file is read once, and a long one is never held', async () => {
+  const short = await written('short.txt', 'A mill grinds.')
+  const long = await written('long.txt', 'A mill grinds.\n'.repeat(30_000))
+  for (const name of ['short.txt', 'long.txt']) await rm(join(folder, name))
+  expect([await textOf(short), await textOf(short)]).toEqual(['A mill grinds.', 'A mill grinds.'])
+  await expect(textOf(long)).rejects.toMatchObject({ code: 'document_unreadable' })
+})
+
+test('a file whose size is not known, or that grows while it is read, is read completely', async () => {
+  if (process.platform === 'linux') {
+    const [status] = await findDocuments('/proc/self/status', never)
+    expect(await textOf(await status!.prepare!(never))).toContain('VmRSS')
+  }
+  const path = join(folder, 'growing.txt')
+  await writeFile(path, 'A mill grinds.')
+  const [growing] = await findDocuments(path, never)
+  await writeFile(path, 'A mill grinds. And it turns.')
+  expect(await textOf(await growing!.prepare!(never))).toBe('A mill grinds. And it turns.')
 })
 
 /** The paths that are skipped, with why. */

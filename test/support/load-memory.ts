@@ -6,12 +6,18 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { startGraphmill } from './processes.ts'
 
-export interface MeasuredLoad {
-  readonly parts: number
+export interface MeasuredCommand {
+  readonly stdout: string
   /** The most memory that the process had, by the kernel's count, in bytes. */
   readonly peak: number
+  /** CPU time in seconds. */
+  readonly cpu: number
   /** From its start to its end. */
   readonly seconds: number
+}
+
+export interface MeasuredLoad extends MeasuredCommand {
+  readonly parts: number
 }
 
 /** Paragraphs of some thousand characters, of which no two are the same. */
@@ -25,7 +31,25 @@ function* paragraphs(megabytes: number): Generator<string> {
   }
 }
 
-const tellPeak = `process.on('exit', () => process.stderr.write('peak ' + process.resourceUsage().maxRSS + ' KiB\\n'))`
+const tellUsage = `process.on('exit', () => {
+  const { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage()
+  process.stderr.write('took ' + maxRSS + ' KiB, ' + (userCPUTime + systemCPUTime) + ' µs\\n')
+})`
+
+/** Runs `graphmill` to its end; rejects with what it wrote when it fails. */
+export async function measureGraphmill(
+  parameters: readonly string[],
+  program?: string,
+): Promise<MeasuredCommand> {
+  const start = performance.now()
+  const options = `${process.env['NODE_OPTIONS'] ?? ''} --import=data:text/javascript,${encodeURIComponent(tellUsage)}`
+  const child = startGraphmill(parameters, { NODE_OPTIONS: options }, program)
+  const { code } = await child.ended
+  const seconds = (performance.now() - start) / 1000
+  const [, kibibytes, microseconds] = /^took (\d+) KiB, (\d+) µs$/m.exec(child.stderr()) ?? []
+  if (code !== 0 || kibibytes === undefined) throw new Error(`load ended with ${code}:\n${child.stderr()}`)
+  return { stdout: child.stdout(), peak: Number(kibibytes) * 1024, cpu: Number(microseconds) / 1e6, seconds }
+}
 
 /** `place` are the flags that say where to; the text is written to `folder` meanwhile. */
 export async function measureLoad(
@@ -34,14 +58,8 @@ export async function measureLoad(
 ): Promise<MeasuredLoad> {
   const file = join(folder, `${megabytes}.txt`)
   await pipeline(Readable.from(paragraphs(megabytes)), createWriteStream(file))
-  const start = performance.now()
-  const options = `${process.env['NODE_OPTIONS'] ?? ''} --import=data:text/javascript,${encodeURIComponent(tellPeak)}`
-  const child = startGraphmill(['load', file, ...place], { NODE_OPTIONS: options })
-  const { code } = await child.ended
-  const seconds = (performance.now() - start) / 1000
+  const measured = await measureGraphmill(['load', file, ...place])
   await rm(file)
-  const [, kibibytes] = /^peak (\d+) KiB$/m.exec(child.stderr()) ?? []
-  if (code !== 0 || kibibytes === undefined) throw new Error(`load ended with ${code}:\n${child.stderr()}`)
-  const { parts } = JSON.parse(child.stdout()) as { parts: number }
-  return { parts, peak: Number(kibibytes) * 1024, seconds }
+  const { parts } = JSON.parse(measured.stdout) as { parts: number }
+  return { parts, ...measured }
 }

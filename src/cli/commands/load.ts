@@ -3,10 +3,10 @@ import type { Command } from 'commander'
 import { topicSpec } from '../../broker/topics.ts'
 import type { Config } from '../../config/config.ts'
 import type { FlowConfig } from '../../config/flows.ts'
-import { findDocuments } from '../../documents/read.ts'
+import { type NamedSource, walkDocuments } from '../../documents/read.ts'
 import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import { systemClock, uuids } from '../../flow/clock.ts'
-import { loadDocument } from '../../flow/load-document.ts'
+import { type LoadOutcome, loadDocuments } from '../../flow/load-documents.ts'
 import { outputRoute } from '../../flow/ports.ts'
 import { createCircuits } from '../../flow/runner/circuits.ts'
 import { type BrokerSession, brokerOptions, openSchemas, withBroker } from '../broker.ts'
@@ -60,9 +60,10 @@ async function load(files: readonly string[], config: Config): Promise<number> {
 async function publishAll(
   files: readonly string[],
   { topics, options }: FlowConfig,
-  { broker, config, signal }: BrokerSession,
+  session: BrokerSession,
   counts: LoadCounts,
 ): Promise<void> {
+  const { broker, config, signal } = session
   const { space, workspace, flow } = options
   const scope = { workspace, flow }
   const { codec, schemas } = openSchemas(broker, config)
@@ -73,31 +74,39 @@ async function publishAll(
   )
   await broker.ensureTopics(specs)
   await schemas.announce(signal)
+  const onOutcome = (outcome: LoadOutcome) => report(outcome, counts, signal)
+  await loadDocuments(documentsOf(files, session), { ...target, source: 'load', onOutcome }, signal)
+}
+
+/** The documents that the names refer to, or the error of a name. */
+async function* documentsOf(
+  files: readonly string[],
+  { config, signal }: BrokerSession,
+): AsyncGenerator<NamedSource | GraphmillError, void> {
   for (const named of files) {
-    const found = await attempt(counts, () => findDocuments(named, signal, findOptions(config, named, say)))
-    for (const document of found ?? []) {
-      const published = await attempt(counts, () =>
-        loadDocument(document, { ...target, source: 'load' }, signal),
-      )
-      if (!published) continue
-      counts.loaded++
-      const { documentId, parts } = published
-      process.stdout.write(`${JSON.stringify({ documentId, parts, title: document.title })}\n`)
+    try {
+      yield* walkDocuments(named, signal, findOptions(config, named, say))
+    } catch (thrown) {
+      const error = toGraphmillError(thrown)
+      if (!error.code.startsWith('document_')) throw error
+      yield error
     }
   }
 }
 
-/** Undefined, after a report, if a file or document failed. Throws all other errors. */
-async function attempt<T>(counts: LoadCounts, act: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await act()
-  } catch (thrown) {
-    const error = toGraphmillError(thrown)
-    if (!error.code.startsWith('document_')) throw error
+function report(outcome: LoadOutcome, counts: LoadCounts, signal: AbortSignal): void {
+  if ('loaded' in outcome) {
+    counts.loaded++
+    const { document, loaded } = outcome
+    const { documentId, parts } = loaded
+    process.stdout.write(`${JSON.stringify({ documentId, parts, title: document.title })}\n`)
+    return
+  }
+  const { document, error } = outcome
+  if (error.code.startsWith('document_')) {
     counts.failed++
     process.stderr.write(`graphmill: ${failureText(error)} ${error.remedy}\n`)
-    return undefined
-  }
+  } else if (signal.aborted) process.stderr.write(`graphmill: ${document?.name}: not loaded completely\n`)
 }
 
 /** A collection on the command line or in the environment overrides that of the flow. */

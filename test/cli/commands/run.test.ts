@@ -1,9 +1,10 @@
 // `graphmill run` and other commands as processes on a real Kafka, observed from outside.
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import kafkajs from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { connectKafka } from '../../../src/broker/kafka/kafka.ts'
 import { startEmbeddingsServer } from '../../ontology/support/embeddings-server.ts'
 import { turtle } from '../../ontology/support/files.ts'
 import { brokerSource } from '../../support/brokers.ts'
@@ -331,6 +332,48 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
         .map((line) => (JSON.parse(line) as { collection: string }).collection)
     await expect.poll(() => collections().sort(), { timeout: 30_000 }).toEqual(['letters', 'other'])
     await tail.end('SIGTERM')
+  })
+
+  test('a folder is loaded side by side, in order; what cannot be loaded stops nothing, and Ctrl-C leaves whole documents', async () => {
+    const many = join(folder, 'many')
+    await mkdir(many)
+    const names = Array.from({ length: 1000 }, (_, number) => `${String(number).padStart(4, '0')}.txt`)
+    for (const name of names)
+      await writeFile(join(many, name), name === '0100.txt' ? ' ' : `${name} is of a mill.`)
+    const linesOf = (child: GraphmillProcess) =>
+      child
+        .stdout()
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => JSON.parse(line) as { title: string; documentId: string })
+    const partsOf = async (flow: string) => {
+      const broker = await connectKafka({ brokers: kafka.bootstrap })
+      const parts: string[] = []
+      const range = { topic: `gm.flow.document.default.${flow}`, from: 'earliest', until: 'end' } as const
+      for await (const { key } of broker.read(range, AbortSignal.timeout(60_000))) parts.push(key)
+      await broker.close()
+      return parts.sort()
+    }
+
+    const whole = startGraphmill(['load', many, ...place('many')])
+    expect((await whole.ended).code).toBe(4)
+    expect(linesOf(whole).map(({ title }) => title)).toEqual(names.filter((name) => name !== '0100.txt'))
+    expect(whole.stderr()).toContain('0100.txt: it holds no text. [document_empty]')
+    expect(await partsOf('many')).toEqual(
+      linesOf(whole)
+        .map(({ documentId }) => documentId)
+        .sort(),
+    )
+
+    // So often that it is stopped long before the end.
+    const stopped = startGraphmill(['load', ...Array.from({ length: 20 }, () => many), ...place('stopped')])
+    started.push(stopped)
+    await expect.poll(() => linesOf(stopped).length, { interval: 5, timeout: 60_000 }).toBeGreaterThan(0)
+    expect(await stopped.end('SIGINT')).toMatchObject({ code: 1 })
+    const complete = linesOf(stopped)
+    expect(complete.length).toBeLessThan(20 * 999)
+    expect(stopped.stderr()).toContain(`Stopped after ${complete.length} complete documents`)
+    expect(await partsOf('stopped')).toEqual(complete.map(({ documentId }) => documentId).sort())
   })
 
   test('loading a text of 100 MB needs no more memory than one of 20 MB, apart from garbage not yet collected', async () => {
