@@ -1,7 +1,7 @@
-// A member of a group on Pulsar: one subscription socket in pull mode, opened again whenever it is lost. The group is the
+// A member of a group on Pulsar: one channel for its subscription, opened again whenever it is lost. The group is the
 // subscription: Shared, or Key_Shared when the messages of a key must stay together. The server stores every acknowledgement
-// by itself and gives the messages of a lost socket to the group again, so that the window has no marks and one buffer for
-// all partitions, which lives as long as the socket.
+// by itself and gives the messages of a lost channel to the group again, so that the window has no marks and one buffer for
+// all partitions, which lives as long as the channel.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type GraphmillError, toGraphmillError } from '../../errors.ts'
@@ -11,37 +11,39 @@ import type { Member, MemberOptions } from '../window/consume-loop.ts'
 import { InFlightWindow } from '../window/in-flight-window.ts'
 import type { IncomingMessage } from '../window/partition-buffer.ts'
 import { createQueue } from '../window/queue.ts'
-import { isMember, partitionsOf, topicPath } from './admin.ts'
+import { isMember, partitionsOf } from './admin.ts'
 import { type MemberDeaths, noDeaths, noteMember } from './deaths.ts'
 import type { Endpoint } from './endpoint.ts'
 import { reportExpired } from './expiry.ts'
-import { received, type SocketMessage } from './message.ts'
+import type { ReceivedMessage } from './message.ts'
 import { Permits } from './permits.ts'
-import { openSocket, type PulsarSocket, reopenDelayMs } from './socket.ts'
+import { type ConsumerChannel, type PulsarTransport, reopenDelayMs } from './transport.ts'
 
 /** How long a leaving member waits until the server has let it go, and how often it asks. */
 const leaveTimeoutMs = 3_000
 const leavePollMs = 50
-/** The server takes no larger queue. */
-const maxReceiverQueue = 1_000
 
 /** The one buffer of the window. */
 const buffer = 0
 
+export interface PulsarMemberOptions extends MemberOptions {
+  readonly transport: PulsarTransport
+}
+
 export class PulsarMember implements Member {
   readonly #endpoint: Endpoint
   readonly #subscription: Subscription
-  readonly #options: MemberOptions
+  readonly #options: PulsarMemberOptions
   /** By this name the server counts us among the members of the group. */
   readonly #name = randomUUID()
-  /** Aborts when no socket is wanted any more. */
+  /** Aborts when no channel is wanted any more. */
   readonly #stop = new AbortController()
   readonly #window: InFlightWindow
   /** Messages that the window has no room for yet. */
   readonly #received = createQueue<IncomingMessage>()
   readonly #running: Promise<void>
-  #socket: PulsarSocket | undefined
-  /** Those of the socket. */
+  #channel: ConsumerChannel | undefined
+  /** Those of the channel. */
   #permits: Permits | undefined
   /** Whether a message came since the last check. */
   #hasHeard = true
@@ -52,7 +54,7 @@ export class PulsarMember implements Member {
   #left: Promise<void> | undefined
   failure: GraphmillError | undefined
 
-  constructor(endpoint: Endpoint, subscription: Subscription, options: MemberOptions) {
+  constructor(endpoint: Endpoint, subscription: Subscription, options: PulsarMemberOptions) {
     this.#endpoint = endpoint
     this.#subscription = subscription
     this.#options = options
@@ -86,9 +88,9 @@ export class PulsarMember implements Member {
   async #end(): Promise<void> {
     this.#window.own([])
     this.#stop.abort()
-    // Before the socket: a member that is noted and not connected counts as dead.
+    // Before the channel: a member that is noted and not connected counts as dead.
     await this.#deaths.leave()
-    await this.#socket?.close()
+    await this.#channel?.close()
     await this.#running
     await this.#released()
   }
@@ -101,18 +103,18 @@ export class PulsarMember implements Member {
       await delay(leavePollMs)
   }
 
-  /** Opens the socket again and again. */
+  /** Opens the channel again and again. */
   async #run(): Promise<void> {
     const { signal } = this.#stop
     const { topic, group } = this.#subscription
     let failures = 0
     while (!signal.aborted && !this.#isDraining) {
       try {
-        const socket = await this.#open()
+        const channel = await this.#open()
         failures = 0
-        this.#endpoint.availability.connected(socket.closed)
-        const closing = await socket.closed
-        if (!signal.aborted) this.#note({ topic, group, ...closing }, 'consumer socket was lost', true)
+        this.#endpoint.availability.connected(channel.closed)
+        const closing = await channel.closed
+        if (!signal.aborted) this.#note({ topic, group, ...closing }, 'consumer was disconnected', true)
       } catch (thrown) {
         if (signal.aborted) return
         const error = toGraphmillError(thrown)
@@ -134,67 +136,52 @@ export class PulsarMember implements Member {
     log[isDetail ? 'debug' : 'warn'](fields, phrase)
   }
 
-  /** Opens one socket, and what lives and dies with it. */
-  async #open(): Promise<PulsarSocket> {
-    const partitions = await partitionsOf(this.#endpoint, this.#subscription.topic)
-    const socket = await openSocket(this.#endpoint, {
-      path: this.#path(partitions),
+  /** Opens one channel, and what lives and dies with it. */
+  async #open(): Promise<ConsumerChannel> {
+    const subscription = this.#subscription
+    const channel = await this.#options.transport.openConsumer({
+      subscription,
+      name: this.#name,
+      partitions: await partitionsOf(this.#endpoint, subscription.topic),
       signal: this.#stop.signal,
-      onMessage: (frame) => this.#receive(frame as SocketMessage),
+      onMessage: (received) => this.#receive(received),
     })
-    if (this.#stop.signal.aborted) socket.terminate()
-    this.#attach(socket)
+    if (this.#stop.signal.aborted) channel.terminate()
+    this.#attach(channel)
     this.#deaths = await noteMember(this.#endpoint, this.#subscription, this.#name)
     if (this.#stop.signal.aborted) await this.#deaths.leave()
     void this.#reportExpired()
     this.#grant()
-    return socket
+    return channel
   }
 
-  #path(partitions: number): string {
-    const { topic, group, maxInFlight, ordering } = this.#subscription
-    // What the server takes from every partition for us, beyond what we asked for.
-    const queue = Math.ceil(maxInFlight / Math.max(1, partitions))
-    const query = new URLSearchParams({
-      subscriptionType: ordering === 'none' ? 'Shared' : 'Key_Shared',
-      subscriptionInitialPosition: 'Earliest',
-      consumerName: this.#name,
-      pullMode: 'true',
-      receiverQueueSize: String(Math.min(queue, maxReceiverQueue)),
-    })
-    return `/consumer${topicPath(this.#endpoint, topic)}/${encodeURIComponent(group)}?${query}`
-  }
-
-  #attach(socket: PulsarSocket): void {
+  #attach(channel: ConsumerChannel): void {
     const { maxInFlight, maxBytes = defaultMaxHeldBytes } = this.#subscription
-    this.#socket = socket
-    this.#permits = new Permits(maxInFlight, maxBytes, (permitMessages) =>
-      socket.send(JSON.stringify({ type: 'permit', permitMessages })),
-    )
+    this.#channel = channel
+    this.#permits = new Permits(maxInFlight, maxBytes, channel.grant)
     this.#window.own([buffer])
     this.#hasHeard = true
     const check = setInterval(() => {
       void this.#reportExpired()
-      if (!this.#hasHeard) void this.#reopenUnlessMember(socket)
+      if (!this.#hasHeard) void this.#reopenUnlessMember(channel)
       this.#hasHeard = false
     }, this.#endpoint.pingIntervalMs)
-    const look = setInterval(() => void this.#reopenUnlessThere(socket), this.#endpoint.topicCheckMs)
-    void socket.closed.then(() => {
+    const look = setInterval(() => void this.#reopenUnlessThere(channel), this.#endpoint.topicCheckMs)
+    void channel.closed.then(() => {
       clearInterval(check)
       clearInterval(look)
-      this.#socket = undefined
+      this.#channel = undefined
       this.#permits = undefined
       this.#received.clear()
       this.#window.own([])
     })
   }
 
-  #receive(frame: SocketMessage): void {
+  #receive({ ackId, message }: ReceivedMessage): void {
     this.#hasHeard = true
-    const { message } = received(this.#subscription.topic, frame)
     const suspect = this.#deaths.suspectOf(message)
     this.#permits?.received(message.value.byteLength)
-    this.#received.push({ offset: 0, message, keyed: true, id: frame.messageId, suspect })
+    this.#received.push({ offset: 0, message, keyed: true, id: ackId, suspect })
     this.#fill()
     this.#grant()
   }
@@ -212,8 +199,8 @@ export class PulsarMember implements Member {
     }
   }
 
-  #settled({ id, message }: IncomingMessage): void {
-    this.#socket?.send(JSON.stringify({ messageId: id }))
+  #settled({ id = '', message }: IncomingMessage): void {
+    this.#channel?.ack(id)
     this.#permits?.settled(message.value.byteLength)
     this.#grant()
   }
@@ -227,18 +214,18 @@ export class PulsarMember implements Member {
     if (!this.#isDraining) this.#permits?.grant()
   }
 
-  /** A topic that was deleted leaves the socket open and silent. */
-  async #reopenUnlessThere(socket: PulsarSocket): Promise<void> {
+  /** A topic that was deleted leaves the channel open and silent. */
+  async #reopenUnlessThere(channel: ConsumerChannel): Promise<void> {
     // The pings notice a server that cannot be asked.
-    if (!(await this.#options.lookup.mayExist(this.#subscription.topic))) socket.terminate()
+    if (!(await this.#options.lookup.mayExist(this.#subscription.topic))) channel.terminate()
   }
 
   /** So does a topic that was deleted and created again. */
-  async #reopenUnlessMember(socket: PulsarSocket): Promise<void> {
+  async #reopenUnlessMember(channel: ConsumerChannel): Promise<void> {
     const mayStay = await this.#isMember().catch(
       (error: unknown) => toGraphmillError(error).code !== 'topic_missing',
     )
-    if (!mayStay) socket.terminate()
+    if (!mayStay) channel.terminate()
   }
 
   /** One report at a time. What could not be reported is reported the next time. */

@@ -46,7 +46,7 @@ export interface Endpoint {
   /** `tenant/namespace`, encoded for a URL. */
   readonly namespace: string
   /** With the current credentials: read them at each use. */
-  readonly headers: Readonly<Record<string, string>>
+  headers(): Promise<Readonly<Record<string, string>>>
   readonly tls: TlsOptions
   readonly log: BrokerLog
   readonly availability: Availability
@@ -65,9 +65,7 @@ export function endpointOf(options: PulsarOptions): Endpoint {
     socketBase: `${url.protocol}//${url.host}/ws/v2`,
     adminBase: `${secure ? 'https:' : 'http:'}//${url.host}/admin/v2`,
     namespace: `${encodeURIComponent(options.tenant ?? 'public')}/${encodeURIComponent(options.namespace ?? 'default')}`,
-    get headers() {
-      return token === undefined ? {} : { authorization: `Bearer ${secretText(token)}` }
-    },
+    headers: async () => (token === undefined ? {} : { authorization: `Bearer ${secretText(token)}` }),
     tls: options.tls ?? {},
     log,
     availability: createAvailability(log, options.onAvailability),
@@ -146,11 +144,12 @@ export function reasonIn(body: string): string {
 
 /** Every request uses a new connection: requests are rare, and a kept connection may have died with the server. */
 async function send(
-  { headers, tls }: Endpoint,
+  { headers: currentHeaders, tls }: Endpoint,
   url: string,
   { method, body, timeoutMs = requestTimeoutMs, signal }: AdminRequest,
 ): Promise<AdminAnswer & { readonly location: string | undefined }> {
   const json = body === undefined ? undefined : JSON.stringify(body)
+  const headers = await currentHeaders()
   const request = (url.startsWith('https:') ? httpsRequest : httpRequest)(url, {
     ...tls,
     method,

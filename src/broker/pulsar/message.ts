@@ -15,6 +15,8 @@ export interface SocketMessage {
 
 export interface ReceivedMessage {
   readonly id: MessageId
+  /** What acknowledges the message on the channel that brought it. */
+  readonly ackId: string
   readonly message: ReadMessage
 }
 
@@ -30,5 +32,5 @@ export function received(topic: string, frame: SocketMessage): ReceivedMessage {
     headers: frame.properties ?? {},
     timestamp: Date.parse(frame.publishTime),
   }
-  return { id, message }
+  return { id, ackId: frame.messageId, message }
 }

@@ -1,23 +1,27 @@
-// Publishes to one Pulsar topic over one socket: many messages in flight, each settled by the server's answer to it.
-// Messages that a lost socket left unanswered are sent again in their order, for as long as a message may wait.
-import { type ErrorCode, GraphmillError, toGraphmillError } from '../../errors.ts'
+// Publishes to one Pulsar topic over one channel: many messages in flight, each settled by the server's answer to it.
+// Messages that a lost channel left unanswered are sent again in their order, for as long as a message may wait.
+import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import { pause } from '../../wait.ts'
 import type { OutgoingBytes } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import { createQueue } from '../window/queue.ts'
-import { partitionsOf, topicPath } from './admin.ts'
+import { partitionsOf } from './admin.ts'
 import type { Endpoint } from './endpoint.ts'
-import { openSocket, type PulsarSocket, reopenDelayMs, type SocketClosing } from './socket.ts'
+import { codeOfRefusal } from './refusal.ts'
+import {
+  type ChannelClosing,
+  type ProducerChannel,
+  type PublishAnswer,
+  type PulsarTransport,
+  reopenDelayMs,
+  windowMessages,
+} from './transport.ts'
 
-/** Bounds of the unanswered messages on the socket; further messages wait, in order. */
-const windowMessages = 2_000
+/** At most so many bytes and `windowMessages` are unanswered on the channel; further messages wait, in order. */
 const windowBytes = 16 * 1024 * 1024
 
 /** A producer that was idle for this long is closed, so that the topics of clients that left cost nothing. */
 const idleMs = 300_000
-
-/** The close code for a frame that is too large. */
-const frameTooLarge = 1009
 
 interface OutgoingEntry {
   readonly message: OutgoingBytes
@@ -28,6 +32,7 @@ interface OutgoingEntry {
 }
 
 export interface PulsarProducerOptions {
+  readonly transport: PulsarTransport
   readonly lookup: TopicLookup
   /** Called when the producer is no longer needed: it was idle for long, or its topic is missing or refused. */
   readonly onUseless: () => void
@@ -37,6 +42,7 @@ export class PulsarProducer {
   readonly #endpoint: Endpoint
   readonly #topic: string
   readonly #abort = new AbortController()
+  readonly #transport: PulsarTransport
   readonly #lookup: TopicLookup
   readonly #onUseless: () => void
   #waiting = createQueue<OutgoingEntry>()
@@ -44,14 +50,16 @@ export class PulsarProducer {
   #inFlight = new Map<string, OutgoingEntry>()
   #inFlightBytes = 0
   #nextContext = 1
-  #socket: PulsarSocket | undefined
+  #channel: ProducerChannel | undefined
   #connecting: Promise<void> | undefined
   #usedAt = performance.now()
   readonly #timer: NodeJS.Timeout
 
-  constructor(endpoint: Endpoint, topic: string, { lookup, onUseless }: PulsarProducerOptions) {
+  constructor(endpoint: Endpoint, topic: string, options: PulsarProducerOptions) {
+    const { transport, lookup, onUseless } = options
     this.#endpoint = endpoint
     this.#topic = topic
+    this.#transport = transport
     this.#lookup = lookup
     this.#onUseless = onUseless
     this.#timer = setInterval(() => this.#tick(), 1_000)
@@ -71,20 +79,20 @@ export class PulsarProducer {
     })
   }
 
-  /** Ends the socket; whatever is unanswered rejects with `broker_unavailable`. */
+  /** Ends the channel; whatever is unanswered rejects with `broker_unavailable`. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
     this.#abort.abort()
     const text = `the broker was closed before ${this.#topic} took the message`
     this.#rejectAll(new GraphmillError('broker_unavailable', text))
     await this.#connecting
-    await this.#socket?.close()
+    await this.#channel?.close()
   }
 
-  /** Sends as many messages as the bounds allow; opens the socket when there is none. */
+  /** Sends as many messages as the bounds allow; opens the channel when there is none. */
   #flush(): void {
-    const socket = this.#socket
-    if (socket === undefined) {
+    const channel = this.#channel
+    if (channel === undefined) {
       const pointless = this.#connecting !== undefined || this.#isEmpty() || this.#abort.signal.aborted
       if (!pointless) this.#connecting = this.#connect()
       return
@@ -95,7 +103,7 @@ export class PulsarProducer {
       const context = String(this.#nextContext++)
       this.#inFlight.set(context, entry)
       this.#inFlightBytes += entry.message.value.byteLength
-      socket.send(frameOf(entry.message, context))
+      channel.send(entry.message, context)
     }
   }
 
@@ -110,7 +118,7 @@ export class PulsarProducer {
   }
 
   /**
-   * Tries until the socket is open, nothing is left to send, or waiting cannot help. `#connecting` is cleared in the
+   * Tries until the channel is open, nothing is left to send, or waiting cannot help. `#connecting` is cleared in the
    * same step, so that a message that is published after that is sent.
    */
   async #connect(): Promise<void> {
@@ -136,20 +144,19 @@ export class PulsarProducer {
 
   async #open(signal: AbortSignal): Promise<void> {
     await partitionsOf(this.#endpoint, this.#topic) // with automatic creation on, the server would create the topic
-    const path = `/producer${topicPath(this.#endpoint, this.#topic)}`
-    const onMessage = (answer: unknown): void => this.#settle(answer as PublishAnswer)
-    const socket = await openSocket(this.#endpoint, { path, signal, onMessage })
-    if (signal.aborted) socket.terminate()
-    this.#socket = socket
-    void socket.closed.then((closing) => this.#lose(closing))
+    const onAnswer = (answer: PublishAnswer): void => this.#settle(answer)
+    const channel = await this.#transport.openProducer({ topic: this.#topic, signal, onAnswer })
+    if (signal.aborted) channel.terminate()
+    this.#channel = channel
+    void channel.closed.then((closing) => this.#lose(closing))
   }
 
   #settle(answer: PublishAnswer): void {
     const entry = this.#inFlight.get(answer.context)
     if (entry === undefined) return
-    // The server's own producer is gone, because the topic was deleted or moved: a new socket shows which.
+    // The server's own producer is gone, because the topic was deleted or moved: a new channel shows which.
     if (answer.result !== 'ok' && answer.errorMsg.includes('AlreadyClosed')) {
-      this.#socket?.terminate()
+      this.#channel?.terminate()
       return
     }
     this.#forget(answer.context, entry)
@@ -163,9 +170,9 @@ export class PulsarProducer {
     this.#inFlightBytes -= entry.message.value.byteLength
   }
 
-  #lose(closing: SocketClosing): void {
-    this.#socket = undefined
-    if (closing.code === frameTooLarge) this.#rejectLargest(closing.reason)
+  #lose(closing: ChannelClosing): void {
+    this.#channel = undefined
+    if (closing.tooLarge) this.#rejectLargest(closing.reason)
     for (const entry of this.#takeAll()) this.#waiting.push(entry)
     this.#flush()
   }
@@ -224,29 +231,6 @@ export class PulsarProducer {
   }
 }
 
-/** The server's answer to one message. */
-interface PublishAnswer {
-  readonly result: string
-  readonly context: string
-  /** A Java exception, when `result` is not `ok`. */
-  readonly errorMsg: string
-}
-
-/** Base64 needs no escapes, so the payload, which is nearly all of the frame, is not scanned for any. */
-function frameOf({ key, value, headers }: OutgoingBytes, context: string): string {
-  const payload = Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64')
-  return `{"payload":"${payload}","key":${JSON.stringify(key)},"properties":${JSON.stringify(headers)},"context":"${context}"}`
-}
-
-const refusals: readonly (readonly [RegExp, ErrorCode])[] = [
-  [/exceed.*(size|bytes)/i, 'message_too_large'],
-  [/NotFound|DoesNotExist/, 'topic_missing'],
-  [/Authoriz|Terminated|NotAllowed/, 'topic_refused'],
-  [/Authentic/, 'broker_refused'],
-  [/Timeout|NotConnected|QueueIsFull|Quota|TooMany|Connect|Lookup|MemoryBuffer/, 'broker_unavailable'],
-]
-
 function refusalOf(topic: string, { errorMsg }: PublishAnswer): GraphmillError {
-  const code = refusals.find(([pattern]) => pattern.test(errorMsg))?.[1] ?? 'unexpected'
-  return new GraphmillError(code, `Pulsar refused a message for ${topic}: ${errorMsg}`)
+  return new GraphmillError(codeOfRefusal(errorMsg), `Pulsar refused a message for ${topic}: ${errorMsg}`)
 }

@@ -10,6 +10,8 @@ import { PulsarMember } from './consumer.ts'
 import { type Endpoint, endpointOf, type PulsarOptions } from './endpoint.ts'
 import { PulsarProducer } from './producer.ts'
 import { type PulsarReader, readPulsar } from './reader.ts'
+import type { PulsarTransport } from './transport.ts'
+import { webSocketTransport } from './websocket.ts'
 
 export type { PulsarOptions } from './endpoint.ts'
 
@@ -29,6 +31,10 @@ const adminConcurrency = 8
 export async function connectPulsarWebSocket(options: PulsarOptions, signal?: AbortSignal): Promise<Broker> {
   const endpoint = endpointOf(options)
   await checkConnection(endpoint, signal)
+  return pulsarBroker(endpoint, webSocketTransport(endpoint))
+}
+
+function pulsarBroker(endpoint: Endpoint, transport: PulsarTransport): Broker {
   const lookup = createTopicLookup((topic) => isThere(endpoint, topic))
   const producers = new Map<string, PulsarProducer>()
   const members = new Set<Member>()
@@ -51,17 +57,23 @@ export async function connectPulsarWebSocket(options: PulsarOptions, signal?: Ab
     async publish(message) {
       if (closing.signal.aborted) throw new GraphmillError('broker_unavailable', 'the broker was closed')
       refuseLarge(message)
-      await producerOf(message.topic, { endpoint, lookup, producers }).publish(message)
+      await producerOf(message.topic, { endpoint, transport, lookup, producers }).publish(message)
     },
 
     consume: (subscription, signal) =>
       consumeLoop(
-        (wake) => new PulsarMember(endpoint, subscription, { lookup, closing: closing.signal, wake }),
+        (wake) =>
+          new PulsarMember(endpoint, subscription, { transport, lookup, closing: closing.signal, wake }),
         { signal, closing: closing.signal, members },
       ),
 
     read: (range, signal) =>
-      readPulsar(endpoint, range, { lookup, readers, signal: AbortSignal.any([signal, closing.signal]) }),
+      readPulsar(endpoint, range, {
+        transport,
+        lookup,
+        readers,
+        signal: AbortSignal.any([signal, closing.signal]),
+      }),
 
     async close() {
       closing.abort()
@@ -69,25 +81,27 @@ export async function connectPulsarWebSocket(options: PulsarOptions, signal?: Ab
         ...[...members].map((member) => member.leave()),
         ...[...readers, ...producers.values()].map((client) => client.close()),
       ])
+      await transport.close()
     },
   }
 }
 
 interface Publishing {
   readonly endpoint: Endpoint
+  readonly transport: PulsarTransport
   readonly lookup: TopicLookup
   /** By topic. */
   readonly producers: Map<string, PulsarProducer>
 }
 
-function producerOf(topic: string, { endpoint, lookup, producers }: Publishing): PulsarProducer {
+function producerOf(topic: string, { endpoint, transport, lookup, producers }: Publishing): PulsarProducer {
   const existing = producers.get(topic)
   if (existing !== undefined) return existing
   const onUseless = (): void => {
     producers.delete(topic)
     void producer.close()
   }
-  const producer = new PulsarProducer(endpoint, topic, { lookup, onUseless })
+  const producer = new PulsarProducer(endpoint, topic, { transport, lookup, onUseless })
   producers.set(topic, producer)
   return producer
 }

@@ -1,4 +1,4 @@
-// Reads a Pulsar topic without a group: one reader socket for each partition, opened again behind the last message it brought.
+// Reads a Pulsar topic without a group: one reader channel for each partition, opened again behind the last message it brought.
 import { setMaxListeners } from 'node:events'
 import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import { pause } from '../../wait.ts'
@@ -6,11 +6,10 @@ import type { ReadMessage, TopicRange } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import { createQueue } from '../window/queue.ts'
 import { createWake } from '../window/wake.ts'
-import { endOf, type PartitionEnd, partitionNames, partitionsOf, topicPath } from './admin.ts'
+import { endOf, type PartitionEnd, partitionNames, partitionsOf } from './admin.ts'
 import type { Endpoint } from './endpoint.ts'
-import { received, type SocketMessage } from './message.ts'
-import { encodeMessageId, type MessageId, parsePosition, reaches } from './message-id.ts'
-import { openSocket, type PulsarSocket, reopenDelayMs } from './socket.ts'
+import { type MessageId, parsePosition, reaches } from './message-id.ts'
+import { type Channel, type PulsarTransport, reopenDelayMs } from './transport.ts'
 
 /** Messages that all partitions together may bring before they are taken. */
 const queuedMessages = 96
@@ -31,6 +30,7 @@ interface QueuedMessage {
 }
 
 export interface ReadOptions {
+  readonly transport: PulsarTransport
   readonly lookup: TopicLookup
   /** The open readers of one broker object: its `close()` waits until they are closed. */
   readonly readers: Set<PulsarReader>
@@ -41,10 +41,10 @@ export interface ReadOptions {
 export async function* readPulsar(
   endpoint: Endpoint,
   range: TopicRange,
-  { lookup, readers, signal }: ReadOptions,
+  { transport, lookup, readers, signal }: ReadOptions,
 ): AsyncGenerator<ReadMessage, void> {
   if (signal.aborted) return
-  const reader = new PulsarReader(endpoint, range, lookup)
+  const reader = new PulsarReader(endpoint, range, { transport, lookup })
   readers.add(reader)
   const close = (): void => void reader.close()
   signal.addEventListener('abort', close, { once: true })
@@ -61,19 +61,25 @@ export async function* readPulsar(
 export class PulsarReader {
   readonly #endpoint: Endpoint
   readonly #range: TopicRange
+  readonly #transport: PulsarTransport
   readonly #lookup: TopicLookup
   readonly #stop = new AbortController()
   readonly #wake = createWake()
   readonly #queue = createQueue<QueuedMessage>()
-  readonly #sockets = new Set<PulsarSocket>()
+  readonly #channels = new Set<Channel>()
   readonly #running: Promise<void>
   /** Every partition has brought all messages of the range. */
   #isComplete = false
   #failure: GraphmillError | undefined
 
-  constructor(endpoint: Endpoint, range: TopicRange, lookup: TopicLookup) {
+  constructor(
+    endpoint: Endpoint,
+    range: TopicRange,
+    { transport, lookup }: Pick<ReadOptions, 'transport' | 'lookup'>,
+  ) {
     this.#endpoint = endpoint
     this.#range = range
+    this.#transport = transport
     this.#lookup = lookup
     setMaxListeners(0, this.#stop.signal) // every partition listens
     this.#running = this.#run()
@@ -97,7 +103,7 @@ export class PulsarReader {
   async close(): Promise<void> {
     this.#stop.abort()
     this.#wake.notify()
-    await Promise.all([...this.#sockets].map((socket) => socket.close()))
+    await Promise.all([...this.#channels].map((channel) => channel.close()))
     await this.#running
   }
 
@@ -144,12 +150,12 @@ export class PulsarReader {
       try {
         // The reader endpoint reports a missing topic like any other fault.
         await partitionsOf(this.#endpoint, this.#range.topic)
-        const socket = await this.#open(read, receiverQueueSize)
-        if (signal.aborted) socket.terminate()
+        const channel = await this.#open(read, receiverQueueSize)
+        if (signal.aborted) channel.terminate()
         failures = 0
-        this.#sockets.add(socket)
-        await socket.closed
-        this.#sockets.delete(socket)
+        this.#channels.add(channel)
+        await channel.closed
+        this.#channels.delete(channel)
       } catch (thrown) {
         if (signal.aborted) return
         const error = toGraphmillError(thrown)
@@ -160,26 +166,25 @@ export class PulsarReader {
     }
   }
 
-  /** A topic that was deleted leaves the sockets open and silent. */
+  /** A topic that was deleted leaves the channels open and silent. */
   async #reopenUnlessThere(): Promise<void> {
     if (await this.#lookup.mayExist(this.#range.topic)) return
-    for (const socket of this.#sockets) socket.terminate()
+    for (const channel of this.#channels) channel.terminate()
   }
 
-  #open(read: PartitionRead, receiverQueueSize: number): Promise<PulsarSocket> {
-    const messageId = read.last === undefined ? 'earliest' : encodeMessageId(read.last)
-    const query = new URLSearchParams({ messageId, receiverQueueSize: String(receiverQueueSize) })
-    return openSocket(this.#endpoint, {
-      path: `/reader${topicPath(this.#endpoint, read.name)}?${query}`,
+  #open(read: PartitionRead, receiverQueueSize: number): Promise<Channel> {
+    return this.#transport.openReader({
+      topic: this.#range.topic,
+      name: read.name,
+      after: read.last,
+      receiverQueueSize,
       signal: this.#stop.signal,
-      onMessage: (frame, socket) => {
+      onMessage: ({ id, message }, channel, taken) => {
         if (isOver(read)) return
-        const { messageId } = frame as SocketMessage
-        const { id, message } = received(this.#range.topic, frame as SocketMessage)
         read.last = id
-        this.#queue.push({ message, taken: () => socket.send(JSON.stringify({ messageId })) })
+        this.#queue.push({ message, taken })
         this.#wake.notify()
-        if (isOver(read)) void socket.close()
+        if (isOver(read)) void channel.close()
       },
     })
   }

@@ -3,25 +3,13 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import WebSocket from 'ws'
-import { jitteredBackoffMs } from '../../backoff.ts'
 import { GraphmillError } from '../../errors.ts'
 import { readOpening } from '../../http/body.ts'
 import { codeOf, connectionError, type Endpoint, reasonIn } from './endpoint.ts'
+import type { Channel, ChannelClosing } from './transport.ts'
 
-export interface SocketClosing {
-  /** RFC 6455 close code: 1009 is a frame that was too large, 1006 a connection that broke. */
-  readonly code: number
-  readonly reason: string
-}
-
-export interface PulsarSocket {
+export interface PulsarSocket extends Channel {
   send(frame: string): void
-  /** Resolves when either side has closed the socket. */
-  readonly closed: Promise<SocketClosing>
-  /** Closes in order: the server still handles the frames that were sent before. Resolves when closed. */
-  close(): Promise<SocketClosing>
-  /** Drops the connection. */
-  terminate(): void
 }
 
 export interface SocketRequest {
@@ -33,16 +21,18 @@ export interface SocketRequest {
   onMessage(frame: unknown, socket: PulsarSocket): void
 }
 
+/** The close code for a frame that is too large. */
+const frameTooLarge = 1009
 const handshakeTimeoutMs = 30_000
 const closeTimeoutMs = 5_000
 
 /** Opens a socket. Rejects with `topic_missing`, `topic_refused`, `broker_refused`, `certificate_refused`, `tls_failed` or `broker_unavailable`. */
 export async function openSocket(endpoint: Endpoint, request: SocketRequest): Promise<PulsarSocket> {
   const { promise: opened, resolve, reject } = Promise.withResolvers<void>()
-  const { promise: closed, resolve: resolveClosed } = Promise.withResolvers<SocketClosing>()
+  const { promise: closed, resolve: resolveClosed } = Promise.withResolvers<ChannelClosing>()
   const socket = new WebSocket(endpoint.socketBase + request.path, {
     ...endpoint.tls,
-    headers: endpoint.headers,
+    headers: await endpoint.headers(),
     handshakeTimeout: handshakeTimeoutMs,
     perMessageDeflate: false,
     skipUTF8Validation: true, // the server's frames are JSON of Java strings
@@ -76,7 +66,7 @@ export async function openSocket(endpoint: Endpoint, request: SocketRequest): Pr
         terminate()
       }
     })
-    .on('close', (code, reason) => resolveClosed({ code, reason: reason.toString() }))
+    .on('close', (code, reason) => resolveClosed(closingOf(code, reason.toString())))
   request.signal.addEventListener('abort', terminate, { once: true })
   if (request.signal.aborted) terminate()
   const stopPinging = keepAlive(socket, endpoint.pingIntervalMs)
@@ -107,9 +97,9 @@ function sender(socket: WebSocket): (frame: string) => void {
   }
 }
 
-/** How long to wait before opening again, after `attempt` failures in a row: 0.1 s doubling to 3.2 s, with full jitter. */
-export function reopenDelayMs(attempt: number): number {
-  return Math.ceil(jitteredBackoffMs(attempt - 1, { firstMs: 100, mostMs: 3200 }))
+/** By the close code of RFC 6455. */
+function closingOf(code: number, reason: string): ChannelClosing {
+  return { reason: `${code} ${reason}`.trim(), tooLarge: code === frameTooLarge }
 }
 
 /** Pings the server, and ends a socket from which nothing came since the last ping. */
