@@ -81,7 +81,12 @@ const table = {
   ),
   // broker
   broker_unavailable: later('Check that the broker is up and that --broker names it.'),
-  broker_url_invalid: command('Use kafka://host:port[,host:port] or pulsar+ws://host:port.'),
+  broker_url_invalid: command(
+    'Use kafka://host:port[,host:port], pulsar://host:port or pulsar+ws://host:port.',
+  ),
+  pulsar_client_missing: command(
+    'Install it with `npm install pulsar-client`, or use pulsar+ws://host:port, which needs no module.',
+  ),
   broker_refused: operator('Check the credentials and permissions for the broker.'),
   topic_refused: operator(
     'Give this process its permissions on the topic (on Pulsar: or the namespace) that the message names; docs/permissions.md lists them.',

@@ -5,17 +5,21 @@ import { GraphmillError } from '../errors.ts'
 import type { BrokerLog, OnAvailability } from './availability.ts'
 import type { Broker, TlsOptions } from './broker.ts'
 import type { KafkaOptions } from './kafka/kafka.ts'
-import type { PulsarOptions } from './pulsar/pulsar.ts'
+import type { PulsarBinaryOptions, PulsarOptions } from './pulsar/pulsar.ts'
 
 export interface ConnectOptions {
   /** The name of this client in the cluster. Kafka only. Default `graphmill`. */
   readonly clientId?: string
-  /** Certificates. Kafka uses TLS when this is given, Pulsar when the URL says `pulsar+wss`. */
+  /** Certificates. Kafka uses TLS when this is given, Pulsar when the URL says `pulsar+ssl` or `pulsar+wss`. */
   readonly tls?: TlsOptions
   /** Kafka only. */
   readonly sasl?: NonNullable<KafkaOptions['sasl']>
   /** Pulsar only. */
   readonly token?: string | Secret
+  /** Pulsar only: OAuth2 client credentials, instead of a token. */
+  readonly oauth?: NonNullable<PulsarOptions['oauth']>
+  /** `pulsar://` and `pulsar+ssl://` only: the address of the admin API. Default: port 8080 of the same host, and 8443 with TLS. */
+  readonly adminUrl?: string
   readonly log?: BrokerLog
   /** Called when consumers lose the broker, with the reason, and when it is available again. */
   readonly onAvailability?: OnAvailability
@@ -23,14 +27,17 @@ export interface ConnectOptions {
 
 type BrokerTarget =
   | { readonly kind: 'kafka'; readonly brokers: readonly string[] }
-  | { readonly kind: 'pulsar'; readonly location: Pick<PulsarOptions, 'url' | 'tenant' | 'namespace'> }
+  | {
+      readonly kind: 'pulsar' | 'pulsar-binary'
+      readonly location: Pick<PulsarOptions, 'url' | 'tenant' | 'namespace'>
+    }
 
 const accepted =
-  'use kafka://host:port[,host:port], pulsar+ws://host:port[/tenant/namespace] or pulsar+wss://host:port[/tenant/namespace]'
+  'use kafka://host:port[,host:port], pulsar://host:port[/tenant/namespace] (with TLS pulsar+ssl) or pulsar+ws://host:port[/tenant/namespace] (with TLS pulsar+wss)'
 
 /**
- * A broker at `kafka://host:port[,host:port]` or `pulsar+ws[s]://host:port[/tenant/namespace]`.
- * Rejects with `broker_url_invalid`; with `broker_unavailable` after about two seconds without a broker (ten
+ * A broker at `kafka://host:port[,host:port]`, `pulsar://host:port[/tenant/namespace]` (`pulsar+ssl` with TLS) or
+ * `pulsar+ws[s]://host:port[/tenant/namespace]`. Rejects with `broker_url_invalid`; with `pulsar_client_missing`; with `broker_unavailable` after about two seconds without a broker (ten
  * with one that does not answer); with `broker_refused` when it refuses us; and with the reason of `signal` when
  * that aborts before it is connected.
  *
@@ -51,6 +58,10 @@ export async function connect(
       const { connectPulsarWebSocket } = await import('./pulsar/pulsar.ts')
       return connectPulsarWebSocket({ ...target.location, ...options }, signal)
     }
+    case 'pulsar-binary': {
+      const { connectPulsarBinary } = await import('./pulsar/pulsar.ts')
+      return connectPulsarBinary({ ...target.location, ...options }, signal)
+    }
     default:
       return target satisfies never
   }
@@ -64,23 +75,31 @@ function targetOf(url: string): BrokerTarget {
       if (!brokers.every(isAddress)) throw invalid(url, accepted)
       return { kind: 'kafka', brokers }
     }
-    case 'pulsar+ws':
-    case 'pulsar+wss': {
-      const [, address = '', tenant, namespace] = /^([^/]*)(?:\/([^/]+)\/([^/]+))?\/?$/.exec(rest) ?? []
-      if (!isAddress(address)) throw invalid(url, accepted)
-      const server = { url: `${scheme.toLowerCase().slice('pulsar+'.length)}://${address}` }
-      const inside = tenant === undefined || namespace === undefined ? {} : { tenant, namespace }
-      return { kind: 'pulsar', location: { ...server, ...inside } }
-    }
     case 'pulsar':
     case 'pulsar+ssl':
-      throw invalid(
-        url,
-        'the native protocol of Pulsar is not supported: use pulsar+ws://host:port with the web port, 8080 by default',
-      )
+      return { kind: 'pulsar-binary', location: pulsarLocation(url, scheme.toLowerCase(), rest) }
+    case 'pulsar+ws':
+    case 'pulsar+wss':
+      return {
+        kind: 'pulsar',
+        location: pulsarLocation(url, scheme.toLowerCase().slice('pulsar+'.length), rest),
+      }
     default:
       throw invalid(url, accepted)
   }
+}
+
+function pulsarLocation(url: string, scheme: string, rest: string) {
+  const [, address = '', tenant, namespace] = /^([^/]*)(?:\/([^/]+)\/([^/]+))?\/?$/.exec(rest) ?? []
+  if (!isAddress(address)) throw invalid(url, accepted)
+  const inside = tenant === undefined || namespace === undefined ? {} : { tenant, namespace }
+  return { url: `${scheme}://${address}`, ...inside }
+}
+
+/** The options for the Pulsar server at a URL; undefined for other brokers. Throws `broker_url_invalid`. */
+export function pulsarOptions(url: string, options: ConnectOptions): PulsarBinaryOptions | undefined {
+  const target = targetOf(url)
+  return target.kind === 'kafka' ? undefined : { ...target.location, ...options }
 }
 
 /** `host:port`, where an IPv6 host stands in brackets. */

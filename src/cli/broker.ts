@@ -4,6 +4,7 @@ import type { Logger } from 'pino'
 import type { OnAvailability } from '../broker/availability.ts'
 import type { Broker } from '../broker/broker.ts'
 import { type ConnectOptions, connect } from '../broker/connect.ts'
+import { maskAddress } from '../config/address.ts'
 import type { Config } from '../config/config.ts'
 import type { OptionName } from '../config/options.ts'
 import { GraphmillError } from '../errors.ts'
@@ -26,6 +27,12 @@ export const brokerOptions = [
   'sasl-username',
   'sasl-password',
   'pulsar-token',
+  'pulsar-admin',
+  'pulsar-oauth-issuer',
+  'pulsar-oauth-client-id',
+  'pulsar-oauth-client-secret',
+  'pulsar-oauth-audience',
+  'pulsar-oauth-scope',
   'schema-registry',
 ] as const satisfies readonly OptionName[]
 
@@ -68,7 +75,7 @@ export async function openBroker(
   if (!url)
     throw new GraphmillError(
       'usage',
-      'No broker is named: give --broker kafka://host:port or pulsar+ws://host:port.',
+      'No broker is named: give --broker kafka://host:port, pulsar://host:port or pulsar+ws://host:port.',
     )
   return connect(url, { ...connectOptions(config), ...watch }, signal)
 }
@@ -95,7 +102,8 @@ export async function awaitBroker(config: Config, watch: BrokerWatch, signal: Ab
   return broker
 }
 
-function connectOptions({ options }: Config): ConnectOptions {
+/** What the options say about how to connect. Throws `configuration_invalid`. */
+export function connectOptions({ options }: Config): ConnectOptions {
   const file = (name: 'tls-ca' | 'tls-cert' | 'tls-key') => {
     const path = options[name]
     if (path === undefined) return undefined
@@ -116,5 +124,30 @@ function connectOptions({ options }: Config): ConnectOptions {
     }),
     ...(mechanism && username && password && { sasl: { mechanism, username, password } }),
     ...(token && { token }),
+    ...(!token && oauthOf(options)),
+    ...(options['pulsar-admin'] && { adminUrl: adminUrlOf(options['pulsar-admin']) }),
   }
+}
+
+function oauthOf(options: Config['options']): Pick<ConnectOptions, 'oauth'> {
+  const issuer = options['pulsar-oauth-issuer']
+  if (!issuer) return {}
+  const { 'pulsar-oauth-client-id': clientId, 'pulsar-oauth-client-secret': clientSecret } = options
+  const { 'pulsar-oauth-audience': audience, 'pulsar-oauth-scope': scope } = options
+  if (!/^https?:\/\//i.test(issuer) || !URL.canParse(issuer))
+    throw new GraphmillError('configuration_invalid', 'pulsar-oauth-issuer must be an http or https URL.')
+  if (!clientId || !clientSecret)
+    throw new GraphmillError(
+      'configuration_invalid',
+      'pulsar-oauth-issuer needs pulsar-oauth-client-id and pulsar-oauth-client-secret.',
+    )
+  return { oauth: { issuer, clientId, clientSecret, ...(audience && { audience }), ...(scope && { scope }) } }
+}
+
+function adminUrlOf(url: string): string {
+  if (/^https?:\/\/[^/]+\/?$/i.test(url) && URL.canParse(url)) return new URL(url).origin
+  throw new GraphmillError(
+    'configuration_invalid',
+    `pulsar-admin must be http://host:port or https://host:port, not ${maskAddress(url)}.`,
+  )
 }

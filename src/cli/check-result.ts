@@ -9,6 +9,7 @@ export interface CheckResult {
     | 'model'
     | 'embeddings'
     | 'broker'
+    | 'pulsar'
     | 'lost records'
     | 'schema registry'
     | 'store'

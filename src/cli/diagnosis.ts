@@ -1,5 +1,6 @@
 // What `doctor` checks: the configured files, and every configured server with one call. It publishes and registers nothing.
 import type { Broker } from '../broker/broker.ts'
+import { pulsarOptions } from '../broker/connect.ts'
 import { maskAddress } from '../config/address.ts'
 import type { Config } from '../config/config.ts'
 import type { Secret } from '../config/secret.ts'
@@ -15,7 +16,7 @@ import { isNewer } from '../progress/status-cache.ts'
 import { checkCatalogue } from '../prompt/catalogue/check-catalogue.ts'
 import { formatProblem } from '../prompt/catalogue/problem.ts'
 import { checkRowSchemas } from '../rows/load.ts'
-import { openBroker, openRegistry, openSchemas } from './broker.ts'
+import { connectOptions, openBroker, openRegistry, openSchemas } from './broker.ts'
 import { type CheckResult, failed, failedWith, inTime, ok, patienceMs, skipped } from './check-result.ts'
 import { checkEmbeddings, checkStore } from './diagnose-endpoints.ts'
 import { limitsOf } from './documents.ts'
@@ -27,6 +28,7 @@ export async function* runChecks(config: Config, signal: AbortSignal): AsyncGene
   yield* checkModel(config, signal)
   yield* checkEmbeddings(config, signal)
   yield* checkBroker(config, signal)
+  yield* checkProtocols(config)
   yield await checkRegistry(config, signal)
   yield* checkStore(config, signal)
 }
@@ -117,6 +119,30 @@ async function* checkBroker(config: Config, signal: AbortSignal): AsyncGenerator
   } catch (thrown) {
     signal.throwIfAborted()
     yield failedWith('broker', toGraphmillError(thrown))
+  }
+}
+
+/** Which of Pulsar's two protocols could be used. That the configured one works is the check of the broker. */
+async function* checkProtocols(config: Config): AsyncGenerator<CheckResult> {
+  const options = pulsarOptionsOf(config)
+  if (!options) return
+  const { findProtocols } = await import('../broker/pulsar/pulsar.ts')
+  const { web, withoutNative, withoutWebSocket } = await findProtocols(options)
+  const native = withoutNative ?? 'the module pulsar-client is there, for pulsar:// and pulsar+ssl://'
+  const webSocket =
+    withoutWebSocket === undefined
+      ? 'the WebSocket service answers, for pulsar+ws:// and pulsar+wss://'
+      : `the WebSocket service at ${web} does not answer: ${withoutWebSocket}`
+  const state = withoutNative !== undefined && withoutWebSocket !== undefined ? skipped : ok
+  yield state('pulsar', `${native}; ${webSocket}`)
+}
+
+/** Undefined when the configuration names no Pulsar, or is wrong: then the check of the broker has said so. */
+function pulsarOptionsOf(config: Config) {
+  try {
+    return pulsarOptions(config.options.broker ?? '', connectOptions(config))
+  } catch {
+    return undefined
   }
 }
 

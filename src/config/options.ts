@@ -55,7 +55,9 @@ const secret = <const E extends Extra = Record<never, never>>(value: string, hel
 const ownTable = {
   config: text('FILE', 'configuration file (YAML or JSON); graphmill.yaml if it exists'),
   // broker and topics
-  broker: text('URL', 'kafka://host:port[,host:port] or pulsar+ws://host:port', { address: true }),
+  broker: text('URL', 'kafka://host:port[,host:port], pulsar://host:port or pulsar+ws://host:port', {
+    address: true,
+  }),
   space: text('NAME', 'first part of all topic names', { default: 'gm' }),
   workspace: text('NAME', 'workspace', { default: 'default' }),
   flow: text('NAME', 'flow', { default: 'default' }),
@@ -80,6 +82,22 @@ const ownTable = {
     { address: true },
   ),
   'pulsar-token': secret('TEXT', 'token for Pulsar; prefer GRAPHMILL_PULSAR_TOKEN'),
+  'pulsar-admin': text(
+    'URL',
+    'admin API of Pulsar for pulsar:// and pulsar+ssl://; by default port 8080 of the same host, and 8443 with TLS',
+    { address: true },
+  ),
+  'pulsar-oauth-issuer': text('URL', 'OAuth2 server that gives Pulsar tokens for client credentials', {
+    address: true,
+  }),
+  'pulsar-oauth-client-id': text('NAME', 'OAuth2 client'),
+  'pulsar-oauth-client-secret': secret(
+    'TEXT',
+    'OAuth2 client secret; prefer GRAPHMILL_PULSAR_OAUTH_CLIENT_SECRET',
+    { anyText: true },
+  ),
+  'pulsar-oauth-audience': text('TEXT', 'OAuth2 audience, if the server wants one'),
+  'pulsar-oauth-scope': text('TEXT', 'OAuth2 scope, if the server wants one'),
   // model
   llm: text('PROVIDER', 'model provider', { choices: providerNames }),
   model: text('NAME', 'model; optional if the server has only one'),

@@ -9,7 +9,7 @@ import { mavenArchive } from './maven.ts'
 import { freePorts } from './ports.ts'
 
 const distribution = 'org.apache.pulsar:pulsar-server-distribution:4.0.8:tar.gz:bin'
-const startTimeoutMs = 90_000
+const startTimeoutMs = 170_000
 
 export interface PulsarServerOptions {
   /** More lines for `standalone.conf`, or others instead. */
@@ -21,6 +21,10 @@ export interface PulsarServerOptions {
 export interface PulsarServer {
   /** `ws://127.0.0.1:port`, for `connectPulsarWebSocket`. `connect` wants it with `pulsar+` before it. */
   readonly url: string
+  /** `pulsar://127.0.0.1:port`, for `connectPulsarBinary` and `connect`. */
+  readonly binaryUrl: string
+  /** `http://127.0.0.1:port` of the admin API. */
+  readonly adminUrl: string
   /** SIGKILL. Resolves when the process is gone. */
   kill(): Promise<void>
   /** SIGTERM. Resolves when the process is gone. */
@@ -52,6 +56,8 @@ export async function startPulsar(options: PulsarServerOptions = {}): Promise<Pu
   let child: ChildProcess | undefined
   const server: PulsarServer = {
     url: `ws://127.0.0.1:${webPort}`,
+    binaryUrl: `pulsar://127.0.0.1:${brokerPort}`,
+    adminUrl: `http://127.0.0.1:${webPort}`,
     kill: () => end(child, 'SIGKILL'),
     shutDown: () => end(child, 'SIGTERM'),
     async restart() {

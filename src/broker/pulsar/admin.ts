@@ -46,17 +46,40 @@ export async function checkConnection(endpoint: Endpoint, signal?: AbortSignal):
   }
 }
 
+/** The parts of a topic's full name. A name such as `non-persistent://tenant/namespace/name` is one of others. */
+function partsOf({ namespace }: Endpoint, topic: string) {
+  const [, domain, tenant, space, name] =
+    /^((?:non-)?persistent):\/\/([^/]+)\/([^/]+)\/(.+)$/.exec(topic) ?? []
+  if (domain === undefined || tenant === undefined || space === undefined || name === undefined)
+    return { domain: 'persistent', namespace, name: topic }
+  return { domain, namespace: `${encodeURIComponent(tenant)}/${encodeURIComponent(space)}`, name }
+}
+
 /** The path of a topic under the admin API and the WebSocket API. */
 export function topicPath(endpoint: Endpoint, topic: string): string {
-  return `/persistent/${endpoint.namespace}/${encodeURIComponent(topic)}`
+  const { domain, namespace, name } = partsOf(endpoint, topic)
+  return `/${domain}/${namespace}/${encodeURIComponent(name)}`
+}
+
+/** The name of a topic in the binary protocol. */
+export function fullTopicName(endpoint: Endpoint, topic: string): string {
+  const { domain, namespace, name } = partsOf(endpoint, topic)
+  return `${domain}://${decodeURIComponent(namespace)}/${name}`
 }
 
 /** The number of partitions; 0 for a topic that has none. Rejects with `topic_missing`. */
 export async function partitionsOf(endpoint: Endpoint, topic: string): Promise<number> {
   // Without the parameter, a server with automatic creation on would answer for topics that do not exist.
   const path = `${topicPath(endpoint, topic)}/partitions?checkAllowAutoCreation=false`
-  const { partitions } = await get<{ readonly partitions: number }>(endpoint, path)
-  return partitions
+  if (endpoint.withoutAdmin !== undefined) return endpoint.withoutAdmin(topic)
+  try {
+    const { partitions } = await get<{ readonly partitions: number }>(endpoint, path)
+    return partitions
+  } catch (error) {
+    // Such a topic is there when a client comes, and gone when the last one has left.
+    if (topic.startsWith('non-persistent://') && toGraphmillError(error).code === 'topic_missing') return 0
+    throw error
+  }
 }
 
 /** Whether the topic exists. */

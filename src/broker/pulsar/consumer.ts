@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type GraphmillError, toGraphmillError } from '../../errors.ts'
 import { pause } from '../../wait.ts'
-import { type Delivery, defaultMaxHeldBytes, type Subscription } from '../broker.ts'
+import { type Delivery, defaultMaxHeldBytes, maxMessageBytes, type Subscription } from '../broker.ts'
 import type { Member, MemberOptions } from '../window/consume-loop.ts'
 import { InFlightWindow } from '../window/in-flight-window.ts'
 import type { IncomingMessage } from '../window/partition-buffer.ts'
@@ -158,7 +158,8 @@ export class PulsarMember implements Member {
   #attach(channel: ConsumerChannel): void {
     const { maxInFlight, maxBytes = defaultMaxHeldBytes } = this.#subscription
     this.#channel = channel
-    this.#permits = new Permits(maxInFlight, maxBytes, channel.grant)
+    const ownBytes = Math.max(1, maxBytes - channel.readAhead * maxMessageBytes)
+    this.#permits = new Permits(maxInFlight, ownBytes, channel.grant)
     this.#window.own([buffer])
     this.#hasHeard = true
     const check = setInterval(() => {

@@ -3,7 +3,7 @@
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
-import { type Secret, secretText } from '../../config/secret.ts'
+import type { Secret } from '../../config/secret.ts'
 import { type ErrorCode, GraphmillError } from '../../errors.ts'
 import { readText } from '../../http/body.ts'
 import { connectionFault } from '../../http/connection-fault.ts'
@@ -15,6 +15,7 @@ import {
   type OnAvailability,
 } from '../availability.ts'
 import type { TlsOptions } from '../broker.ts'
+import { type OAuthOptions, tokenOf } from './token.ts'
 
 export interface PulsarOptions {
   /** `ws://host:port` or `wss://host:port`. */
@@ -25,6 +26,8 @@ export interface PulsarOptions {
   readonly namespace?: string
   /** A token that the server accepts, sent as bearer authorization. It is read at each request and each opening of a socket. */
   readonly token?: string | Secret
+  /** OAuth2 client credentials, instead of a token. */
+  readonly oauth?: OAuthOptions
   readonly tls?: TlsOptions
   readonly log?: BrokerLog
   /** Called when consumers lose the server, with the reason, and when it is available again. */
@@ -37,6 +40,13 @@ export interface PulsarOptions {
   readonly publishTimeoutMs?: number
 }
 
+export interface PulsarBinaryOptions extends Omit<PulsarOptions, 'url'> {
+  /** `pulsar://host:port` or `pulsar+ssl://host:port`. */
+  readonly url: string
+  /** `http://host:port` or `https://host:port` of the admin API. Default: port 8080 of the same host, and 8443 with TLS. */
+  readonly adminUrl?: string
+}
+
 /** The options with their defaults, and what is derived from them. */
 export interface Endpoint {
   /** `ws://host:port/ws/v2`, without a slash at the end. */
@@ -45,6 +55,8 @@ export interface Endpoint {
   readonly adminBase: string
   /** `tenant/namespace`, encoded for a URL. */
   readonly namespace: string
+  /** The current token; undefined when none is configured. */
+  readonly token: (() => Promise<string>) | undefined
   /** With the current credentials: read them at each use. */
   headers(): Promise<Readonly<Record<string, string>>>
   readonly tls: TlsOptions
@@ -53,6 +65,16 @@ export interface Endpoint {
   readonly pingIntervalMs: number
   readonly topicCheckMs: number
   readonly publishTimeoutMs: number
+  /** The partitions of a topic by another way, where the admin API cannot be reached: all else that it does is refused then. */
+  readonly withoutAdmin?: (topic: string) => Promise<number>
+}
+
+/** The web port, `ws://host:port` or `wss://host:port`, of a server with any of its URLs. */
+export function webUrlOf({ url, adminUrl }: PulsarBinaryOptions): string {
+  const { protocol, hostname } = new URL(url)
+  if (protocol === 'ws:' || protocol === 'wss:') return url
+  if (adminUrl !== undefined) return adminUrl.replace(/^http/, 'ws')
+  return protocol === 'pulsar+ssl:' ? `wss://${hostname}:8443` : `ws://${hostname}:8080`
 }
 
 /** Reads the options. Opens nothing. */
@@ -60,12 +82,13 @@ export function endpointOf(options: PulsarOptions): Endpoint {
   const url = new URL(options.url)
   const secure = url.protocol === 'wss:'
   const log = options.log ?? { debug() {}, warn() {} }
-  const { token } = options
+  const token = tokenOf(options)
   return {
     socketBase: `${url.protocol}//${url.host}/ws/v2`,
     adminBase: `${secure ? 'https:' : 'http:'}//${url.host}/admin/v2`,
     namespace: `${encodeURIComponent(options.tenant ?? 'public')}/${encodeURIComponent(options.namespace ?? 'default')}`,
-    headers: async () => (token === undefined ? {} : { authorization: `Bearer ${secretText(token)}` }),
+    token,
+    headers: async () => (token === undefined ? {} : { authorization: `Bearer ${await token()}` }),
     tls: options.tls ?? {},
     log,
     availability: createAvailability(log, options.onAvailability),
@@ -101,6 +124,11 @@ const maxAnswerBytes = 64 * 1024 * 1024
  * with the credentials, and never from TLS to plain text.
  */
 export async function ask(endpoint: Endpoint, request: AdminRequest): Promise<AdminAnswer> {
+  if (endpoint.withoutAdmin !== undefined)
+    throw new GraphmillError(
+      'broker_refused',
+      `Pulsar's admin API at ${new URL(endpoint.adminBase).host} was not reachable when this process started, and ${request.method} ${request.path} needs it: name its address with --pulsar-admin`,
+    )
   let url = endpoint.adminBase + request.path
   for (let redirects = 0; ; redirects++) {
     const answer = await send(endpoint, url, request).catch((error: unknown) => {
@@ -128,8 +156,11 @@ export function codeOf(status: number): ErrorCode {
 }
 
 /** A failure of the connection itself: the operator must fix certificates, other causes may pass. */
-export function connectionError(endpoint: Endpoint, cause: unknown): GraphmillError {
-  const { host } = new URL(endpoint.adminBase)
+export function connectionError(
+  endpoint: Endpoint,
+  cause: unknown,
+  host = new URL(endpoint.adminBase).host,
+): GraphmillError {
   return (
     connectionFault(cause, `Pulsar at ${host}`) ??
     new GraphmillError('broker_unavailable', `Pulsar at ${host} cannot be reached`, { cause })

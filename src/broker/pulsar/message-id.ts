@@ -68,6 +68,13 @@ export function reaches(id: MessageId, end: { readonly ledger: number; readonly 
   return id.batchIndex < 0 || id.batchSize === 0 || id.batchIndex === id.batchSize - 1
 }
 
+/** Whether `id` comes after `other` in their partition. A batch counts as a whole when `other` names no message in it. */
+export function isBehind(id: MessageId, other: MessageId): boolean {
+  if (id.ledger !== other.ledger) return id.ledger > other.ledger
+  if (id.entry !== other.entry) return id.entry > other.entry
+  return other.batchIndex >= 0 && id.batchIndex > other.batchIndex
+}
+
 function varintOf(value: number): number[] {
   const bytes: number[] = []
   let rest = value

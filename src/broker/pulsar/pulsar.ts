@@ -1,19 +1,20 @@
-// The broker on Pulsar, over its WebSocket and admin APIs: no native client, no protocol of our own.
+// The broker on Pulsar, over its admin API and a transport: WebSockets, or the binary protocol of the native client.
 // Topics are `persistent://tenant/namespace/<name>`. Automatic creation of topics should be turned off in the server.
 import { GraphmillError } from '../../errors.ts'
-import { type Broker, maxMessageBytes, type OutgoingBytes } from '../broker.ts'
+import { type Broker, maxMessageBytes, type OutgoingBytes, type TopicSpec } from '../broker.ts'
 import { createTopicLookup, type TopicLookup } from '../topic-lookup.ts'
 import { isDeadTopic } from '../topics.ts'
 import { consumeLoop, type Member } from '../window/consume-loop.ts'
 import { checkConnection, createTopic, deleteTopic, isThere, lagOf, listTopics } from './admin.ts'
 import { PulsarMember } from './consumer.ts'
-import { type Endpoint, endpointOf, type PulsarOptions } from './endpoint.ts'
+import { type Endpoint, endpointOf, type PulsarBinaryOptions, type PulsarOptions } from './endpoint.ts'
 import { PulsarProducer } from './producer.ts'
 import { type PulsarReader, readPulsar } from './reader.ts'
 import type { PulsarTransport } from './transport.ts'
 import { webSocketTransport } from './websocket.ts'
 
-export type { PulsarOptions } from './endpoint.ts'
+export type { PulsarBinaryOptions, PulsarOptions } from './endpoint.ts'
+export { findProtocols } from './protocols.ts'
 
 /** How many topics are created or deleted concurrently: more would only queue up in the server. */
 const adminConcurrency = 8
@@ -34,6 +35,21 @@ export async function connectPulsarWebSocket(options: PulsarOptions, signal?: Ab
   return pulsarBroker(endpoint, webSocketTransport(endpoint))
 }
 
+/**
+ * The same over the binary protocol. Rejects with `pulsar_client_missing` when the native module cannot be loaded. Where no admin
+ * API answers at the default address, topics are used as they are, and nothing else that it does is there.
+ *
+ * @example const broker = await connectPulsarBinary({ url: 'pulsar://127.0.0.1:6650' })
+ */
+export async function connectPulsarBinary(
+  options: PulsarBinaryOptions,
+  signal?: AbortSignal,
+): Promise<Broker> {
+  const { openBinary } = await import('./binary/open.ts')
+  const { endpoint, transport } = await openBinary(options, signal)
+  return pulsarBroker(endpoint, transport)
+}
+
 function pulsarBroker(endpoint: Endpoint, transport: PulsarTransport): Broker {
   const lookup = createTopicLookup((topic) => isThere(endpoint, topic))
   const producers = new Map<string, PulsarProducer>()
@@ -43,7 +59,8 @@ function pulsarBroker(endpoint: Endpoint, transport: PulsarTransport): Broker {
 
   return {
     async ensureTopics(topics) {
-      await forEach(topics, (spec) => createTopic(endpoint, spec))
+      if (endpoint.withoutAdmin === undefined) await forEach(topics, (spec) => createTopic(endpoint, spec))
+      else await requireTopics(endpoint, topics)
       lookup.forget(topics.map(({ name }) => name))
     },
     hasTopic: (topic) => lookup.exists(topic),
@@ -113,6 +130,17 @@ function refuseLarge({ topic, value, anySize = isDeadTopic(topic) }: OutgoingByt
     'message_too_large',
     `a message for ${topic} has ${value.byteLength} bytes, more than ${maxMessageBytes}`,
   )
+}
+
+/** Where no topic can be created. */
+async function requireTopics(endpoint: Endpoint, topics: readonly TopicSpec[]): Promise<void> {
+  const missing: string[] = []
+  await forEach(topics, async ({ name }) => {
+    if (!(await isThere(endpoint, name))) missing.push(name)
+  })
+  if (missing.length === 0) return
+  const text = `Pulsar has no topic ${missing.sort().join(', ')}, and its admin API cannot be reached to create it: create it there, or name the API with --pulsar-admin`
+  throw new GraphmillError('topic_missing', text)
 }
 
 async function forEach<T>(items: readonly T[], act: (item: T) => Promise<void>): Promise<void> {

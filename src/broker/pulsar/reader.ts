@@ -9,7 +9,7 @@ import { createWake } from '../window/wake.ts'
 import { endOf, type PartitionEnd, partitionNames, partitionsOf } from './admin.ts'
 import type { Endpoint } from './endpoint.ts'
 import { type MessageId, parsePosition, reaches } from './message-id.ts'
-import { type Channel, type PulsarTransport, reopenDelayMs } from './transport.ts'
+import { type Channel, type PulsarTransport, type Reading, reopenDelayMs } from './transport.ts'
 
 /** Messages that all partitions together may bring before they are taken. */
 const queuedMessages = 96
@@ -61,7 +61,7 @@ export async function* readPulsar(
 export class PulsarReader {
   readonly #endpoint: Endpoint
   readonly #range: TopicRange
-  readonly #transport: PulsarTransport
+  readonly #reading: Reading
   readonly #lookup: TopicLookup
   readonly #stop = new AbortController()
   readonly #wake = createWake()
@@ -79,7 +79,7 @@ export class PulsarReader {
   ) {
     this.#endpoint = endpoint
     this.#range = range
-    this.#transport = transport
+    this.#reading = transport.openReading()
     this.#lookup = lookup
     setMaxListeners(0, this.#stop.signal) // every partition listens
     this.#running = this.#run()
@@ -105,6 +105,7 @@ export class PulsarReader {
     this.#wake.notify()
     await Promise.all([...this.#channels].map((channel) => channel.close()))
     await this.#running
+    await this.#reading.close()
   }
 
   async #run(): Promise<void> {
@@ -173,7 +174,7 @@ export class PulsarReader {
   }
 
   #open(read: PartitionRead, receiverQueueSize: number): Promise<Channel> {
-    return this.#transport.openReader({
+    return this.#reading.open({
       topic: this.#range.topic,
       name: read.name,
       after: read.last,

@@ -26,6 +26,8 @@ export interface Channel {
 export interface ConsumerChannel extends Channel {
   /** Allows the server to send so many more messages. */
   readonly grant: (messages: number) => void
+  /** How many messages it holds beyond those. */
+  readonly readAhead: number
   ack(ackId: string): void
 }
 
@@ -70,6 +72,12 @@ export interface ReaderRequest {
   onMessage(received: ReceivedMessage, channel: Channel, taken: () => void): void
 }
 
+export interface Reading {
+  open(request: ReaderRequest): Promise<Channel>
+  /** Call it when all its channels are closed. */
+  close(): Promise<void>
+}
+
 /**
  * Opening rejects with `topic_missing`, `topic_refused`, `broker_refused`, `certificate_refused`, `tls_failed` or
  * `broker_unavailable`. The signal aborts an opening; an open channel stays open.
@@ -77,7 +85,8 @@ export interface ReaderRequest {
 export interface PulsarTransport {
   openConsumer(request: ConsumerRequest): Promise<ConsumerChannel>
   openProducer(request: ProducerRequest): Promise<ProducerChannel>
-  openReader(request: ReaderRequest): Promise<Channel>
+  /** For the partitions of one topic that are read together. */
+  openReading(): Reading
   /** Call it when all channels are closed. */
   close(): Promise<void>
 }

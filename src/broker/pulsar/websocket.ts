@@ -5,7 +5,7 @@ import type { Endpoint } from './endpoint.ts'
 import { received, type SocketMessage } from './message.ts'
 import { encodeMessageId } from './message-id.ts'
 import { openSocket } from './socket.ts'
-import type { ConsumerRequest, PublishAnswer, PulsarTransport } from './transport.ts'
+import type { Channel, ConsumerRequest, PublishAnswer, PulsarTransport, ReaderRequest } from './transport.ts'
 
 /** The server takes no larger queue. */
 const maxReceiverQueue = 1_000
@@ -21,6 +21,7 @@ export function webSocketTransport(endpoint: Endpoint): PulsarTransport {
       })
       return {
         ...socket,
+        readAhead: 0, // the server holds them
         grant: (permitMessages) => socket.send(JSON.stringify({ type: 'permit', permitMessages })),
         ack: (messageId) => socket.send(JSON.stringify({ messageId })),
       }
@@ -33,21 +34,26 @@ export function webSocketTransport(endpoint: Endpoint): PulsarTransport {
       return { ...socket, send: (message, context) => socket.send(frameOf(message, context)) }
     },
 
-    openReader({ topic, name, after, receiverQueueSize, signal, onMessage }) {
-      const messageId = after === undefined ? 'earliest' : encodeMessageId(after)
-      const query = new URLSearchParams({ messageId, receiverQueueSize: String(receiverQueueSize) })
-      return openSocket(endpoint, {
-        path: `/reader${topicPath(endpoint, name)}?${query}`,
-        signal,
-        onMessage: (frame, socket) => {
-          const one = received(topic, frame as SocketMessage)
-          onMessage(one, socket, () => socket.send(JSON.stringify({ messageId: one.ackId })))
-        },
-      })
-    },
+    openReading: () => ({ open: (request) => openReader(endpoint, request), async close() {} }),
 
     async close() {},
   }
+}
+
+function openReader(
+  endpoint: Endpoint,
+  { topic, name, after, receiverQueueSize, signal, onMessage }: ReaderRequest,
+): Promise<Channel> {
+  const messageId = after === undefined ? 'earliest' : encodeMessageId(after)
+  const query = new URLSearchParams({ messageId, receiverQueueSize: String(receiverQueueSize) })
+  return openSocket(endpoint, {
+    path: `/reader${topicPath(endpoint, name)}?${query}`,
+    signal,
+    onMessage: (frame, socket) => {
+      const one = received(topic, frame as SocketMessage)
+      onMessage(one, socket, () => socket.send(JSON.stringify({ messageId: one.ackId })))
+    },
+  })
 }
 
 function consumerPath(endpoint: Endpoint, { subscription, name, partitions }: ConsumerRequest): string {

@@ -1,0 +1,97 @@
+// Opens the binary protocol: checks the port, the credentials and the admin API, each with its own error.
+import { setTimeout as delay } from 'node:timers/promises'
+import { GraphmillError, toGraphmillError } from '../../../errors.ts'
+import { wait } from '../../../wait.ts'
+import { checkConnection, fullTopicName } from '../admin.ts'
+import { type Endpoint, endpointOf, type PulsarBinaryOptions, webUrlOf } from '../endpoint.ts'
+import type { PulsarTransport } from '../transport.ts'
+import { type Connection, openConnection } from './client.ts'
+import { loadNativeModule } from './native-module.ts'
+import { checkReach } from './reach.ts'
+import { binaryTransport } from './transport.ts'
+
+/** A server that was just started may need some attempts. */
+const connectAttempts = 4
+const connectDelayMs = 500
+/** The server must say within this time whether it accepts the credentials. */
+const verdictMs = 4_500
+
+export async function openBinary(
+  options: PulsarBinaryOptions,
+  signal: AbortSignal | undefined,
+): Promise<{ readonly endpoint: Endpoint; readonly transport: PulsarTransport }> {
+  loadNativeModule()
+  const service = new URL(options.url)
+  const found = endpointOf({ ...options, url: webUrlOf(options) })
+  await found.token?.()
+  await reach(service, found, signal)
+  const connection = openConnection(options.url, found)
+  try {
+    await checkCredentials(connection, found, service)
+    const endpoint = await withAdmin(connection, found, { isGiven: options.adminUrl !== undefined, signal })
+    return { endpoint, transport: binaryTransport(endpoint, connection, options.url) }
+  } catch (thrown) {
+    await connection.close()
+    throw thrown
+  }
+}
+
+async function reach(service: URL, endpoint: Endpoint, signal: AbortSignal | undefined): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await checkReach(service, endpoint)
+    } catch (error) {
+      signal?.throwIfAborted()
+      const isSilent =
+        (error as Error).cause instanceof Error && ((error as Error).cause as Error).name === 'AbortError'
+      if (isSilent || toGraphmillError(error).retry !== 'later' || attempt === connectAttempts) throw error
+      await wait(connectDelayMs, signal)
+    }
+  }
+}
+
+/** Asks for a topic that need not exist: an answer about it shows that we are let in. */
+async function checkCredentials(connection: Connection, endpoint: Endpoint, { host }: URL): Promise<void> {
+  const topic = fullTopicName(endpoint, 'graphmill-connects')
+  const asked = connection.run(`the connection to ${host}`, () =>
+    connection.native.getPartitionsForTopic(topic),
+  )
+  asked.catch(() => {})
+  const late = delay(verdictMs, undefined, { ref: false }).then(() => {
+    throw new GraphmillError(
+      'broker_unavailable',
+      `Pulsar at ${host} accepts connections and does not answer`,
+    )
+  })
+  try {
+    await Promise.race([asked, late])
+  } catch (thrown) {
+    const { code } = toGraphmillError(thrown)
+    if (code !== 'topic_missing' && code !== 'topic_refused') throw thrown
+  }
+}
+
+/** The endpoint with its admin API, or without when nothing is there. */
+async function withAdmin(
+  connection: Connection,
+  endpoint: Endpoint,
+  { isGiven, signal }: { readonly isGiven: boolean; readonly signal: AbortSignal | undefined },
+): Promise<Endpoint> {
+  try {
+    await checkConnection(endpoint, signal)
+    return endpoint
+  } catch (thrown) {
+    const err = toGraphmillError(thrown)
+    if (isGiven || err.code !== 'broker_unavailable') throw thrown
+    endpoint.log.warn(
+      { err },
+      "Pulsar's admin API cannot be reached: topics are used as they are, and neither lag nor deaths nor expired messages are known; --pulsar-admin names its address",
+    )
+    const partitionsOf = async (topic: string): Promise<number> => {
+      const name = fullTopicName(endpoint, topic)
+      const parts = await connection.run(topic, () => connection.native.getPartitionsForTopic(name))
+      return parts.length === 1 && parts[0] === name ? 0 : parts.length
+    }
+    return { ...endpoint, withoutAdmin: partitionsOf }
+  }
+}

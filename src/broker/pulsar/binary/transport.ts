@@ -1,0 +1,309 @@
+// Pulsar's binary protocol as a transport, through the native client. The client has no pause: a small queue of its own, and one
+// `receive` for each message that the window has room for, bound what is held.
+import { setTimeout as delay } from 'node:timers/promises'
+import { GraphmillError } from '../../../errors.ts'
+import { defaultMaxHeldBytes, maxMessageBytes } from '../../broker.ts'
+import { fullTopicName } from '../admin.ts'
+import type { Endpoint } from '../endpoint.ts'
+import type { ReceivedMessage } from '../message.ts'
+import { decodeMessageId, encodeMessageId, isBehind, positionOf } from '../message-id.ts'
+import {
+  type Channel,
+  type ConsumerChannel,
+  type ConsumerRequest,
+  type ProducerChannel,
+  type ProducerRequest,
+  type PulsarTransport,
+  type ReaderRequest,
+  windowMessages,
+} from '../transport.ts'
+import { createChannel, type NativeConnection } from './channel.ts'
+import { type Connection, openConnection } from './client.ts'
+import type { NativeConsumer, NativeMessage, NativeMessageId } from './native-module.ts'
+
+/** What the channels of one connection share. */
+interface Shared {
+  readonly endpoint: Endpoint
+  readonly connection: Connection
+  /** The ends of channels in the background. */
+  readonly closing: Set<Promise<unknown>>
+}
+
+export function binaryTransport(
+  endpoint: Endpoint,
+  connection: Connection,
+  serviceUrl: string,
+): PulsarTransport {
+  const shared = { endpoint, connection, closing: new Set<Promise<unknown>>() }
+  return {
+    openConsumer: (request) => openConsumer(shared, request),
+    openProducer: (request) => openProducer(shared, request),
+    openReading() {
+      // The listener of one reader holds up all others of its connection.
+      const own = { ...shared, connection: openConnection(serviceUrl, endpoint) }
+      return {
+        open: (request) => openReader(own, request),
+        close: () => own.connection.close(),
+      }
+    },
+    async close() {
+      await Promise.all(shared.closing)
+      await connection.close()
+    },
+  }
+}
+
+async function openConsumer(shared: Shared, request: ConsumerRequest): Promise<ConsumerChannel> {
+  const { subscription, name, partitions, signal, onMessage } = request
+  const { topic, group, ordering } = subscription
+  const { perPartition, readAhead } = queueOf(request)
+  const native = await open(shared, signal, topic, () =>
+    shared.connection.native.subscribe({
+      topic: fullTopicName(shared.endpoint, topic),
+      subscription: group,
+      subscriptionType: ordering === 'none' ? 'Shared' : 'KeyShared',
+      subscriptionInitialPosition: 'Earliest',
+      consumerName: name,
+      receiverQueueSize: perPartition,
+      ackTimeoutMs: 0,
+      batchIndexAckEnabled: true,
+    }),
+  )
+  const channel = createChannel(native, shared.closing)
+  /** Received and not acknowledged, by `ackId`. */
+  const held = new Map<string, NativeMessageId>()
+  const receive = (): void => void native.receive().then(arrived, refused)
+  const refused = (error: Error): void => channel.lose(error.message)
+  function arrived(message: NativeMessage): void {
+    if (channel.isOver) return
+    try {
+      const nativeId = message.getMessageId()
+      const received = receivedNative(shared.endpoint, topic, message, nativeId)
+      // The client was connected again before anybody noticed, and the message is still in flight here.
+      if (held.has(received.ackId)) {
+        receive()
+        return
+      }
+      held.set(received.ackId, nativeId)
+      onMessage(received)
+    } catch (error) {
+      shared.endpoint.log.warn({ topic, err: error }, 'message of the server could not be read')
+      channel.terminate()
+    }
+  }
+  return Object.assign(channel, {
+    readAhead: partitions === 0 ? perPartition : readAhead,
+    grant(messages: number) {
+      for (let n = 0; n < messages && !channel.isOver; n++) receive()
+    },
+    ack(ackId: string) {
+      const nativeId = held.get(ackId)
+      held.delete(ackId)
+      if (nativeId !== undefined && !channel.isOver) acknowledge(native, nativeId)
+    },
+  })
+}
+
+/** An acknowledgement that is not stored brings the message again. */
+function acknowledge(native: NativeConsumer, id: NativeMessageId): void {
+  native.acknowledgeId(id).catch(() => {})
+}
+
+/** What the client may hold beyond what it was asked for: half of the bounds at most, but at least a message of every partition. */
+function queueOf({ subscription, partitions }: ConsumerRequest) {
+  const { maxInFlight, maxBytes = defaultMaxHeldBytes } = subscription
+  const most = Math.min(maxInFlight, maxBytes / maxMessageBytes) / 2
+  const perPartition = Math.max(1, Math.floor(most / Math.max(1, partitions)))
+  return { perPartition, readAhead: perPartition * Math.max(1, partitions) }
+}
+
+async function openProducer(
+  shared: Shared,
+  { topic, signal, onAnswer }: ProducerRequest,
+): Promise<ProducerChannel> {
+  const native = await open(shared, signal, topic, () =>
+    shared.connection.native.createProducer({
+      topic: fullTopicName(shared.endpoint, topic),
+      // As the WebSocket API does it, so that both put a key into the same partition.
+      messageRoutingMode: 'RoundRobinDistribution',
+      hashingScheme: 'JavaStringHash',
+      // The messages of a batch would go to one member whatever their keys.
+      batchingEnabled: false,
+      maxPendingMessages: windowMessages,
+      maxPendingMessagesAcrossPartitions: 50 * windowMessages,
+      sendTimeoutMs: shared.endpoint.publishTimeoutMs + 5_000,
+    }),
+  )
+  const channel = createChannel(native, shared.closing)
+  return Object.assign(channel, {
+    send: ({ key, value, headers }: Parameters<ProducerChannel['send']>[0], context: string) => {
+      const data = Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+      const answer = (result: string, errorMsg = ''): void => {
+        if (!channel.isOver) onAnswer({ result, context, errorMsg })
+      }
+      native.send({ data, properties: headers, partitionKey: key }).then(
+        () => answer('ok'),
+        (error: Error) => answer('failed', error.message),
+      )
+    },
+  })
+}
+
+/** How long after a seek a message from before it may still come. */
+const settleMs = 20
+
+/**
+ * The reader of the client loses the first messages when they come before its listener is ready: it is opened at the end, and then
+ * sought to where it is to begin. While more messages are waiting than it may have in its queue, its listener blocks it.
+ */
+async function openReader(shared: Shared, request: ReaderRequest): Promise<Channel> {
+  const { topic, name, after, receiverQueueSize, signal } = request
+  const { MessageId } = shared.connection.module
+  const begin = after === undefined ? MessageId.earliest() : MessageId.deserialize(messageIdBytes(after))
+  const flow = createReaderFlow(request)
+  // What this throws would end the process.
+  const listener = (message: NativeMessage): Promise<void> | undefined => {
+    try {
+      return flow.arrived(receivedNative(shared.endpoint, topic, message, message.getMessageId()))
+    } catch (error) {
+      shared.endpoint.log.warn({ topic, err: error }, 'message of the server could not be read')
+      flow.fail()
+      return undefined
+    }
+  }
+  const native = await open(shared, signal, name, () =>
+    shared.connection.native.createReader({
+      topic: fullTopicName(shared.endpoint, name),
+      startMessageId: MessageId.latest(),
+      receiverQueueSize,
+      listener,
+    }),
+  )
+  const closing = {
+    isConnected: () => native.isConnected(),
+    close() {
+      flow.end()
+      return native.close()
+    },
+  }
+  try {
+    // Seeking disconnects it for a moment.
+    await shared.connection.run(name, () => native.seek(begin))
+    await delay(settleMs)
+  } catch (thrown) {
+    await closing.close().catch(() => {})
+    throw thrown
+  }
+  const channel = createChannel(closing, shared.closing)
+  flow.begin(channel)
+  return channel
+}
+
+/** The messages of one reader, from those that come while it is sought. */
+function createReaderFlow({ after, receiverQueueSize, onMessage }: ReaderRequest) {
+  /** Until the channel is open. */
+  let early: ReceivedMessage[] = []
+  let channel: Channel | undefined
+  let isOver = false
+  let waiting = 0
+  /** Let the listener go on. */
+  const blocked: (() => void)[] = []
+  const release = (): void => {
+    for (const go of blocked.splice(0)) go()
+  }
+  const taken = (): void => {
+    if (--waiting < receiverQueueSize) release()
+  }
+  return {
+    arrived(received: ReceivedMessage): Promise<void> | undefined {
+      if (isOver || (after !== undefined && !isBehind(received.id, after))) return undefined
+      const last = early.at(-1)
+      // It begins again: those before it came before the seek.
+      if (last !== undefined && !isBehind(received.id, last.id)) {
+        early = []
+        waiting = 0
+        release()
+      }
+      waiting++
+      if (channel === undefined) early.push(received)
+      else onMessage(received, channel, taken)
+      if (waiting < receiverQueueSize) return undefined
+      return new Promise((resolve) => blocked.push(resolve))
+    },
+    begin(open: Channel): void {
+      channel = open
+      for (const received of early.splice(0)) onMessage(received, channel, taken)
+      if (isOver) channel.terminate()
+    },
+    /** A message could not be taken: the channel must not bring those behind it. */
+    fail(): void {
+      isOver = true
+      channel?.terminate()
+    },
+    end(): void {
+      isOver = true
+      release()
+    },
+  }
+}
+
+const messageIdBytes = (id: Parameters<typeof encodeMessageId>[0]): Buffer =>
+  Buffer.from(encodeMessageId(id), 'base64')
+
+/** Opens something on a topic. When the signal aborts first, it is closed as soon as it is open. */
+async function open<T extends NativeConnection>(
+  { connection, closing }: Shared,
+  signal: AbortSignal,
+  topic: string,
+  operation: () => Promise<T>,
+): Promise<T> {
+  signal.throwIfAborted()
+  const opening = connection.run(`access to ${topic}`, operation)
+  const aborted = Promise.withResolvers<never>()
+  const abort = (): void => aborted.reject(new GraphmillError('aborted', `${topic} is not wanted any more`))
+  signal.addEventListener('abort', abort, { once: true })
+  try {
+    return await Promise.race([opening, aborted.promise])
+  } catch (thrown) {
+    const late = opening.then((native) => native.close()).catch(() => {})
+    closing.add(late)
+    void late.then(() => closing.delete(late))
+    throw thrown
+  } finally {
+    signal.removeEventListener('abort', abort)
+  }
+}
+
+/** `topic` is the name without the partition. */
+function receivedNative(
+  endpoint: Endpoint,
+  topic: string,
+  message: NativeMessage,
+  nativeId: NativeMessageId,
+): ReceivedMessage {
+  const id = decodeMessageId(nativeId.serialize().toString('base64'))
+  const partition = Math.max(0, id.partition)
+  const position = positionOf(id)
+  return {
+    id,
+    ackId: `${partition} ${position}`,
+    message: {
+      topic,
+      partition,
+      position,
+      key: message.getPartitionKey(),
+      value: message.getData(),
+      headers: headersOf(endpoint, topic, message),
+      timestamp: message.getPublishTimestamp(),
+    },
+  }
+}
+
+function headersOf(endpoint: Endpoint, topic: string, message: NativeMessage): Record<string, string> {
+  try {
+    return Object.fromEntries(Object.entries(message.getProperties()))
+  } catch (err) {
+    endpoint.log.warn({ topic, err }, 'the properties of a message could not be read: it is used without any')
+    return {}
+  }
+}
