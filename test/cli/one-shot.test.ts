@@ -218,7 +218,7 @@ describe('wrong usage exits with 2', () => {
 
   test.each<[string, string[], RegExp]>([
     ['an address that names no broker', ['--broker', 'nonsense'], /names no broker.*\[broker_url_invalid\]/],
-    ['the native protocol of Pulsar', ['--broker', 'pulsar://127.0.0.1:6650'], /\[broker_url_invalid\]/],
+    ['an address of Pulsar without a port', ['--broker', 'pulsar://127.0.0.1'], /\[broker_url_invalid\]/],
     [
       'a workspace that can be part of no topic',
       ['--broker', 'kafka://127.0.0.1:9', '--workspace', 'A'],

@@ -12,7 +12,7 @@ const kafka = /^kafka:\/\/(.*)$/.exec(url)?.[1]
 // A member that was killed is missed soon.
 const broker = kafka
   ? await connectKafka({ brokers: kafka.split(','), sessionTimeoutMs: 2000 })
-  : await connect(url)
+  : await connect(url, { adminUrl: process.env['GRAPHMILL_PULSAR_ADMIN'] ?? '' })
 startWatchdog({ blockedMs: 3000 })
 
 const mortal = worker(async (text) => {

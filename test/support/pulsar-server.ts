@@ -14,6 +14,8 @@ const startTimeoutMs = 170_000
 export interface PulsarServerOptions {
   /** More lines for `standalone.conf`, or others instead. */
   readonly settings?: Readonly<Record<string, string | number | boolean>>
+  /** Which port of 127.0.0.1 it is to name to clients of the binary protocol, for its own. Default: its own. */
+  readonly advertise?: (brokerPort: number) => Promise<number>
   /** What a server needs to be asked whether it is ready, where the settings make it ask for a token. */
   readonly token?: string
 }
@@ -47,7 +49,9 @@ export async function startPulsar(options: PulsarServerOptions = {}): Promise<Pu
   const folder = await mkdtemp(join(tmpdir(), 'graphmill-pulsar-'))
   const [webPort, brokerPort] = (await freePorts(2)) as [number, number]
   const place = { folder, lib, webPort }
-  const settings = Object.entries({ ...settingsOf(webPort, brokerPort), ...options.settings })
+  const advertised = await options.advertise?.(brokerPort)
+  const listeners = advertised && { advertisedListeners: `tests:pulsar://127.0.0.1:${advertised}` }
+  const settings = Object.entries({ ...settingsOf(webPort, brokerPort), ...listeners, ...options.settings })
   await writeFile(
     join(folder, 'standalone.conf'),
     settings.map(([name, value]) => `${name}=${value}\n`).join(''),
@@ -56,7 +60,7 @@ export async function startPulsar(options: PulsarServerOptions = {}): Promise<Pu
   let child: ChildProcess | undefined
   const server: PulsarServer = {
     url: `ws://127.0.0.1:${webPort}`,
-    binaryUrl: `pulsar://127.0.0.1:${brokerPort}`,
+    binaryUrl: `pulsar://127.0.0.1:${advertised ?? brokerPort}`,
     adminUrl: `http://127.0.0.1:${webPort}`,
     kill: () => end(child, 'SIGKILL'),
     shutDown: () => end(child, 'SIGTERM'),

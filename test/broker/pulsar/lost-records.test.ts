@@ -1,20 +1,27 @@
 // Messages that a real Pulsar expired before a group had read them.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { Delivery, LostRange } from '../../../src/broker/broker.ts'
-import { connectPulsarWebSocket } from '../../../src/broker/pulsar/pulsar.ts'
+import { connectPulsarBinary, connectPulsarWebSocket } from '../../../src/broker/pulsar/pulsar.ts'
 import { brokerSource } from '../../support/brokers.ts'
+import { nativePulsar } from '../../support/native-pulsar.ts'
 import { type PulsarServer, startPulsar } from '../../support/pulsar-server.ts'
 import { createHarness, publishTexts } from '../suite/harness.ts'
 
 const source = await brokerSource('messages that Pulsar expired', ['jars'])
 
-describe.skipIf(!source)('Messages that Pulsar expired', { timeout: 120_000 }, () => {
+const ways = ['WebSocket', ...(nativePulsar('messages that Pulsar expired') ? ['binary'] : [])]
+
+describe.skipIf(!source).each(ways)('Messages that Pulsar expired (%s)', { timeout: 120_000 }, (way) => {
   const harness = createHarness()
   let server: PulsarServer
 
   beforeAll(async () => {
     server = await startPulsar()
-    const connect = () => connectPulsarWebSocket({ url: server.url, pingIntervalMs: 500 })
+    const { url, binaryUrl, adminUrl } = server
+    const connect = () =>
+      way === 'binary'
+        ? connectPulsarBinary({ url: binaryUrl, adminUrl, pingIntervalMs: 500 })
+        : connectPulsarWebSocket({ url, pingIntervalMs: 500 })
     harness.start({ connect, stop: async () => {}, patienceMs: 60_000 })
   }, 120_000)
   afterEach(() => harness.closeClients())

@@ -1,7 +1,8 @@
 // The broker on a real Pulsar: the whole contract, and what only a server that fails can show.
 import WebSocket from 'ws'
-import { connectPulsarWebSocket } from '../../../src/broker/pulsar/pulsar.ts'
+import { connectPulsarBinary, connectPulsarWebSocket } from '../../../src/broker/pulsar/pulsar.ts'
 import { brokerSource } from '../../support/brokers.ts'
+import { nativePulsar } from '../../support/native-pulsar.ts'
 import { startPulsar } from '../../support/pulsar-server.ts'
 import { brokerSuite } from '../suite.ts'
 
@@ -10,6 +11,22 @@ if ((await brokerSource('Pulsar', ['jars'])) !== undefined) {
     const server = await startPulsar()
     return {
       connect: async () => connectPulsarWebSocket({ url: server.url }),
+      stop: () => server.stop(),
+      publishForeign: (topic, value) =>
+        publishForeign(`${server.url}/ws/v2/producer/persistent/public/default/${topic}`, value),
+      lacks: {
+        reassignment: 'Pulsar takes in-flight messages from a member only when its connection is lost',
+      },
+    }
+  })
+}
+
+if (nativePulsar('Pulsar binary') && (await brokerSource('Pulsar', ['jars'])) !== undefined) {
+  brokerSuite('Pulsar binary', async () => {
+    const server = await startPulsar()
+    const { binaryUrl: url, adminUrl } = server
+    return {
+      connect: async () => connectPulsarBinary({ url, adminUrl }),
       stop: () => server.stop(),
       publishForeign: (topic, value) =>
         publishForeign(`${server.url}/ws/v2/producer/persistent/public/default/${topic}`, value),

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { getCACertificates } from 'node:tls'
 import { GraphmillError } from '../../../errors.ts'
 import type { BrokerLog } from '../../availability.ts'
 import type { TlsOptions } from '../../broker.ts'
@@ -35,14 +36,18 @@ export function openConnection(serviceUrl: string, endpoint: Endpoint): Connecti
   module.Client.setLogHandler((level, file, line, text) =>
     log?.debug({ level, place: `${file}:${line}` }, `pulsar-client: ${text}`),
   )
-  const files = writeTlsFiles(endpoint.tls)
+  const { tls } = endpoint
+  // The client's own list of authorities is a file that the install of its package makes.
+  const trusted =
+    tls.ca ?? (serviceUrl.startsWith('pulsar+ssl:') ? getCACertificates().join('\n') : undefined)
+  const files = writeTlsFiles({ ...tls, ...(trusted !== undefined && { ca: trusted }) })
   const native = new module.Client({
     serviceUrl,
     operationTimeoutSeconds,
     connectionTimeoutMs,
     statsIntervalInSeconds: 0,
     logLevel: 2,
-    ...tlsSettings(files, endpoint.tls),
+    ...tlsSettings(files, tls),
     ...authentication(module, endpoint, files),
   })
   const running = new Set<Promise<unknown>>()
@@ -102,7 +107,7 @@ function tlsSettings(files: TlsFiles | undefined, tls: TlsOptions): object {
   return {
     tlsValidateHostname: tls.rejectUnauthorized !== false,
     tlsAllowInsecureConnection: tls.rejectUnauthorized === false,
-    ...(tls.ca !== undefined && { tlsTrustCertsFilePath: files?.path('ca') }),
+    ...(files !== undefined && { tlsTrustCertsFilePath: files.path('ca') }),
     ...(tls.cert !== undefined && {
       tlsCertificateFilePath: files?.path('cert'),
       tlsPrivateKeyFilePath: files?.path('key'),

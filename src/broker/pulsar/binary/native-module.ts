@@ -66,10 +66,12 @@ export interface NativeModule {
 
 let loaded: NativeModule | undefined
 
-/** Throws `pulsar_client_missing`. */
-export function loadNativeModule(): NativeModule {
+/** Throws `pulsar_client_missing`. `load` is given by tests. */
+export function loadNativeModule(
+  load: (name: string) => unknown = createRequire(import.meta.url),
+): NativeModule {
   try {
-    loaded ??= createRequire(import.meta.url)('pulsar-client') as NativeModule
+    loaded ??= load('pulsar-client') as NativeModule
     return loaded
   } catch (cause) {
     const why = redactCut((cause as Error).message.replace(/\n[\s\S]*/, ''), 200)

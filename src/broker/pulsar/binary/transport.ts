@@ -72,7 +72,13 @@ async function openConsumer(shared: Shared, request: ConsumerRequest): Promise<C
   const channel = createChannel(native, shared.closing)
   /** Received and not acknowledged, by `ackId`. */
   const held = new Map<string, NativeMessageId>()
-  const receive = (): void => void native.receive().then(arrived, refused)
+  let last = Promise.resolve()
+  /** The client gives messages to its receivers in the order in which these ask, but their promises resolve in any order. */
+  const receive = (): void => {
+    const received = native.receive()
+    received.catch(() => {}) // handled in its turn
+    last = last.then(() => received).then(arrived, refused)
+  }
   const refused = (error: Error): void => channel.lose(error.message)
   function arrived(message: NativeMessage): void {
     if (channel.isOver) return
