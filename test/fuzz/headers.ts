@@ -1,10 +1,11 @@
 // Broker headers as any foreign producer may write them, through all that reads them: the record decoder of Kafka, Pulsar's
 // frames, the codec, dead letters, traces. Only coded errors come out, and what we write we read back.
 import assert from 'node:assert/strict'
+import { createRequire } from 'node:module'
 import type { IHeaders } from 'kafkajs'
 import type { Delivery } from '../../src/broker/broker.ts'
 import { readMessage } from '../../src/broker/kafka/message.ts'
-import { decodeRecord, encodeRecord } from '../../src/broker/kafka/record.ts'
+import { decodeRecord } from '../../src/broker/kafka/record.ts'
 import { received } from '../../src/broker/pulsar/message.ts'
 import { parseTopic } from '../../src/broker/topics.ts'
 import { GraphmillError } from '../../src/errors.ts'
@@ -17,6 +18,9 @@ import { below, bytes, chance, many, mutated, pick, type Rng, size, text } from 
 import type { FuzzTarget } from './target.ts'
 
 const codec = createCodec(loadSchemas())
+const encodeRecord: (record: object) => { readonly buffer: Buffer } = createRequire(import.meta.url)(
+  'kafkajs/src/protocol/recordBatch/record/v0',
+)
 
 export const headers: FuzzTarget = {
   name: 'headers',
@@ -35,15 +39,14 @@ export const headers: FuzzTarget = {
   },
 }
 
-/** What we write, kafkajs's shape of it and our reading of it are the same. */
+/** What kafkajs writes, we read. */
 function recordsRoundTrip(rng: Rng, generated: Record<string, string>): void {
   const record = encodeRecord({
     key: text(rng, size(rng, 20)),
     value: bytes(rng, size(rng, 50)),
     headers: generated,
   })
-  if (record === undefined) return
-  const decoded = decodeRecord({ buffer: bodyOf(record) })
+  const decoded = decodeRecord({ buffer: bodyOf(record.buffer) })
   const read = readMessage('t', 0, { ...decoded, size: 0, timestamp: '0' } as never)
   assert.deepStrictEqual(
     new Map(Object.entries(read.headers)),
@@ -61,8 +64,7 @@ function bodyOf(record: Buffer): Buffer {
 /** Bytes that no client of ours wrote: read or refused, and no more. */
 function foreignRecord(rng: Rng, generated: Record<string, string>): void {
   const original = encodeRecord({ key: 'k', value: Buffer.from('v'), headers: generated })
-  const body = original && bodyOf(original)
-  const buffer = body && !chance(rng, 0.3) ? mutated(rng, body) : repeatedHeader(rng)
+  const buffer = chance(rng, 0.3) ? repeatedHeader(rng) : mutated(rng, bodyOf(original.buffer))
   let decoded: ReturnType<typeof decodeRecord>
   try {
     decoded = decodeRecord({ buffer })

@@ -5,7 +5,7 @@ import { hookJoins, patchKafkajs } from '../../../src/broker/kafka/quirks.ts'
 import { decodeRecord } from '../../../src/broker/kafka/record.ts'
 
 const require = createRequire(import.meta.url)
-const before = { timer: 0, encoderBytes: 0, encode: undefined as unknown, decode: undefined as unknown }
+const before = { timer: 0, decode: undefined as unknown }
 
 /** The timers that an idle connection sets. */
 function timersOfIdleQueue(): number {
@@ -17,17 +17,10 @@ function timersOfIdleQueue(): number {
   return 1
 }
 
-const encoderBytes = () => new (require('kafkajs/src/protocol/encoder'))().buf.length
-const encoder = () => require('kafkajs/src/protocol/recordBatch/record/v0')
 const decoder = () => require('kafkajs/src/protocol/recordBatch/record/v0/decoder')
 
 beforeAll(() => {
-  Object.assign(before, {
-    timer: timersOfIdleQueue(),
-    encoderBytes: encoderBytes(),
-    encode: encoder(),
-    decode: decoder(),
-  })
+  Object.assign(before, { timer: timersOfIdleQueue(), decode: decoder() })
   patchKafkajs()
 })
 
@@ -35,18 +28,9 @@ test('kafkajs sets a timer when no request waits, and the patch sets none', () =
   expect([before.timer, timersOfIdleQueue()]).toEqual([1, 0])
 })
 
-test('an encoder of kafkajs begins with 512 bytes, and with none once patched', () => {
-  expect([before.encoderBytes, encoderBytes()]).toEqual([512, 0])
-  const Encoder = require('kafkajs/src/protocol/encoder')
-  expect(new Encoder().writeString('mill').buffer).toEqual(Buffer.from('\0\u0004mill'))
-})
-
-test('records are written and read by our own code, in the form of kafkajs', () => {
-  expect(encoder()).not.toBe(before.encode)
+test('a record of many headers is read by our own code, in the form of kafkajs', () => {
   expect(decoder()).not.toBe(before.decode)
-  const Encoder = require('kafkajs/src/protocol/encoder')
-  expect(Object.keys(encoder()({ key: 'k', value: Buffer.from('v') }))).toEqual(['buf', 'buffer'])
-  expect(encoder()({ key: null, value: null })).toBeInstanceOf(Encoder)
+  expect(String(before.decode)).toContain('...obj')
   expect(decoder().toString()).toContain('decodeRecord')
   const Decoder = require('kafkajs/src/protocol/decoder')
   const cut = Buffer.from([0, 0, 0, 2, 0x6b, 2, 0x76])

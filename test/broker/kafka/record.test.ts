@@ -1,13 +1,13 @@
-// What takes the place of kafkajs's own encoder and decoder of records writes the same bytes, and reads the same from them.
+// What takes the place of kafkajs's own decoder of records reads the same as it does, in linear time.
 import { createRequire } from 'node:module'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { decodeRecord, encodeRecord, type KafkaRecord } from '../../../src/broker/kafka/record.ts'
+import { decodeRecord } from '../../../src/broker/kafka/record.ts'
 
-// As they come: nothing here has loaded our client, which patches them.
+// As they come: nothing here has loaded our client, which patches the decoder.
 const require = createRequire(import.meta.url)
 const theirs = {
-  encode: require('kafkajs/src/protocol/recordBatch/record/v0') as (record: KafkaRecord) => {
+  encode: require('kafkajs/src/protocol/recordBatch/record/v0') as (record: object) => {
     buffer: Buffer
   },
   decode: require('kafkajs/src/protocol/recordBatch/record/v0/decoder') as typeof decodeRecord,
@@ -23,13 +23,6 @@ const text = fc.oneof(
 )
 const delta = fc.oneof(fc.constant(0), fc.integer({ min: -(2 ** 30) + 1, max: 2 ** 30 - 1 }))
 const bytes = fc.uint8Array({ maxLength: 9000 }).map((each) => Buffer.from(each))
-const fields = { offsetDelta: fc.nat(5000), timestampDelta: delta }
-const ordinary = fc.record({
-  ...fields,
-  key: text,
-  value: bytes,
-  headers: fc.dictionary(text, text, { maxKeys: 20, noNullPrototype: true }),
-})
 const header = fc.oneof(text, bytes, fc.array(text, { minLength: 1, maxLength: 4 }))
 /** kafkajs itself takes names of Object.prototype for headers it has seen. */
 const name = text.filter((each) => !(each in Object.prototype))
@@ -50,29 +43,6 @@ const batch = fc.record({
 })
 
 describe('a record', () => {
-  it('that is ordinary is written as kafkajs writes it', () => {
-    fc.assert(
-      fc.property(ordinary, (record) => {
-        expect(encodeRecord(record)!.toString('hex')).toBe(theirs.encode(record).buffer.toString('hex'))
-      }),
-      { numRuns: 500 },
-    )
-  })
-
-  it('that is not is left to kafkajs', () => {
-    const value = Buffer.from('v')
-    for (const rare of [
-      { key: null, value },
-      { key: Buffer.from('k'), value },
-      { key: 'k', value: null },
-      { key: 'k', value, headers: { many: ['a', 'b'] } },
-      { key: 'k', value, headers: { bytes: value } },
-      { key: 'k', value, headers: { long: 'x'.repeat(20_000) } },
-      { key: 'k', value, timestampDelta: 2 ** 31 },
-    ])
-      expect(encodeRecord(rare)).toBeUndefined()
-  })
-
   it('of any kind is read as kafkajs reads it', () => {
     fc.assert(
       fc.property(any, batch, (record, context) => {
@@ -86,25 +56,25 @@ describe('a record', () => {
   })
 
   it('keeps a header with a name that objects have', () => {
-    const written = encodeRecord({
-      key: 'k',
-      value: Buffer.from('v'),
-      headers: { ['__proto__']: 'a', toString: 'b' },
-    })!
-    const { headers } = decodeRecord({ buffer: written.subarray(1) })
+    const names = '\x04\x12__proto__\x02a\x10toString\x02b'
+    const buffer = Buffer.from(`\0\0\0\x02k\x02v${names}`, 'latin1')
+    const { headers } = decodeRecord({ buffer })
     expect(Object.entries(headers).map(([each, value]) => [each, String(value)])).toEqual([
       ['__proto__', 'a'],
       ['toString', 'b'],
     ])
   })
 
-  it('that repeats a header 100,000 times is read in a moment', () => {
+  it.each([
+    ['repeats one', () => 'same.'],
+    ['has others', (index: number) => String(index).padStart(5, '0')],
+  ])('of 100,000 headers is read in a moment when it %s', (_, name) => {
     const count = 100_000
     const number = [0xc0, 0x9a, 0x0c] // 100,000 as a varint
-    const headers = Buffer.from('\x02a\x02b'.repeat(count), 'latin1')
-    const buffer = Buffer.concat([Buffer.from([0, 0, 0, 1, 1, ...number]), headers])
+    const headers = Array.from({ length: count }, (_, index) => `\x0a${name(index)}\x02b`).join('')
+    const buffer = Buffer.concat([Buffer.from([0, 0, 0, 1, 1, ...number]), Buffer.from(headers, 'latin1')])
     const start = performance.now()
-    expect(decodeRecord({ buffer }).headers['a']).toHaveLength(count)
+    expect(Object.values(decodeRecord({ buffer }).headers).flat()).toHaveLength(count)
     expect(performance.now() - start).toBeLessThan(2000)
   })
 })
