@@ -10,7 +10,7 @@ import type { Message } from '../src/messages/envelope.ts'
 import type { LostRecords, Status } from '../src/messages/generated.ts'
 import { addToFlow, flowStatusId, statusOfFlow } from '../src/progress/flow-status.ts'
 import { createProgressAggregate, type ProgressAggregate } from '../src/progress/progress-aggregate.ts'
-import { createStatusCache, type StatusCache } from '../src/progress/status-cache.ts'
+import { createStatusCache, type KnownStatus, type StatusCache } from '../src/progress/status-cache.ts'
 import { unlessAborted } from '../src/wait.ts'
 
 /** The shortest time between two statuses of a document, in milliseconds. */
@@ -82,7 +82,7 @@ async function* writeFlow(
   flowState.flowWritten = over.promise
   try {
     await unlessAborted(before, context.signal)
-    const known = await cache.latest(flowStatusId, context)
+    const known = await cache.latestOfFlow(context)
     const now = context.clock.now()
     const status = addToFlow(known ?? { lost: [], waiting: [] }, message)
     if (!status) return
@@ -92,15 +92,12 @@ async function* writeFlow(
     const { lost } = message.payload
     if (!lost) return
     // A document without a status by now finds the loss in the flow's status. The others get an entry, whichever replica has them.
-    await cache.latest(flowStatusId, context)
-    for (const [documentId, { status: known }] of [...cache.known])
-      if (isRunning(known)) yield lossOf(documentId, lost)
+    await cache.latestOfFlow(context)
+    for (const documentId of cache.running()) yield lossOf(documentId, lost)
   } finally {
     over.resolve()
   }
 }
-
-const isRunning = ({ state }: Status) => state === 'queued' || state === 'running'
 
 const lossOf = (documentId: string, lost: LostRecords) =>
   ({ to: 'progress', documentId, chunkId: '', deadline: null, payload: { kind: 'lost', lost } }) as const
@@ -129,12 +126,15 @@ async function* write(pending: PendingStatus, statusWrite: StatusWrite): Outputs
     if (document.early) {
       restored = await restore(statusWrite)
       // A replica that no longer owns a document may have written late.
-      for (const [late, payload] of flowState.cache.takeOverwritten())
-        yield { to: 'status', documentId: late, chunkId: '', deadline: null, payload }
+      for (const [late, known] of flowState.cache.takeOverwritten()) {
+        const payload = late === flowStatusId ? flowState.cache.flow : statusAgain(late, known)
+        if (payload) yield { to: 'status', documentId: late, chunkId: '', deadline: null, payload }
+      }
     }
     await unlessAborted(untilDue(statusWrite), signal)
     document.pending = undefined
-    const payload = statusOf(document)
+    const { aggregate, epoch } = document
+    const payload = statusOf(documentId, aggregate, { epoch, revision: ++document.revision })
     await (yield { to: 'status', chunkId: '', deadline: null, payload })
     flowState.cache.put(documentId, payload, context.clock.now())
     if (restored?.isNew) yield* lossesSince(restored.lost, statusWrite)
@@ -156,7 +156,7 @@ async function* lossesSince(
   { document, flowState, context }: StatusWrite,
 ): Outputs<'progress'> {
   const keys = new Set(known.map((lost) => JSON.stringify(lost)))
-  const flow = await flowState.cache.latest(flowStatusId, context)
+  const flow = await flowState.cache.latestOfFlow(context)
   for (const lost of flow?.lost ?? [])
     if (!keys.has(JSON.stringify(lost))) yield lossOf(document.documentId, lost)
 }
@@ -204,7 +204,7 @@ async function restore({ document, flowState, context }: StatusWrite): Promise<R
     if (index % atOnce === 0) await unlessAborted(turn(), context.signal)
     document.aggregate.add(message)
   }
-  const lost = flowState.cache.known.get(flowStatusId)?.status.lost ?? []
+  const lost = flowState.cache.flow?.lost ?? []
   document.aggregate.lose(lost)
   document.early = undefined
   return { isNew: latest === undefined, lost }
@@ -239,13 +239,27 @@ function discard(flowState: FlowState, document: DocumentState): void {
     flowState.documents.delete(document.documentId)
 }
 
-function statusOf(document: DocumentState): Status {
-  const { documentId, aggregate, epoch } = document
+/** The status that was stored; undefined when its state can't be read: the next entry of the document fails, and says why. */
+function statusAgain(documentId: string, { ledger, ...version }: KnownStatus): Status | undefined {
+  const aggregate = createProgressAggregate()
+  try {
+    aggregate.restore(ledger)
+  } catch {
+    return undefined
+  }
+  return aggregate.status(documentId) && statusOf(documentId, aggregate, version)
+}
+
+function statusOf(
+  documentId: string,
+  aggregate: ProgressAggregate,
+  { epoch, revision }: Pick<Status, 'epoch' | 'revision'>,
+): Status {
   const { state, title, error, chunks, units, incomplete, totals } = aggregate.status(documentId)!
   const { models: tokens, facts, rejected, repaired, duplicates, ungrounded, calls } = structuredClone(totals)
   const truncated = incomplete['truncated'] ?? 0
   const own = { state, title, error: error ?? null, chunks, ...units, truncated, incomplete }
   const counted = { facts, rejected, repaired, duplicates, ungrounded, calls, tokens }
   const ledger = aggregate.save(documentId)!
-  return { epoch, revision: ++document.revision, ...own, ...counted, ledger, lost: [], waiting: [] }
+  return { epoch, revision, ...own, ...counted, ledger, lost: [], waiting: [] }
 }
