@@ -26,7 +26,10 @@ function statusOf(number: number, chunks = 10): Status {
   for (let chunk = 0; chunk < chunks; chunk++)
     for (const unit of units) {
       const run = { id: `${chunk}`, startedAt: 1 }
-      add({ kind: 'reply', unit, run, seq: 0, last: true, usage, model, ...counted }, `${documentId}/0/${chunk}`)
+      add(
+        { kind: 'reply', unit, run, seq: 0, last: true, usage, model, ...counted },
+        `${documentId}/0/${chunk}`,
+      )
     }
   const { state, title, units: ended, incomplete, totals } = aggregate.status(documentId)!
   const { models, facts, rejected, repaired, duplicates, ungrounded, calls } = structuredClone(totals)
@@ -38,7 +41,11 @@ function statusOf(number: number, chunks = 10): Status {
 
 async function* entries(from: number, to: number): AsyncGenerator<StoredStatus> {
   for (let number = from; number < to; number++) {
-    const message = { documentId: idOf(number), payload: statusOf(number), time: Date.UTC(2026, 0, 1) + number }
+    const message = {
+      documentId: idOf(number),
+      payload: statusOf(number),
+      time: Date.UTC(2026, 0, 1) + number,
+    }
     yield { message: message as Message<'Status'>, partition: 0, position: `${number}` }
   }
 }
