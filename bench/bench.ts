@@ -15,6 +15,7 @@ const benches: Readonly<Record<string, () => Promise<Row[]>>> = {
   'kafka-flow': async () => (await import('./kafka.ts')).instantModelBench(),
   'kafka-load': async () => (await import('./kafka.ts')).kafkaLoadBench(),
   'bulk-load': async () => (await import('./bulk-load.ts')).bulkLoadBench(),
+  'kafka-large': async () => (await import('./large.ts')).largeBench(),
   'kafka-relay': async () => (await import('./kafka.ts')).kafkaRelayBench(),
   'pulsar-relay': async () => (await import('./pulsar.ts')).pulsarBench(),
 }

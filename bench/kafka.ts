@@ -1,6 +1,5 @@
 // Benches on one real Kafka: concurrent calls of a slow model, the flow with a model that answers at once compared with a bare loop of
 // kafkajs and fetch, the relay, and the memory of `load`.
-import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,6 +16,7 @@ import { startBareLoop } from './bare-flow.ts'
 import { startBareRelay } from './bare-relay.ts'
 import { type Recorded, scriptOf } from './bare-script.ts'
 import { type LlmProcess, startLlmProcess } from './llm-process.ts'
+import { cpuOf, peakOf } from './process-usage.ts'
 import { relayBench } from './relay.ts'
 import { median, type Row } from './row.ts'
 
@@ -207,22 +207,4 @@ function spanOf(entries: readonly ReadMessage[]): number {
   const times = (role: string) =>
     entries.filter(({ topic }) => topic.includes(`.flow.${role}.`)).map(({ timestamp }) => timestamp)
   return (Math.max(...times('triples')) - Math.min(...times('chunk'))) / 1000
-}
-
-/** CPU time in seconds as Linux counts it; NaN on other systems. */
-function cpuOf(pid: number): number {
-  const ticksPerSecond = 100
-  const fields = procFile(pid, 'stat').split(') ')[1]?.split(' ') ?? []
-  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond
-}
-
-/** The peak of resident memory in MiB as Linux counts it; NaN on other systems. */
-const peakOf = (pid: number) => Number(/VmHWM:\s+(\d+)/.exec(procFile(pid, 'status'))?.[1]) / 1024
-
-function procFile(pid: number, name: string): string {
-  try {
-    return readFileSync(`/proc/${pid}/${name}`, 'utf8')
-  } catch {
-    return ''
-  }
 }

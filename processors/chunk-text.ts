@@ -1,8 +1,8 @@
 // Chunking: a part of a document becomes chunks, and an entry on `progress` says how many there are and which units each must pass.
 // With provenance, triples describe the document and the place of each chunk in it.
 
-import { pairEnds, pointsBefore } from '../src/code-points.ts'
-import { splitAside } from '../src/documents/split.ts'
+import { codePoints } from '../src/code-points.ts'
+import { splitText } from '../src/documents/split.ts'
 import { expectedUnits } from '../src/flow/expected-units.ts'
 import { defineProcessor } from '../src/flow/processor.ts'
 import { pageAt } from '../src/pages.ts'
@@ -20,23 +20,24 @@ export const chunkText = defineProcessor({
     const { documentId, payload } = message
     const { text, part, offset } = payload
     const { chunkSize, chunkOverlap, provenance } = context.settings
-    const chunks = await splitAside(text, { chunkSize, chunkOverlap }, context.signal)
+    const chunks = await splitText(text, { chunkSize, chunkOverlap })
     const units = expectedUnits(context.settings)
     // Stored before any chunk: readers of progress know the units before the first reply.
     await (yield { to: 'progress', payload: { kind: 'part', part, chunks: chunks.length, units } })
     if (provenance === 'subgraph' && part === 0)
       yield { to: 'triples', payload: { triples: documentProvenance({ documentId, ...payload }) } }
     // If the loader did not count code points, only the part that begins at offset 0 has a known place.
-    const firstPoint = payload.start ?? (offset === 0 ? 0 : null)
-    const ends = pairEnds(text)
+    let point = payload.start ?? (offset === 0 ? 0 : null)
+    let counted = 0
     for (const [index, chunk] of chunks.entries()) {
       const chunkId = `${documentId}/${part}/${index}`
       const start = offset + chunk.offset
       const page = pageAt(payload, start)
       const place = { part, index, offset: start, length: chunk.text.length, page }
       const pages = payload.pages.filter((page) => page > start && page < start + chunk.text.length)
-      const points = firstPoint === null ? null : firstPoint + pointsBefore(ends, chunk.offset)
-      yield { to: 'chunk', chunkId, payload: { ...place, text: chunk.text, start: points, pages } }
+      if (point !== null) point += codePoints(text, counted, chunk.offset)
+      counted = chunk.offset
+      yield { to: 'chunk', chunkId, payload: { ...place, text: chunk.text, start: point, pages } }
       if (provenance !== 'subgraph') continue
       const cutting = { size: chunkSize, overlap: chunkOverlap, component, version, startedAt: message.time }
       const triples = chunkProvenance({ documentId, chunkId, ...place, ...cutting })

@@ -42,13 +42,27 @@ function cutPoint(text: string, maxBytes: number): number {
   const longest = longestPrefix(text, maxBytes)
   const window = text.slice(0, longest)
   // A cut in the first half would make too many parts.
-  for (const end of [/\n[ \t\r]*\n\s*(?=\S)/g, /\n(?=[^\n])/g, /\s(?=\S)/g]) {
-    let last = 0
-    for (const found of window.slice(longest >> 1).matchAll(end))
-      last = (longest >> 1) + found.index + found[0].length
-    if (last > 0) return last
+  const least = longest >> 1
+  let lastWord = 0
+  for (const [space, word] of wordsFromEnd(window, least)) {
+    if (/\n[ \t\r]*\n/.test(window.slice(space, word))) return word
+    lastWord ||= word
   }
-  return longest
+  let line = window.lastIndexOf('\n', longest - 2)
+  while (line >= least && window[line + 1] === '\n') line = window.lastIndexOf('\n', line - 1)
+  if (line >= least) return line + 1
+  return lastWord || longest
+}
+
+/** The words of a text after white space that begins at `least` or later, from the last one: where the white space and the word begin. */
+function* wordsFromEnd(text: string, least: number): Generator<[space: number, word: number]> {
+  const isSpace = (at: number) => /\s/.test(text[at]!)
+  for (let at = text.length; at > least; ) {
+    while (at > least && !isSpace(at - 1)) at--
+    const word = at
+    while (at > least && isSpace(at - 1)) at--
+    if (at < word && word < text.length) yield [at, word]
+  }
 }
 
 function longestPrefix(text: string, maxBytes: number): number {

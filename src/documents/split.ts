@@ -1,12 +1,13 @@
-// Splits a document part into chunks as TrustGraph does (LangChain's recursive splitter), each with its offset. Long texts are split in a
-// worker thread, so that the event loop is never blocked.
-import { RecursiveCharacterTextSplitter } from '@langchain/textsplitters'
-import { siblingModule } from '../workers/sibling-module.ts'
-import { startWorker } from '../workers/worker-calls.ts'
+// Splits a document part into chunks, each with its offset. The rule is that of the recursive splitter that TrustGraph uses (LangChain
+// for Python): pieces end before a paragraph, longer ones before a line, a space, a character; then neighbours are joined while they
+// fit. Time is linear in the text and the chunks together, and the text is not copied.
+import { setImmediate as turn } from 'node:timers/promises'
+import { codePoints } from '../code-points.ts'
 
 export interface SplitOptions {
-  /** Characters. */
+  /** The most characters (code points) of a chunk. */
   readonly chunkSize: number
+  /** The most characters that a chunk shares with the one before; less than `chunkSize`. */
   readonly chunkOverlap: number
 }
 
@@ -16,44 +17,111 @@ export interface TextChunk {
   readonly text: string
 }
 
-/** The chunks of a text, in order; none for a text of white space. */
+/** How long a text may be split before the event loop gets a turn, in milliseconds. */
+const sliceMs = 10
+
+/** The chunks of a text, in order; none for a text of white space. Other work of the process continues meanwhile. */
 export async function splitText(text: string, options: SplitOptions): Promise<TextChunk[]> {
-  const splitter = new RecursiveCharacterTextSplitter(options)
   const chunks: TextChunk[] = []
-  let from = 0
-  for (const chunk of await splitter.splitText(text)) {
-    if (chunk.trim() === '') continue
-    const found = text.indexOf(chunk, from)
-    const offset = found < 0 ? text.indexOf(chunk) : found
-    chunks.push({ offset, text: chunk })
-    // The next chunk may begin in the overlap, but not before.
-    from = Math.max(from, offset + chunk.length - options.chunkOverlap)
+  let begun = performance.now()
+  for (const span of spansOf(text, options)) {
+    const chunk = stripped(text, span)
+    if (chunk) chunks.push(chunk)
+    if (performance.now() - begun < sliceMs) continue
+    await turn()
+    begun = performance.now()
   }
   return chunks
 }
 
-/** Texts up to this many characters are split in well under 50 ms even without a single space. */
-const longText = 32 * 1024
+/** From where to where, in UTF-16 code units. */
+type Span = readonly [from: number, to: number]
 
-/** What the worker thread is asked. */
-export interface SplitTask {
-  readonly text: string
-  readonly options: SplitOptions
+/** What a piece begins with, from the longest pieces to the shortest. */
+const separators = ['\n\n', '\n', ' ', ''] as const
+
+/** The chunks before white space is stripped. */
+function* spansOf(text: string, { chunkSize, chunkOverlap }: SplitOptions): Generator<Span> {
+  const pieces = createPieces(text)
+  const joined = createJoined(chunkSize, chunkOverlap)
+  /** Where the piece ends that is cut at each level: a separator of `separators`. */
+  const ends = [text.length]
+  for (let at = 0; at < text.length; ) {
+    const level = ends.length - 1
+    const end = pieces.end(level, at, ends[level]!)
+    const length = codePoints(text, at, end)
+    const isShort = length < chunkSize
+    const before = isShort ? joined.add(at, length) : joined.end(at)
+    if (before) yield before
+    if (!isShort && level < separators.length - 1) {
+      ends.push(end)
+      continue
+    }
+    if (!isShort) yield [at, end]
+    at = end
+    if (at !== ends[level]) continue
+    const last = joined.end(at)
+    if (last) yield last
+    while (at === ends.at(-1)) ends.pop()
+  }
 }
 
-/** As `splitText`, but long texts are split in a worker thread. */
-export async function splitAside(
-  text: string,
-  options: SplitOptions,
-  signal: AbortSignal,
-): Promise<TextChunk[]> {
-  if (text.length <= longText) return splitText(text, options)
-  const worker = startWorker(siblingModule('split-worker', import.meta.url), {
-    subject: 'The thread that splits texts',
-  })
-  try {
-    return await worker.call({ text, options } satisfies SplitTask, signal)
-  } finally {
-    void worker.close()
+/** Finds where pieces end. Each place of the text is searched once for each separator. */
+function createPieces(text: string) {
+  const next = separators.map(() => -1)
+  return {
+    /** Where the piece ends that begins at `from`: before the next separator, at the latest at `limit`. */
+    end(level: number, from: number, limit: number): number {
+      const separator = separators[level]!
+      if (separator === '') return from + (text.codePointAt(from)! > 0xffff ? 2 : 1)
+      const start = from + (text.startsWith(separator, from) ? separator.length : 1)
+      if (next[level]! < start) {
+        const found = text.indexOf(separator, start)
+        next[level] = found < 0 ? text.length : found
+      }
+      return Math.min(next[level]!, limit)
+    },
   }
+}
+
+/** Joins pieces that follow each other. The last pieces of a chunk begin the next one, as far as the overlap allows. */
+function createJoined(chunkSize: number, chunkOverlap: number) {
+  let starts: number[] = []
+  let lengths: number[] = []
+  let total = 0
+  return {
+    /** Adds a piece of so many characters. Returns the chunk that ends before it if it does not fit. */
+    add(from: number, length: number): Span | undefined {
+      let full: Span | undefined
+      if (total + length > chunkSize && starts.length > 0) {
+        full = [starts[0]!, from]
+        let left = 0
+        while (total > chunkOverlap || (total + length > chunkSize && total > 0)) total -= lengths[left++]!
+        starts = starts.slice(left)
+        lengths = lengths.slice(left)
+      }
+      starts.push(from)
+      lengths.push(length)
+      total += length
+      return full
+    },
+    /** Returns the chunk of the pieces since the last one, if there are any. The next chunk shares nothing with it. */
+    end(to: number): Span | undefined {
+      const last: Span | undefined = starts.length > 0 ? [starts[0]!, to] : undefined
+      starts = []
+      lengths = []
+      total = 0
+      return last
+    },
+  }
+}
+
+/** The white space of Python's `str.strip`. */
+const space = /[\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/
+
+function stripped(text: string, [from, to]: Span): TextChunk | undefined {
+  let [start, end] = [from, to]
+  while (start < end && space.test(text[start]!)) start++
+  while (end > start && space.test(text[end - 1]!)) end--
+  return start < end ? { offset: start, text: text.slice(start, end) } : undefined
 }

@@ -31,8 +31,13 @@ function* paragraphs(megabytes: number): Generator<string> {
   }
 }
 
-const tellUsage = `process.on('exit', () => {
-  const { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage()
+/** Linux's `VmHWM` is the peak of this program; `maxRSS` may be that of the process that started it. */
+const tellUsage = `import { readFileSync } from 'node:fs'
+process.on('exit', () => {
+  let { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage()
+  try {
+    maxRSS = /VmHWM:\\s+(\\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))[1]
+  } catch {}
   process.stderr.write('took ' + maxRSS + ' KiB, ' + (userCPUTime + systemCPUTime) + ' µs\\n')
 })`
 
@@ -51,14 +56,22 @@ export async function measureGraphmill(
   return { stdout: child.stdout(), peak: Number(kibibytes) * 1024, cpu: Number(microseconds) / 1e6, seconds }
 }
 
-/** `place` are the flags that say where to; the text is written to `folder` meanwhile. */
+export interface LoadPlace {
+  /** Where the text is written meanwhile. */
+  readonly folder: string
+  /** The flags that say where to. */
+  readonly place: readonly string[]
+  /** Default: these sources. */
+  readonly program?: string
+}
+
 export async function measureLoad(
   megabytes: number,
-  { folder, place }: { readonly folder: string; readonly place: readonly string[] },
+  { folder, place, program }: LoadPlace,
 ): Promise<MeasuredLoad> {
   const file = join(folder, `${megabytes}.txt`)
   await pipeline(Readable.from(paragraphs(megabytes)), createWriteStream(file))
-  const measured = await measureGraphmill(['load', file, ...place])
+  const measured = await measureGraphmill(['load', file, ...place], program)
   await rm(file)
   const { parts } = JSON.parse(measured.stdout) as { parts: number }
   return { parts, ...measured }
