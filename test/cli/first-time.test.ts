@@ -306,8 +306,9 @@ describe('prompts import', () => {
     expect(code).toBe(0)
     expect(readdirSync(out).sort()).toEqual(['greet.yaml', 'grind.yaml', 'system.yaml'])
     const read = (name: string) => parse(readFileSync(join(out, name), 'utf8')) as unknown
-    expect(read('system.yaml')).toEqual({ prompt: 'You are a mill.' })
+    expect(read('system.yaml')).toEqual({ dialect: 'trustgraph', prompt: 'You are a mill.' })
     expect(read('greet.yaml')).toEqual({
+      dialect: 'trustgraph',
       prompt: 'Say hello to {{name}}.\nBe kind.',
       'response-type': 'text',
     })
@@ -335,9 +336,9 @@ describe('prompts import', () => {
       JSON.stringify({
         'template-index': ['good', 'bad'],
         'template.good': { prompt: 'Say {{ text }}' },
-        'template.bad': { prompt: 'Say {{ text.constructor }}' },
+        'template.bad': { prompt: 'Say {{ text.__class__ }}' },
       }),
-      /template\.bad.*constructor/,
+      /template\.bad.*__class__/,
     ],
     [
       'an id that would leave the folder',

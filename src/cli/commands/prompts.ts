@@ -66,7 +66,8 @@ async function readFiles(file: string): Promise<ReadonlyMap<string, string>> {
   if (source && found) {
     const report = reporter(source, problems)
     const { system, prompts } = readConfiguration(found.value, found.at, report)
-    if (system?.prompt !== undefined) files.set('system.yaml', yaml({ prompt: system.prompt }))
+    if (system?.prompt !== undefined)
+      files.set('system.yaml', yaml({ dialect: system.dialect, prompt: system.prompt }))
     for (const prompt of prompts) {
       if (!/^[\w-][\w.-]*$/.test(prompt.id) || prompt.id === 'system')
         report([...found.at, `template.${prompt.id}`], 'this id cannot be a file name')
@@ -76,7 +77,7 @@ async function readFiles(file: string): Promise<ReadonlyMap<string, string>> {
     problems.push({
       code: 'prompt_invalid',
       file,
-      message: "not TrustGraph's configuration: it has no `template-index`",
+      message: "not TrustGraph's configuration: it has no `template.<id>`",
     })
   // Check templates and schemas too, so that `check` accepts what is written.
   if (problems.length === 0) problems.push(...(await checkCatalogue([file])).problems)
@@ -88,10 +89,19 @@ async function readFiles(file: string): Promise<ReadonlyMap<string, string>> {
   return files
 }
 
-function contentOf({ prompt, responseType, schema, terms, sampling, ...rest }: PromptDefinition): object {
+function contentOf({
+  prompt,
+  dialect,
+  responseType,
+  schema,
+  terms,
+  sampling,
+  ...rest
+}: PromptDefinition): object {
   return {
     ...(rest.description !== undefined && { description: rest.description }),
     'response-type': responseType,
+    dialect,
     prompt,
     ...(schema !== undefined && { schema }),
     ...(Object.keys(terms).length > 0 && { terms }),

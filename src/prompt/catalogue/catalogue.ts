@@ -6,13 +6,13 @@ import type { AnswerMode } from '../../config/models.ts'
 import { GraphmillError } from '../../errors.ts'
 import { compileSchema, type ItemSchema } from '../../items/validate.ts'
 import type { JsonSchema, Sampling } from '../../llm/llm.ts'
-import { compileTemplate, type Template } from '../template/template.ts'
+import { compileTemplate, type Dialect, type Template } from '../template/template.ts'
 import { TemplateFault } from '../template/tree.ts'
 import type { PromptDefinition, PromptExample, ResponseType, SystemDefinition } from './definition.ts'
 import { mergePrompts, type PlacedDefinition, readLayer } from './layer.ts'
 import { type Problem, problemsError, suggest } from './problem.ts'
 import { type KeyPath, reporter, type Source } from './source.ts'
-import type { Terms } from './terms.ts'
+import { overrideTerms, type Terms } from './terms.ts'
 
 export interface RenderedPrompt {
   /** Empty when there is no system template. */
@@ -105,7 +105,8 @@ function compileSystem(
 ): SystemTemplate {
   const entry = entries.findLast(({ definition }) => definition.prompt !== undefined)
   const terms = Object.fromEntries(entries.flatMap(({ definition }) => Object.entries(definition.terms)))
-  const template = entry && compileText(entry.definition.prompt!, 'system', { ...entry, problems })
+  const template =
+    entry && compileText(entry.definition.prompt!, 'system', entry.definition.dialect, { ...entry, problems })
   return { template, terms }
 }
 
@@ -115,8 +116,9 @@ function compilePrompt(
   system: SystemTemplate,
   problems: Problem[],
 ): CompiledPrompt | undefined {
-  const { prompt: text, schema: jsonSchema, terms: ownTerms, aliases, ...rest } = definition
-  const template = compileText(text, definition.id, { source, at: [...at, 'prompt'], problems })
+  const { prompt: text, dialect, schema: jsonSchema, terms: ownTerms, aliases, ...rest } = definition
+  const place = { source, at: [...at, 'prompt'], problems }
+  const template = compileText(text, definition.id, dialect, place)
   const schema = jsonSchema && checkedSchema(jsonSchema, { source, at: [...at, 'schema'], problems })
   if (template === undefined || (jsonSchema !== undefined && schema === undefined)) return undefined
   const prompt: Prompt = {
@@ -125,7 +127,7 @@ function compilePrompt(
     ...(schema !== undefined && { schema }),
     file: source.file,
     render(terms) {
-      const all = { ...system.terms, ...ownTerms, ...terms }
+      const all = overrideTerms({ ...system.terms, ...ownTerms }, terms)
       return { system: system.template?.render(all) ?? '', user: template.render(all) }
     },
   }
@@ -139,9 +141,14 @@ interface SourcePlace {
   readonly problems: Problem[]
 }
 
-function compileText(text: string, id: string, { source, at, problems }: SourcePlace): Template | undefined {
+function compileText(
+  text: string,
+  id: string,
+  dialect: Dialect,
+  { source, at, problems }: SourcePlace,
+): Template | undefined {
   try {
-    return compileTemplate(text, id)
+    return compileTemplate(text, id, dialect)
   } catch (error) {
     const fault = (error as Error).cause
     const line =

@@ -1,5 +1,5 @@
 // TrustGraph's configuration of its prompts: a flat map of `system`, `template-index` and `template.<id>`, whose values are JSON
-// text or the decoded values. Only the ids of the index are read.
+// text or the decoded values. With an index only its ids are read; without one, as of TrustGraph 2.8, each template is a prompt.
 
 import { isObject } from '../../is-object.ts'
 import { jsonValue } from '../../json-value.ts'
@@ -9,6 +9,7 @@ import { suggest } from './problem.ts'
 import type { KeyPath, Report } from './source.ts'
 
 const prefix = 'template.'
+const dialect = 'trustgraph'
 
 /** The map, at the root or under the configuration type `prompt`; undefined when the value has another form. */
 export function findConfiguration(
@@ -48,16 +49,12 @@ function readSystemText(value: unknown, at: KeyPath, report: Report): SystemDefi
     return undefined
   }
   const decoded = jsonValue(value)
-  return { prompt: typeof decoded === 'string' ? decoded : value, terms: {} }
+  return { prompt: typeof decoded === 'string' ? decoded : value, dialect, terms: {} }
 }
 
 function readIndex(map: Readonly<Record<string, unknown>>, at: KeyPath, report: Report): readonly string[] {
   const value = map['template-index']
-  if (value === undefined) {
-    const templates = Object.keys(map).filter((key) => key.startsWith(prefix))
-    if (templates.length > 0) report(at, `there is no "template-index", which names the prompts to load`)
-    return []
-  }
+  if (value === undefined || value === null) return idsOf(map)
   const index = typeof value === 'string' ? jsonValue(value) : value
   if (Array.isArray(index) && index.every((id) => typeof id === 'string')) return [...new Set<string>(index)]
   report([...at, 'template-index'], 'must be a list of ids, or one as JSON text')
@@ -72,17 +69,20 @@ function readIndexed(
   const key = prefix + id
   const value = Object.hasOwn(map, key) ? map[key] : undefined
   if (value === undefined) {
-    const ids = Object.keys(map).flatMap((name) =>
-      name.startsWith(prefix) ? [name.slice(prefix.length)] : [],
-    )
-    report([...at, 'template-index'], `"${key}" is missing${suggest(id, ids)}`)
+    report([...at, 'template-index'], `"${key}" is missing${suggest(id, idsOf(map))}`)
     return undefined
   }
-  if (typeof value !== 'string') return readPrompt(id, value, { at: [...at, key], report, lenient: true })
+  const options = { at: [...at, key], report, lenient: true, dialect } as const
+  if (typeof value !== 'string') return readPrompt(id, value, options)
   try {
-    return readPrompt(id, JSON.parse(value), { at: [...at, key], report, lenient: true })
+    return readPrompt(id, JSON.parse(value), options)
   } catch (error) {
     report([...at, key], `not JSON: ${(error as Error).message}`)
     return undefined
   }
+}
+
+/** The ids of all templates. */
+function idsOf(map: Readonly<Record<string, unknown>>): string[] {
+  return Object.keys(map).flatMap((key) => (key.startsWith(prefix) ? [key.slice(prefix.length)] : []))
 }

@@ -2,6 +2,7 @@
 import { type AnswerMode, answerModes, modeHints } from '../../config/models.ts'
 import { isObject } from '../../is-object.ts'
 import type { JsonSchema, Sampling } from '../../llm/llm.ts'
+import { type Dialect, dialects } from '../template/template.ts'
 import { forbiddenNames } from '../template/tree.ts'
 import { suggest } from './problem.ts'
 import type { KeyPath, Report } from './source.ts'
@@ -24,6 +25,7 @@ export interface PromptDefinition {
   readonly id: string
   /** The template. */
   readonly prompt: string
+  readonly dialect: Dialect
   readonly responseType: ResponseType
   readonly schema?: JsonSchema
   /** Defaults of terms; a request's own override them. */
@@ -41,6 +43,7 @@ export interface PromptDefinition {
 /** `prompts/system.yaml`: the template of the system message, and terms for every prompt. */
 export interface SystemDefinition {
   readonly prompt?: string
+  readonly dialect: Dialect
   readonly terms: Readonly<Record<string, unknown>>
 }
 
@@ -63,6 +66,7 @@ const object: FieldCheck = { accepts: isObject, what: 'an object' }
 
 const promptChecks: Readonly<Record<string, FieldCheck>> = {
   prompt: text,
+  dialect: oneOf(dialects),
   'response-type': oneOf(responseTypes),
   schema: object,
   'object-schema': object,
@@ -76,7 +80,12 @@ const promptChecks: Readonly<Record<string, FieldCheck>> = {
   aliases: { accepts: (value) => Array.isArray(value) && value.every(isText), what: 'a list of ids' },
 }
 
-const systemChecks: Readonly<Record<string, FieldCheck>> = { prompt: text, terms: object, description: text }
+const systemChecks: Readonly<Record<string, FieldCheck>> = {
+  prompt: text,
+  dialect: oneOf(dialects),
+  terms: object,
+  description: text,
+}
 
 const exampleChecks: Readonly<Record<string, FieldCheck>> = {
   terms: object,
@@ -90,6 +99,8 @@ export interface DefinitionOptions {
   readonly report: Report
   /** Ignore unknown keys unless they look like a typing error: TrustGraph reads three keys and ignores the rest. */
   readonly lenient?: boolean
+  /** That of a definition which names none; by default graphmill's. */
+  readonly dialect?: Dialect
 }
 
 /** The prompt, or undefined when a problem was reported. */
@@ -115,6 +126,7 @@ export function readPrompt(
   return {
     id,
     prompt: fields['prompt'] as string,
+    dialect: dialectOf(fields, options),
     responseType: (fields['response-type'] ?? 'text') as ResponseType,
     terms,
     examples,
@@ -133,7 +145,20 @@ export function readPrompt(
 export function readSystem(value: unknown, options: DefinitionOptions): SystemDefinition | undefined {
   const fields = readFields(value, systemChecks, options)
   const terms = fields && readTerms(fields['terms'], options)
-  return terms && { terms, ...present<Partial<SystemDefinition>>({ prompt: fields?.['prompt'] }) }
+  return (
+    terms && {
+      terms,
+      dialect: dialectOf(fields, options),
+      ...present<Partial<SystemDefinition>>({ prompt: fields['prompt'] }),
+    }
+  )
+}
+
+function dialectOf(
+  fields: Readonly<Record<string, unknown>>,
+  { dialect = 'graphmill' }: DefinitionOptions,
+): Dialect {
+  return (fields['dialect'] as Dialect | undefined) ?? dialect
 }
 
 /** The values of the known keys; null counts as absent. */

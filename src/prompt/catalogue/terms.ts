@@ -1,9 +1,26 @@
 // Terms as they travel: a map from name to JSON text, decoded at the edge, once.
 
 import { GraphmillError } from '../../errors.ts'
+import { parsePythonJson, plainJson } from '../../formats/python-json.ts'
 
 /** Decoded terms. */
 export type Terms = Readonly<Record<string, unknown>>
+
+/** The JSON texts of terms that are no texts: TrustGraph's templates distinguish 1 from 1.0, which decoded terms do not. */
+const jsonTexts = new WeakMap<Terms, Readonly<Record<string, string>>>()
+
+/** The JSON text that a decoded term came as; undefined for texts, and for terms that did not come as JSON. */
+export function jsonTextOf(terms: Terms, name: string): string | undefined {
+  const texts = jsonTexts.get(terms)
+  return texts && typeof terms[name] !== 'string' && Object.hasOwn(texts, name) ? texts[name] : undefined
+}
+
+/** The terms with others over them. */
+export function overrideTerms(terms: Terms, others: Terms): Terms {
+  const all = { ...terms, ...others }
+  jsonTexts.set(all, { ...jsonTexts.get(terms), ...jsonTexts.get(others) })
+  return all
+}
 
 /**
  * The values of terms that came as JSON text.
@@ -12,7 +29,11 @@ export type Terms = Readonly<Record<string, unknown>>
  * @example decodeTerms({ text: '"hello"', limit: '3' }) // { text: 'hello', limit: 3 }
  */
 export function decodeTerms(terms: Readonly<Record<string, string>>): Terms {
-  return Object.fromEntries(Object.entries(terms).map(([name, text]) => [name, decodeTerm(name, text)]))
+  const decoded = Object.fromEntries(
+    Object.entries(terms).map(([name, text]) => [name, decodeTerm(name, text)]),
+  )
+  jsonTexts.set(decoded, terms)
+  return decoded
 }
 
 function decodeTerm(name: string, text: unknown): unknown {
@@ -21,7 +42,7 @@ function decodeTerm(name: string, text: unknown): unknown {
       details: { term: name },
     })
   try {
-    return JSON.parse(text)
+    return readJson(text)
   } catch (cause) {
     const [given, quoted] = [shortened(text), JSON.stringify(shortened(text))]
     throw new GraphmillError(
@@ -29,6 +50,16 @@ function decodeTerm(name: string, text: unknown): unknown {
       `the term "${name}" is not JSON: ${name}=${given}; a plain string needs quotes: ${name}=${quoted}`,
       { cause, details: { term: name } },
     )
+  }
+}
+
+/** Python's clients write NaN too. */
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    if (!/NaN|Infinity/.test(text)) throw error
+    return plainJson(parsePythonJson(text))
   }
 }
 

@@ -8,7 +8,7 @@ import type { ItemSchema } from '../../items/validate.ts'
 import { jsonValue } from '../../json-value.ts'
 import type { GroundingInit, GroundingRequest } from '../../messages/generated.ts'
 import type { Prompt } from '../catalogue/catalogue.ts'
-import type { Terms } from '../catalogue/terms.ts'
+import { overrideTerms, type Terms } from '../catalogue/terms.ts'
 
 /** An object by its keys, with values that are compared: without case, white space and punctuation at their ends. */
 type Example = ReadonlyMap<string, string>
@@ -117,7 +117,7 @@ function examplesOf(prompt: Prompt, terms: Terms): readonly Example[] {
 /** A template may refuse an empty text. What stands in the text is no echo of it, so its objects do no harm. */
 function renderWithoutText(prompt: Prompt, terms: Terms) {
   try {
-    return prompt.render({ ...terms, text: '' })
+    return prompt.render(overrideTerms(terms, { text: '' }))
   } catch {
     return prompt.render(terms)
   }

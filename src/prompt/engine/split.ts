@@ -2,7 +2,7 @@
 // prompt is not split, since no rule makes one value, or one text, of two.
 import { GraphmillError } from '../../errors.ts'
 import type { Prompt } from '../catalogue/catalogue.ts'
-import type { Terms } from '../catalogue/terms.ts'
+import { overrideTerms, type Terms } from '../catalogue/terms.ts'
 import { isOverflow } from './calls.ts'
 import type { ReplyStream } from './reply.ts'
 
@@ -16,10 +16,7 @@ export function splitTerms(terms: Terms): readonly [Terms, Terms] | undefined {
   const at = cutPlace(text)
   const halves = [text.slice(0, at).trim(), text.slice(at).trim()] as const
   if (halves.some((half) => half === '')) return undefined
-  return [
-    { ...terms, text: halves[0] },
-    { ...terms, text: halves[1] },
-  ]
+  return [overrideTerms(terms, { text: halves[0] }), overrideTerms(terms, { text: halves[1] })]
 }
 
 /** The reply to a prompt that is not split: that is the reason when it does not fit the context. */

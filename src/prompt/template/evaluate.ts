@@ -2,6 +2,7 @@
 // looped over. Work and output are bounded, so that no template can delay other messages.
 import { isDeepStrictEqual } from 'node:util'
 import { isObject } from '../../is-object.ts'
+import { Budget } from './budget.ts'
 import { comparisonSteps, containsSteps, madeSteps, readSteps, Sizes, textSteps } from './cost.ts'
 import { applyFilter, applyTest, filterArguments } from './filters.ts'
 import {
@@ -14,10 +15,6 @@ import {
 } from './tree.ts'
 import { describeValue, isTrue, member, show } from './value.ts'
 
-/** Nodes evaluated in one rendering, with what they read and make (see cost.ts): about a tenth of a second. */
-const maxSteps = 1_000_000
-/** Characters written in one rendering, those of captured blocks and joined strings included. */
-const maxLength = 16 * 1024 * 1024
 const maxRange = 100_000
 
 /** What was found to be undefined. */
@@ -37,8 +34,7 @@ class Rendering {
   /** Innermost last. A `for` opens one; `set` writes into the one that has the name, else into the last. */
   readonly #frames: Map<string, unknown>[] = [new Map()]
   readonly #sizes = new Sizes()
-  #steps = 0
-  #length = 0
+  readonly #budget = new Budget()
   /** The last undefined name, for the message. */
   #missing: MissingName | undefined
 
@@ -292,16 +288,11 @@ class Rendering {
   }
 
   #charge(steps: number, line: number): void {
-    this.#steps += steps
-    if (this.#steps > maxSteps) throw new TemplateFault(`the template takes over ${maxSteps} steps`, line)
+    this.#budget.charge(steps, line)
   }
 
-  /** Text that an expression makes counts like text that is written, so that doubling in a loop is bounded. */
   #countText(text: string, line: number): string {
-    this.#charge(textSteps(text.length), line)
-    this.#length += text.length
-    if (this.#length > maxLength) throw new TemplateFault(`the text is over ${maxLength} characters`, line)
-    return text
+    return this.#budget.countText(text, line)
   }
 
   /** A value as text, charged before it is made: nested lists that hold the same list twice could be endless. */

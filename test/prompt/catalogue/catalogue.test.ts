@@ -306,19 +306,46 @@ describe('TrustGraph’s configuration', () => {
     expect(found[2]).toBe('tg.json: template.typo.promt: unknown key; did you mean "prompt"?')
     expect(found[3]).toBe('tg.json: system: must be text, not an object')
     expect(found[4]).toBe(
-      'tg.json: template.bad-template.prompt: prompt "bad-template", line 2: expected variable end',
+      'tg.json: template.bad-template.prompt: prompt "bad-template", line 2: the tag that begins with "{{" has no end',
     )
     expect((await failure(path)).code).toBe('prompt_invalid')
   })
 
-  it('refuses a broken index, and templates without an index', async () => {
+  it('loads every template when there is no index', async () => {
+    const path = await write('tg.json', {
+      system: '"Be brief."',
+      'template.a': '{"prompt":"A {{ x }}"}',
+      'template.b.c': { prompt: 'B', 'object-schema': { type: 'object' }, 'response-type': 'jsonl' },
+    })
+    const catalogue = await loadCatalogue([path])
+    expect(catalogue.get('a').render({ x: 1 })).toEqual({ system: 'Be brief.', user: 'A 1' })
+    expect(catalogue.get('b.c')).toMatchObject({ responseType: 'jsonl', jsonSchema: { type: 'object' } })
+  })
+
+  it('renders as TrustGraph does, and other files keep their rendering', async () => {
+    const prompt = '{{ d }} {{ missing }}{% for x in d.l %}{{ loop.index }}{% endfor %}'
+    const path = await write('tg.json', { system: '"{{ n }}|{{ big }}"', 'template.a': { prompt } })
+    const terms = decodeTerms({
+      d: '{"l":[1.0,true,null],"1":"it\'s"}',
+      n: '1e3',
+      big: '12345678901234567890',
+    })
+    expect((await loadCatalogue([path])).get('a').render(terms)).toEqual({
+      system: '1000.0|12345678901234567890',
+      user: `{'l': [1.0, True, None], '1': "it's"} 012`,
+    })
+    const own = await write('own.yaml', 'prompt: "{{ d }}{% for x in d.l %}{{ loop.index }}{% endfor %}"')
+    expect((await loadCatalogue([own])).get('own').render(terms).user).toBe(
+      '{"1":"it\'s","l":[1,true,null]}123',
+    )
+    const marked = await write('marked.yaml', 'dialect: trustgraph\nprompt: "{{ d.l }}{{ missing }}"')
+    expect((await loadCatalogue([marked])).get('marked').render(terms).user).toBe('[1.0, True, None]')
+  })
+
+  it('refuses a broken index', async () => {
     const broken = await write('a.json', { 'template-index': '[broken', 'template.a': { prompt: 'x' } })
     expect(await problems(broken)).toEqual([
       'a.json: template-index: must be a list of ids, or one as JSON text',
-    ])
-    const none = await write('b.json', { 'template.a': { prompt: 'x' } })
-    expect(await problems(none)).toEqual([
-      'b.json: there is no "template-index", which names the prompts to load',
     ])
   })
 })
