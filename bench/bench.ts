@@ -16,6 +16,7 @@ const benches: Readonly<Record<string, () => Promise<Row[]>>> = {
   'kafka-load': async () => (await import('./kafka.ts')).kafkaLoadBench(),
   'bulk-load': async () => (await import('./bulk-load.ts')).bulkLoadBench(),
   'kafka-large': async () => (await import('./large.ts')).largeBench(),
+  backlog: async () => (await import('./backlog.ts')).backlogBench(),
   'kafka-relay': async () => (await import('./kafka.ts')).kafkaRelayBench(),
   'pulsar-relay': async () => (await import('./pulsar.ts')).pulsarBench(),
 }

@@ -98,7 +98,11 @@ export function writeState(document: Document): Uint8Array {
   const text = Buffer.from(JSON.stringify(header))
   const length = Buffer.alloc(4)
   length.writeUInt32LE(text.length)
-  return deflateRawSync(Buffer.concat([length, text, ...bits]), { level: 1 })
+  const state = deflateRawSync(Buffer.concat([length, text, ...bits]), { level: 1 })
+  // What zlib returns is a view of 16 KiB, which would be held as long as the state is.
+  const own = Buffer.allocUnsafeSlow(state.length)
+  own.set(state)
+  return own
 }
 
 /** Throws `bytes_undecodable` for what `writeState` of this version did not write. */

@@ -71,6 +71,13 @@ test('a document takes some 600 bytes, however much its status says', async () =
   expect(cache.writtenAt(idOf(2999))).toBe(Date.UTC(2026, 0, 1) + 2999)
 })
 
+test('a saved state holds no more memory than its bytes', () => {
+  const aggregate = createProgressAggregate()
+  const payload = { kind: 'document', parts: 1, title: 'mills.txt' }
+  aggregate.add({ documentId: 'd', time: 1, payload } as Message<'Progress'>)
+  expect(aggregate.save('d')!.buffer.byteLength).toBe(aggregate.save('d')!.length)
+})
+
 test('the state of a document comes back as it was', async () => {
   const cache = createStatusCache()
   const status = statusOf(5)
