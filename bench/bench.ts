@@ -19,6 +19,7 @@ const benches: Readonly<Record<string, () => Promise<Row[]>>> = {
   backlog: async () => (await import('./backlog.ts')).backlogBench(),
   'kafka-relay': async () => (await import('./kafka.ts')).kafkaRelayBench(),
   'pulsar-relay': async () => (await import('./pulsar.ts')).pulsarBench(),
+  'pulsar-native-relay': async () => (await import('./pulsar.ts')).pulsarNativeBench(),
 }
 
 const chosen = process.argv.slice(2)

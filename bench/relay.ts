@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { pino } from 'pino'
 import WebSocket from 'ws'
 import type { Broker } from '../src/broker/broker.ts'
+import { loadNativeModule, type NativeMessage } from '../src/broker/pulsar/binary/native-module.ts'
 import { outputRoute } from '../src/flow/ports.ts'
 import { defineProcessor, type Outputs } from '../src/flow/processor.ts'
 import { run } from '../src/flow/run.ts'
@@ -141,6 +142,51 @@ export function barePulsar(url: string): RelayOptions['bare'] {
     const rate = count / ((performance.now() - begun) / 1000)
     producer.close()
     consumer.close()
+    return rate
+  }
+}
+
+/** Pulsar by its native client: each message is decoded, encoded and sent, with the same settings as ours; storing it acks it. */
+export function barePulsarNative(serviceUrl: string): RelayOptions['bare'] {
+  const codec = createCodec(loadSchemas())
+  const topicOf = (name: string) => `persistent://public/default/${name}`
+  return async ({ space, from, to }, count) => {
+    const { Client } = loadNativeModule()
+    Client.setLogHandler(() => {})
+    const client = new Client({ serviceUrl, logLevel: 2 })
+    const producer = await client.createProducer({
+      topic: topicOf(to),
+      batchingEnabled: false,
+      maxPendingMessages: 2000,
+      hashingScheme: 'JavaStringHash',
+    })
+    const consumer = await client.subscribe({
+      topic: topicOf(from),
+      subscription: `${space}-bare`,
+      subscriptionType: 'Shared',
+      subscriptionInitialPosition: 'Earliest',
+      receiverQueueSize: 1000,
+    })
+    const done = Promise.withResolvers<void>()
+    let [begun, settled] = [0, 0]
+    const handle = async (message: NativeMessage): Promise<void> => {
+      begun ||= performance.now()
+      const headers = Object.fromEntries(Object.entries(message.getProperties()))
+      const one = relayed(codec, to, message.getData(), headers)
+      const data = Buffer.from(one.value.buffer, one.value.byteOffset, one.value.byteLength)
+      await producer.send({ data, properties: one.headers, partitionKey: one.key })
+      await consumer.acknowledgeId(message.getMessageId())
+      if (++settled >= count) done.resolve()
+    }
+    /** As many as ours has in flight. */
+    const worker = async (): Promise<void> => {
+      for (;;) await handle(await consumer.receive())
+    }
+    for (let n = 0; n < 1000; n++) worker().catch(() => {}) // closing rejects what they wait for
+    await done.promise
+    const rate = count / ((performance.now() - begun) / 1000)
+    await consumer.close()
+    await client.close()
     return rate
   }
 }

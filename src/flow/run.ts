@@ -3,6 +3,7 @@
 import type { Logger } from 'pino'
 import type { Broker, TopicSpec } from '../broker/broker.ts'
 import { topicSpec } from '../broker/topics.ts'
+import { toGraphmillError } from '../errors.ts'
 import type { ReplyCache } from '../llm/cache/reply-cache.ts'
 import { createRateLimiter, type RateLimiter } from '../llm/limits/rate-limiter.ts'
 import type { Llm } from '../llm/llm.ts'
@@ -157,7 +158,13 @@ async function warnOfPartitions(
   specs: readonly TopicSpec[],
   { broker, log, space }: { readonly broker: Broker; readonly log: Logger; readonly space: string },
 ): Promise<void> {
-  const topics = await broker.listTopics(`${space}.`)
+  const topics = await broker.listTopics(`${space}.`).catch((thrown: unknown) => {
+    const err = toGraphmillError(thrown)
+    // A Pulsar without its admin API: its topics are used as they are.
+    if (err.code !== 'broker_refused') throw err
+    log.debug({ err }, 'the partitions of topics are not known')
+    return []
+  })
   const found = new Map(topics.map(({ name, partitions }) => [name, partitions]))
   for (const { name: topic, partitions: wanted } of specs) {
     const partitions = found.get(topic)

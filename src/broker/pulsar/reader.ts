@@ -18,9 +18,9 @@ interface PartitionRead {
   /** The name of the partition's own topic. */
   readonly name: string
   /** The last message that came, or the one to begin behind; undefined: from the oldest. */
-  last: MessageId | undefined
-  /** Where to stop; undefined: never. */
-  readonly end: PartitionEnd | undefined
+  last: MessageId | 'latest' | undefined
+  /** Where to stop; undefined: never. `unknown`: when nothing more is there, since the end cannot be asked for. */
+  end: PartitionEnd | 'unknown' | 'reached' | undefined
 }
 
 interface QueuedMessage {
@@ -135,6 +135,7 @@ export class PulsarReader {
 
   async #partitionRead(name: string, partition: number): Promise<PartitionRead | undefined> {
     const { from, until } = this.#range
+    if (this.#endpoint.withoutAdmin !== undefined) return beginWithoutAdmin(this.#range, name, partition)
     const now = until === 'end' || from === 'latest' ? await endOf(this.#endpoint, name) : undefined
     if (until === 'end' && now === undefined) return undefined
     let last: MessageId | undefined
@@ -180,6 +181,12 @@ export class PulsarReader {
       after: read.last,
       receiverQueueSize,
       signal: this.#stop.signal,
+      ...(read.end === 'unknown' && {
+        onEnd(channel: Channel) {
+          read.end = 'reached'
+          void channel.close()
+        },
+      }),
       onMessage: ({ id, message }, channel, taken) => {
         if (isOver(read)) return
         read.last = id
@@ -192,7 +199,15 @@ export class PulsarReader {
 }
 
 function isOver({ last, end }: PartitionRead): boolean {
-  return end !== undefined && last !== undefined && reaches(last, end)
+  if (end === 'reached') return true
+  return typeof end === 'object' && typeof last === 'object' && reaches(last, end)
+}
+
+function beginWithoutAdmin(range: TopicRange, name: string, partition: number): PartitionRead {
+  const { from, until } = range
+  const end = until === 'end' ? 'unknown' : undefined
+  if (from === 'latest') return { name, last: 'latest', end: end && 'reached' }
+  return { name, last: from === 'earliest' ? undefined : givenPosition(from, partition), end }
 }
 
 function givenPosition(

@@ -8,7 +8,7 @@ const refusals: readonly (readonly [RegExp, ErrorCode])[] = [
   [/Authentic/, 'broker_refused'],
   [/InvalidTopicName/, 'topic_name_invalid'],
   [
-    /Timeout|NotConnected|Disconnected|Retryable|QueueIsFull|Quota|TooMany|Connect|Lookup|MemoryBuffer|Busy|NotReady|Closed|Metadata|Persistence|Fenced/,
+    /Time[Oo]ut|NotConnected|Disconnected|Retryable|QueueIsFull|Quota|TooMany|Connect|Lookup|MemoryBuffer|Busy|NotReady|Closed|Metadata|Persistence|Fenced/,
     'broker_unavailable',
   ],
 ]

@@ -64,8 +64,10 @@ export interface ReaderRequest {
   readonly topic: string
   /** The name of the partition's own topic. */
   readonly name: string
-  /** Where to begin: just behind this message; undefined: at the oldest. */
-  readonly after: MessageId | undefined
+  /** Where to begin: just behind this message, or at the end; undefined: at the oldest. */
+  readonly after: MessageId | 'latest' | undefined
+  /** Called when nothing more is to be read now. Given where the end of the topic cannot be asked for before. */
+  readonly onEnd?: (channel: Channel) => void
   readonly receiverQueueSize: number
   readonly signal: AbortSignal
   /** `taken` lets the server send one more. `channel` is the one being opened. */

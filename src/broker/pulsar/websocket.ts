@@ -44,7 +44,7 @@ function openReader(
   endpoint: Endpoint,
   { topic, name, after, receiverQueueSize, signal, onMessage }: ReaderRequest,
 ): Promise<Channel> {
-  const messageId = after === undefined ? 'earliest' : encodeMessageId(after)
+  const messageId = after === undefined ? 'earliest' : after === 'latest' ? after : encodeMessageId(after)
   const query = new URLSearchParams({ messageId, receiverQueueSize: String(receiverQueueSize) })
   return openSocket(endpoint, {
     path: `/reader${topicPath(endpoint, name)}?${query}`,

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { getCACertificates } from 'node:tls'
+import { secretText } from '../../../config/secret.ts'
 import { GraphmillError } from '../../../errors.ts'
 import type { BrokerLog } from '../../availability.ts'
 import type { TlsOptions } from '../../broker.ts'
@@ -15,6 +16,8 @@ import { loadNativeModule, type NativeClient, type NativeModule } from './native
 /** The client gives up an operation after this time. It takes whole seconds. */
 const operationTimeoutSeconds = 10
 const connectionTimeoutMs = 4_000
+/** The client's level for warnings. */
+const warnings = 2
 /** How long the end waits for operations, and then for the client. */
 const closeTimeoutMs = 5_000
 
@@ -28,9 +31,16 @@ export interface Connection {
 
 /** Where the client says what it does: the logger of the client is one for the process, and would write to stdout. */
 let log: BrokerLog | undefined
+/** The logger goes on to read the log level in the first client of the process, which must therefore stay. */
+const first: NativeClient[] = []
 
-/** `serviceUrl` is `pulsar://host:port` or `pulsar+ssl://host:port`. Connects to nothing yet. */
-export function openConnection(serviceUrl: string, endpoint: Endpoint): Connection {
+/** `serviceUrl` is `pulsar://host:port` or `pulsar+ssl://host:port`. Connects to nothing yet. `token` is used as long as it lasts. */
+function openConnection(
+  serviceUrl: string,
+  endpoint: Endpoint,
+  token: string | undefined,
+  timeoutSeconds = operationTimeoutSeconds,
+): Connection {
   const module = loadNativeModule()
   log = endpoint.log
   module.Client.setLogHandler((level, file, line, text) =>
@@ -43,13 +53,14 @@ export function openConnection(serviceUrl: string, endpoint: Endpoint): Connecti
   const files = writeTlsFiles({ ...tls, ...(trusted !== undefined && { ca: trusted }) })
   const native = new module.Client({
     serviceUrl,
-    operationTimeoutSeconds,
+    operationTimeoutSeconds: timeoutSeconds,
     connectionTimeoutMs,
     statsIntervalInSeconds: 0,
-    logLevel: 2,
+    logLevel: warnings,
     ...tlsSettings(files, tls),
-    ...authentication(module, endpoint, files),
+    ...authentication(module, endpoint, { files, token }),
   })
+  if (first.length === 0) first.push(native)
   const running = new Set<Promise<unknown>>()
   return {
     native,
@@ -70,6 +81,35 @@ export function openConnection(serviceUrl: string, endpoint: Endpoint): Connecti
       const closed = native.close().catch(() => {})
       if (running.size === 0) await Promise.race([closed, delay(closeTimeoutMs, undefined, { ref: false })])
       files?.remove()
+    },
+  }
+}
+
+export interface Connections {
+  /** The connection with the current token. */
+  current(): Promise<Connection>
+  /** One of its own for the caller, who closes it. `timeoutSeconds` bounds its operations. */
+  another(timeoutSeconds?: number): Promise<Connection>
+  close(): Promise<void>
+}
+
+/** A token that was replaced needs a new connection. The old ones stay until the end: their channels may still be used. */
+export function createConnections(serviceUrl: string, endpoint: Endpoint): Connections {
+  const opened: Connection[] = []
+  let newest: { readonly token: string | undefined; readonly connection: Connection } | undefined
+  const tokenNow = async () => (endpoint.oauth === undefined ? endpoint.token?.() : undefined)
+  return {
+    async current() {
+      const token = await tokenNow()
+      if (newest === undefined || newest.token !== token) {
+        newest = { token, connection: openConnection(serviceUrl, endpoint, token) }
+        opened.push(newest.connection)
+      }
+      return newest.connection
+    },
+    another: async (timeoutSeconds) => openConnection(serviceUrl, endpoint, await tokenNow(), timeoutSeconds),
+    async close() {
+      await Promise.all(opened.map((connection) => connection.close()))
     },
   }
 }
@@ -115,23 +155,28 @@ function tlsSettings(files: TlsFiles | undefined, tls: TlsOptions): object {
   }
 }
 
-/** A token counts before a client certificate, which then only makes the connection. */
-function authentication(module: NativeModule, endpoint: Endpoint, files: TlsFiles | undefined): object {
-  const { token } = endpoint
-  if (token !== undefined) {
-    let last = ''
-    // A supplier that rejects would block the client for ever.
-    const supply = async (): Promise<string> => {
-      try {
-        last = await token()
-      } catch (err) {
-        endpoint.log.warn({ err }, 'no new token for Pulsar: the last one is used')
-      }
-      return last
+/**
+ * A token counts before a client certificate, which then only makes the connection. It is a text: a function, as the client also
+ * takes it, would keep the process from ending. The client renews tokens of OAuth2 by itself.
+ */
+function authentication(
+  module: NativeModule,
+  { oauth, tls: { cert, key } }: Endpoint,
+  { files, token }: { readonly files: TlsFiles | undefined; readonly token: string | undefined },
+): object {
+  if (oauth !== undefined) {
+    const { issuer, clientId, clientSecret, audience, scope } = oauth
+    const settings = {
+      type: 'client_credentials',
+      issuer_url: issuer,
+      client_id: clientId,
+      client_secret: secretText(clientSecret),
+      ...(audience !== undefined && { audience }),
+      ...(scope !== undefined && { scope }),
     }
-    return { authentication: new module.AuthenticationToken({ token: supply }) }
+    return { authentication: new module.AuthenticationOauth2(settings) }
   }
-  const { cert, key } = endpoint.tls
+  if (token !== undefined) return { authentication: new module.AuthenticationToken({ token }) }
   if (files === undefined || cert === undefined || key === undefined) return {}
   const paths = { certificatePath: files.path('cert'), privateKeyPath: files.path('key') }
   return { authentication: new module.AuthenticationTls(paths) }

@@ -36,6 +36,8 @@ export interface NativeProducer extends NativeConnection {
 }
 
 export interface NativeReader extends NativeConnection {
+  /** Blocks until the server has answered. */
+  hasNext(): boolean
   seek(id: NativeMessageId): Promise<unknown>
 }
 
@@ -52,7 +54,8 @@ export interface NativeModule {
     new (options: object): NativeClient
     setLogHandler(handler: (level: number, file: string, line: number, text: string) => void): void
   }
-  readonly AuthenticationToken: new (options: { readonly token: () => Promise<string> }) => object
+  readonly AuthenticationToken: new (options: { readonly token: string }) => object
+  readonly AuthenticationOauth2: new (options: object) => object
   readonly AuthenticationTls: new (options: {
     readonly certificatePath: string
     readonly privateKeyPath: string

@@ -1,11 +1,10 @@
 // Opens the binary protocol: checks the port, the credentials and the admin API, each with its own error.
-import { setTimeout as delay } from 'node:timers/promises'
 import { GraphmillError, toGraphmillError } from '../../../errors.ts'
 import { wait } from '../../../wait.ts'
 import { checkConnection, fullTopicName } from '../admin.ts'
 import { type Endpoint, endpointOf, type PulsarBinaryOptions, webUrlOf } from '../endpoint.ts'
 import type { PulsarTransport } from '../transport.ts'
-import { type Connection, openConnection } from './client.ts'
+import { type Connection, type Connections, createConnections } from './client.ts'
 import { loadNativeModule } from './native-module.ts'
 import { checkReach } from './reach.ts'
 import { binaryTransport } from './transport.ts'
@@ -14,7 +13,7 @@ import { binaryTransport } from './transport.ts'
 const connectAttempts = 4
 const connectDelayMs = 500
 /** The server must say within this time whether it accepts the credentials. */
-const verdictMs = 4_500
+const verdictSeconds = 3
 
 export async function openBinary(
   options: PulsarBinaryOptions,
@@ -25,13 +24,18 @@ export async function openBinary(
   const found = endpointOf({ ...options, url: webUrlOf(options) })
   await found.token?.()
   await reach(service, found, signal)
-  const connection = openConnection(options.url, found)
+  const connections = createConnections(options.url, found)
   try {
-    await checkCredentials(connection, found, service)
-    const endpoint = await withAdmin(connection, found, { isGiven: options.adminUrl !== undefined, signal })
-    return { endpoint, transport: binaryTransport(endpoint, connection, options.url) }
+    const connection = await connections.current()
+    const isGiven = options.adminUrl !== undefined
+    const [endpoint] = await Promise.all([
+      withAdmin(connection, found, { isGiven, signal }),
+      checkCredentials(connections, found, service),
+    ])
+    return { endpoint, transport: binaryTransport(endpoint, connections) }
   } catch (thrown) {
-    await connection.close()
+    // The client goes on to try for some seconds.
+    void connections.close()
     throw thrown
   }
 }
@@ -50,24 +54,26 @@ async function reach(service: URL, endpoint: Endpoint, signal: AbortSignal | und
   }
 }
 
-/** Asks for a topic that need not exist: an answer about it shows that we are let in. */
-async function checkCredentials(connection: Connection, endpoint: Endpoint, { host }: URL): Promise<void> {
+/**
+ * Asks for a topic that need not exist: an answer about it shows that we are let in. The client does not say that it was refused: it
+ * is disconnected until its time is up.
+ */
+async function checkCredentials(connections: Connections, endpoint: Endpoint, { host }: URL): Promise<void> {
+  const connection = await connections.another(verdictSeconds)
   const topic = fullTopicName(endpoint, 'graphmill-connects')
-  const asked = connection.run(`the connection to ${host}`, () =>
-    connection.native.getPartitionsForTopic(topic),
-  )
-  asked.catch(() => {})
-  const late = delay(verdictMs, undefined, { ref: false }).then(() => {
-    throw new GraphmillError(
-      'broker_unavailable',
-      `Pulsar at ${host} accepts connections and does not answer`,
-    )
-  })
   try {
-    await Promise.race([asked, late])
+    await connection.run(host, () => connection.native.getPartitionsForTopic(topic))
   } catch (thrown) {
-    const { code } = toGraphmillError(thrown)
-    if (code !== 'topic_missing' && code !== 'topic_refused') throw thrown
+    const { code, message } = toGraphmillError(thrown)
+    if (code === 'topic_missing' || code === 'topic_refused') return
+    const refused = /Disconnected/.test(message)
+    const words = refused
+      ? 'closes connections: it refuses the credentials'
+      : 'does not answer, or refuses the credentials'
+    const text = `Pulsar at ${host} ${words}`
+    throw new GraphmillError(refused ? 'broker_refused' : 'broker_unavailable', text, { cause: thrown })
+  } finally {
+    void connection.close()
   }
 }
 

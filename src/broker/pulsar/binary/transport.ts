@@ -6,7 +6,7 @@ import { defaultMaxHeldBytes, maxMessageBytes } from '../../broker.ts'
 import { fullTopicName } from '../admin.ts'
 import type { Endpoint } from '../endpoint.ts'
 import type { ReceivedMessage } from '../message.ts'
-import { decodeMessageId, encodeMessageId, isBehind, positionOf } from '../message-id.ts'
+import { decodeMessageId, encodeMessageId, isBehind, type MessageId, positionOf } from '../message-id.ts'
 import {
   type Channel,
   type ConsumerChannel,
@@ -17,9 +17,9 @@ import {
   type ReaderRequest,
   windowMessages,
 } from '../transport.ts'
-import { createChannel, type NativeConnection } from './channel.ts'
-import { type Connection, openConnection } from './client.ts'
-import type { NativeConsumer, NativeMessage, NativeMessageId } from './native-module.ts'
+import { createChannel, type NativeChannel, type NativeConnection } from './channel.ts'
+import type { Connection, Connections } from './client.ts'
+import type { NativeConsumer, NativeMessage, NativeMessageId, NativeReader } from './native-module.ts'
 
 /** What the channels of one connection share. */
 interface Shared {
@@ -29,26 +29,28 @@ interface Shared {
   readonly closing: Set<Promise<unknown>>
 }
 
-export function binaryTransport(
-  endpoint: Endpoint,
-  connection: Connection,
-  serviceUrl: string,
-): PulsarTransport {
-  const shared = { endpoint, connection, closing: new Set<Promise<unknown>>() }
+export function binaryTransport(endpoint: Endpoint, connections: Connections): PulsarTransport {
+  const closing = new Set<Promise<unknown>>()
+  const shared = async () => ({ endpoint, connection: await connections.current(), closing })
   return {
-    openConsumer: (request) => openConsumer(shared, request),
-    openProducer: (request) => openProducer(shared, request),
+    openConsumer: async (request) => openConsumer(await shared(), request),
+    openProducer: async (request) => openProducer(await shared(), request),
     openReading() {
       // The listener of one reader holds up all others of its connection.
-      const own = { ...shared, connection: openConnection(serviceUrl, endpoint) }
+      const own = connections.another()
+      own.catch(() => {}) // each opening rejects
       return {
-        open: (request) => openReader(own, request),
-        close: () => own.connection.close(),
+        open: async (request) => openReader({ endpoint, connection: await own, closing }, request),
+        close: () =>
+          own.then(
+            (connection) => connection.close(),
+            () => {},
+          ),
       }
     },
     async close() {
-      await Promise.all(shared.closing)
-      await connection.close()
+      await Promise.all(closing)
+      await connections.close()
     },
   }
 }
@@ -155,6 +157,8 @@ async function openProducer(
   })
 }
 
+/** How often a reader asks whether it is at the end. */
+const endPollMs = 50
 /** How long after a seek a message from before it may still come. */
 const settleMs = 20
 
@@ -165,7 +169,12 @@ const settleMs = 20
 async function openReader(shared: Shared, request: ReaderRequest): Promise<Channel> {
   const { topic, name, after, receiverQueueSize, signal } = request
   const { MessageId } = shared.connection.module
-  const begin = after === undefined ? MessageId.earliest() : MessageId.deserialize(messageIdBytes(after))
+  const begin =
+    after === undefined
+      ? MessageId.earliest()
+      : after === 'latest'
+        ? undefined
+        : MessageId.deserialize(messageIdBytes(after))
   const flow = createReaderFlow(request)
   // What this throws would end the process.
   const listener = (message: NativeMessage): Promise<void> | undefined => {
@@ -194,7 +203,7 @@ async function openReader(shared: Shared, request: ReaderRequest): Promise<Chann
   }
   try {
     // Seeking disconnects it for a moment.
-    await shared.connection.run(name, () => native.seek(begin))
+    if (begin !== undefined) await shared.connection.run(name, () => native.seek(begin))
     await delay(settleMs)
   } catch (thrown) {
     await closing.close().catch(() => {})
@@ -202,7 +211,36 @@ async function openReader(shared: Shared, request: ReaderRequest): Promise<Chann
   }
   const channel = createChannel(closing, shared.closing)
   flow.begin(channel)
+  if (request.onEnd !== undefined) watchEnd(native, flow, channel, request.onEnd)
   return channel
+}
+
+/** Calls `onEnd` when the server has twice said that nothing more is there, and nothing came meanwhile. */
+function watchEnd(
+  native: NativeReader,
+  flow: ReturnType<typeof createReaderFlow>,
+  channel: NativeChannel,
+  onEnd: (channel: Channel) => void,
+): void {
+  let seenAtEnd: number | undefined
+  const timer = setInterval(() => {
+    if (channel.isOver) return clearInterval(timer)
+    if (flow.waiting > 0) return
+    const isAtEnd = native.isConnected() && isCaughtUp(native)
+    if (isAtEnd && seenAtEnd === flow.count) {
+      clearInterval(timer)
+      onEnd(channel)
+    }
+    seenAtEnd = isAtEnd ? flow.count : undefined
+  }, endPollMs)
+}
+
+function isCaughtUp(native: NativeReader): boolean {
+  try {
+    return !native.hasNext()
+  } catch {
+    return false // the connection was lost meanwhile
+  }
 }
 
 /** The messages of one reader, from those that come while it is sought. */
@@ -212,6 +250,7 @@ function createReaderFlow({ after, receiverQueueSize, onMessage }: ReaderRequest
   let channel: Channel | undefined
   let isOver = false
   let waiting = 0
+  let count = 0
   /** Let the listener go on. */
   const blocked: (() => void)[] = []
   const release = (): void => {
@@ -221,8 +260,16 @@ function createReaderFlow({ after, receiverQueueSize, onMessage }: ReaderRequest
     if (--waiting < receiverQueueSize) release()
   }
   return {
+    /** Messages that came and were not taken, and all that came. */
+    get waiting() {
+      return waiting
+    },
+    get count() {
+      return count
+    },
     arrived(received: ReceivedMessage): Promise<void> | undefined {
-      if (isOver || (after !== undefined && !isBehind(received.id, after))) return undefined
+      if (isOver || (typeof after === 'object' && !isBehind(received.id, after))) return undefined
+      count++
       const last = early.at(-1)
       // It begins again: those before it came before the seek.
       if (last !== undefined && !isBehind(received.id, last.id)) {
@@ -253,8 +300,7 @@ function createReaderFlow({ after, receiverQueueSize, onMessage }: ReaderRequest
   }
 }
 
-const messageIdBytes = (id: Parameters<typeof encodeMessageId>[0]): Buffer =>
-  Buffer.from(encodeMessageId(id), 'base64')
+const messageIdBytes = (id: MessageId): Buffer => Buffer.from(encodeMessageId(id), 'base64')
 
 /** Opens something on a topic. When the signal aborts first, it is closed as soon as it is open. */
 async function open<T extends NativeConnection>(
