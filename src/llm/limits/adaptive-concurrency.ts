@@ -4,7 +4,7 @@
 /** Calls at once at the start. */
 const firstSize = 8
 /** What each accepted call adds, until the first refusal. */
-const opening = 0.5
+const opening = 1
 /** How many calls are accepted, with every place in use, before more is tried. Doubled after every try that failed. */
 const fewestCalls = 100
 const mostCalls = 800

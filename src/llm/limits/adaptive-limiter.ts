@@ -1,7 +1,7 @@
 // Learns from refusals (429) how many calls a server takes at once, and how many a minute. It is AIMD (additive increase,
 // multiplicative decrease): with n calls at once and r calls a millisecond,
 //   an accepted call in the last place:    n += step, after enough calls (step 1, doubled up to n / 4 while tries succeed)
-//   an accepted call before any refusal:   n += 0.5
+//   an accepted call before any refusal:   n += 1
 //   while refusals are about the rate:     n += max(1, n / 10), after 10 calls in the last place
 //   an accepted call near the known rate:  r *= 1.01, after enough calls (up to 1.05); 1.2 when far below it
 //   a refusal about calls at once:         n = calls that were running beside it
