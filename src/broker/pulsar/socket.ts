@@ -1,10 +1,11 @@
 // One WebSocket to Pulsar: opened with the credentials, pinged while it is open, with refusals as error codes.
-// Frames of one turn of the event loop are sent together. Nothing here reopens a socket.
+// Frames of one turn of the event loop are one write, and under load those of some milliseconds. Nothing here reopens a socket.
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import WebSocket from 'ws'
 import { GraphmillError } from '../../errors.ts'
 import { readOpening } from '../../http/body.ts'
+import { createPace } from '../window/pace.ts'
 import { codeOf, connectionError, type Endpoint, reasonIn } from './endpoint.ts'
 import type { Channel, ChannelClosing } from './transport.ts'
 
@@ -25,6 +26,8 @@ export interface SocketRequest {
 const frameTooLarge = 1009
 const handshakeTimeoutMs = 30_000
 const closeTimeoutMs = 5_000
+/** Under load writes are this far apart. The first frames after a time with few do not wait. */
+const underLoad = { everyMs: 5, burst: 20 }
 
 /** Opens a socket. Rejects with `topic_missing`, `topic_refused`, `broker_refused`, `certificate_refused`, `tls_failed` or `broker_unavailable`. */
 export async function openSocket(endpoint: Endpoint, request: SocketRequest): Promise<PulsarSocket> {
@@ -76,8 +79,9 @@ export async function openSocket(endpoint: Endpoint, request: SocketRequest): Pr
   return pulsarSocket
 }
 
-/** Sends frames so that those of one turn of the event loop are one write. */
+/** Sends frames so that those of one turn of the event loop, or of the time until the next write, are one write. */
 function sender(socket: WebSocket): (frame: string) => void {
+  const pace = createPace(underLoad)
   let stream: Socket | undefined
   let corked = false
   socket.once('upgrade', (response) => {
@@ -91,7 +95,10 @@ function sender(socket: WebSocket): (frame: string) => void {
     if (!corked) {
       corked = true
       stream?.cork()
-      setImmediate(uncork)
+      const waitMs = pace.delay()
+      if (waitMs > 0) setTimeout(uncork, waitMs)
+      else setImmediate(uncork)
+      pace.started()
     }
     socket.send(frame)
   }
