@@ -13,6 +13,7 @@ const benches: Readonly<Record<string, () => Promise<Row[]>>> = {
   ontology: async () => (await import('./ontology.ts')).ontologyBench(),
   'kafka-model': async () => (await import('./kafka.ts')).slowModelBench(),
   'kafka-flow': async () => (await import('./kafka.ts')).instantModelBench(),
+  trickle: async () => (await import('./kafka.ts')).trickleBench(),
   'kafka-load': async () => (await import('./kafka.ts')).kafkaLoadBench(),
   'bulk-load': async () => (await import('./bulk-load.ts')).bulkLoadBench(),
   'kafka-large': async () => (await import('./large.ts')).largeBench(),

@@ -22,7 +22,7 @@ import { median, type Row } from './row.ts'
 
 const codec = createCodec(loadSchemas())
 
-interface Machines {
+export interface Machines {
   readonly site: Site
   readonly bootstrap: readonly string[]
   readonly llm: LlmProcess
@@ -44,6 +44,8 @@ async function withMachines(bench: (machines: Machines) => Promise<Row[]>): Prom
 
 export const slowModelBench = () => withMachines(slowModel)
 export const instantModelBench = () => withMachines(instantModel)
+export const trickleBench = () =>
+  withMachines(async (machines) => (await import('./trickle.ts')).trickle(machines))
 export const kafkaRelayBench = () => withMachines(relay)
 
 export const kafkaLoadBench = () => withMachines(({ site }) => load(site))
@@ -105,7 +107,7 @@ async function slowModel({ site, llm }: Machines): Promise<Row[]> {
 }
 
 /** The time in seconds at which so many calls were completed, interpolated between two samples. */
-async function timeOf(llm: LlmProcess, completed: number): Promise<number> {
+export async function timeOf(llm: LlmProcess, completed: number): Promise<number> {
   let before = { at: 0, count: 0 }
   for (;;) {
     const count = (await llm.counts()).completed

@@ -1,12 +1,8 @@
 // Which partition a key goes to: the one that Kafka's Java clients choose, so that producers of both kinds agree. kafkajs
 // computes the same with 64-bit integers of its own, which costs more than all other work on a message.
-import type { ICustomPartitioner } from 'kafkajs'
-
-/** A partitioner for messages that all have a key. */
-export const keyPartitioner: ICustomPartitioner =
-  () =>
-  ({ message: { key }, partitionMetadata }) =>
-    (murmur2(Buffer.from(key ?? '')) & 0x7fffffff) % partitionMetadata.length
+/** The partition of a key in a topic of so many partitions. */
+export const partitionOf = (key: string, partitions: number): number =>
+  (murmur2(Buffer.from(key)) & 0x7fffffff) % partitions
 
 const multiplier = 0x5bd1e995
 const seed = 0x9747b28c

@@ -1,28 +1,35 @@
-// Publishes to Kafka: concurrent messages of a topic are joined into requests. A key always takes the same lane, and a lane has
-// one request at a time, so that messages of one key are stored in the order in which they were published. Publishing is not
-// idempotent: a request that failed halfway is sent again as a whole, by us and not by kafkajs (see quirks.ts).
+// Publishes to Kafka. A key always takes the same lane of its topic, and a lane has one request at a time, so that messages of one
+// key are stored in the order in which they were published. Lanes that have messages at about the same time share a request. When
+// one of them fails, it goes on alone. Publishing is not idempotent: what may not have been stored is sent again.
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Message, Producer } from 'kafkajs'
+import type { Cluster } from 'kafkajs'
 import { backoffMs } from '../../backoff.ts'
-import { batchLength } from '../../batches.ts'
+import { batches, batchLength } from '../../batches.ts'
 import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import { pause } from '../../wait.ts'
 import { maxMessageBytes, type OutgoingBytes } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import { isDeadTopic } from '../topics.ts'
+import { createPace } from '../window/pace.ts'
 import { createClient, impatient, type KafkaClient, type KafkaSettings, kafkaError } from './client.ts'
-import { keyPartitioner } from './partitioner.ts'
+import { produce, type TopicMessage } from './produce.ts'
+import { openCluster } from './quirks.ts'
 
-/** Stays under the 1 MiB that Kafka takes for a partition, with room for what a record adds. */
-const requestLimits = { maxItems: 5000, maxSize: 900 * 1024, sizeOf: ({ bytes }: WaitingMessage) => bytes }
+/** Stays under the 1 MiB that Kafka takes for a partition, with room for what a record adds; the same for a request as a whole. */
+const maxRequestBytes = 900 * 1024
+const laneLimits = { maxItems: 5000, maxSize: maxRequestBytes, sizeOf: ({ bytes }: WaitingMessage) => bytes }
 const recordOverhead = 70
 /** Requests of one topic that may be in flight at once. */
 const lanesPerTopic = 2
+/**
+ * Under load requests leave this far apart, and messages wait for the next one. The first messages after a time with few do not
+ * wait: that is more than a document causes until its first triple.
+ */
+const underLoad = { everyMs: 5, burst: 40 }
 /** A topic that we may see counts as refused for writing after so many refusals in a row. */
 const mostRefusals = 3
 
-interface WaitingMessage {
-  readonly message: Message
+interface WaitingMessage extends TopicMessage {
   readonly bytes: number
   /** When it was published, by `performance.now()`. */
   readonly since: number
@@ -38,10 +45,19 @@ interface Lane {
   sending: Promise<void> | undefined
 }
 
-/** A producer that lanes share. Once retired, it takes nothing new, and is abandoned when its last request was answered. */
+/** What a lane adds to a shared request. */
+interface LaneBatch {
+  readonly messages: readonly WaitingMessage[]
+  /** Gets those that were not stored. */
+  readonly answered: (unstored: readonly WaitingMessage[]) => void
+}
+
+/** A connection that lanes share. Once retired, it takes nothing new, and is abandoned when its last request was answered. */
 interface ProducerConnection {
   readonly client: KafkaClient
-  readonly producer: Producer
+  readonly cluster: Cluster
+  /** The topics that it was asked for. */
+  readonly known: Set<string>
   readonly ready: Promise<void>
   users: number
   retired: boolean
@@ -58,6 +74,10 @@ export class KafkaPublisher {
   readonly #options: PublisherOptions
   readonly #lanes = new Map<string, Lane>()
   readonly #closing = new AbortController()
+  readonly #pace = createPace(underLoad)
+  /** Lanes that wait for the next shared request. */
+  readonly #joining = new Map<Lane, LaneBatch['answered']>()
+  #isDue = false
   #current: ProducerConnection | undefined
 
   constructor(settings: KafkaSettings, options: PublisherOptions) {
@@ -76,7 +96,7 @@ export class KafkaPublisher {
       const buffer = Buffer.from(value.buffer, value.byteOffset, value.byteLength)
       const lane = this.#laneOf(topic, key)
       const since = performance.now()
-      lane.queue.push({ message: { key, value: buffer, headers }, bytes, since, resolve, reject })
+      lane.queue.push({ topic, message: { key, value: buffer, headers }, bytes, since, resolve, reject })
       lane.sending ??= this.#drain(lane)
     })
   }
@@ -91,7 +111,7 @@ export class KafkaPublisher {
     const last = this.#current
     if (last === undefined) return
     this.#current = undefined
-    await Promise.race([last.producer.disconnect(), delay(1000, undefined, { ref: false })])
+    await Promise.race([last.cluster.disconnect(), delay(1000, undefined, { ref: false })])
     last.client.abandon()
   }
 
@@ -103,59 +123,118 @@ export class KafkaPublisher {
   }
 
   async #drain(lane: Lane): Promise<void> {
-    // Messages that are published in the same turn of the event loop join the first request.
-    await Promise.resolve()
-    while (lane.queue.length > 0) await this.#store(lane.topic, takeBatch(lane))
+    const { topic } = lane
+    // A topic that is missing or refused would fail the others' question about theirs.
+    const mayJoin =
+      !this.#options.foreign || (await mayExist(this.#options.lookup.exists(topic)).catch(() => false))
+    while (lane.queue.length > 0) {
+      const unstored = mayJoin ? await this.#join(lane) : takeBatch(lane)
+      if (unstored.length > 0) await this.#store(topic, unstored)
+    }
     lane.sending = undefined
     this.#lanes.delete(lane.name)
   }
 
-  /** Settles every message of the batch; never rejects. */
-  async #store(topic: string, batch: readonly WaitingMessage[]): Promise<void> {
-    try {
-      await this.#send(topic, batch)
-      for (const { resolve } of batch) resolve()
-    } catch (thrown) {
-      const error = kafkaError(thrown, topic)
-      if (batch.length > 1 && (error.code === 'message_too_large' || error.code === 'message_invalid')) {
-        const half = batch.length >> 1
-        await this.#store(topic, batch.slice(0, half))
-        await this.#store(topic, batch.slice(half))
-      } else for (const { reject } of batch) reject(error)
-    }
+  /** Sends what the lane has with the next shared request. Resolves to the messages that were not stored. */
+  #join(lane: Lane): Promise<readonly WaitingMessage[]> {
+    return new Promise((answered) => {
+      this.#joining.set(lane, answered)
+      if (this.#isDue) return
+      this.#isDue = true
+      const waitMs = this.#pace.delay()
+      const send = () => this.#send()
+      // Messages that are published in the same turn of the event loop join the same request.
+      if (waitMs > 0) setTimeout(send, waitMs)
+      else setImmediate(send)
+    })
   }
 
-  /** Tries until the messages are stored, waiting cannot fix the error, or the time is over. */
-  async #send(topic: string, batch: readonly WaitingMessage[]): Promise<void> {
+  /** Sends what the lanes have, as one request if its size allows. */
+  #send(): void {
+    this.#isDue = false
+    this.#pace.started()
+    const parts = [...this.#joining].map(([lane, answered]) => ({ messages: takeBatch(lane), answered }))
+    this.#joining.clear()
+    for (const request of batches(parts, { maxSize: maxRequestBytes, sizeOf: bytesOf }))
+      void this.#request(request)
+  }
+
+  /** Never rejects. */
+  async #request(parts: readonly LaneBatch[]): Promise<void> {
+    const failures = await this.#attempt(parts.flatMap(({ messages }) => messages))
+    for (const { messages, answered } of parts) answered(messages.filter((message) => failures.has(message)))
+  }
+
+  /** Asks once. Resolves the messages that were stored, and returns the errors of the others; never rejects. */
+  async #attempt(messages: readonly WaitingMessage[]): Promise<Map<WaitingMessage, GraphmillError>> {
+    if (this.#closing.signal.aborted)
+      return new Map(messages.map((message) => [message, closed(message.topic)]))
+    const connection = this.#acquire()
+    const failures = await connection.ready.then(
+      () => produce(connection.cluster, messages, connection.known),
+      (thrown: unknown) => new Map(messages.map((message) => [message, thrown])),
+    )
+    const errors = new Map<WaitingMessage, GraphmillError>()
+    for (const message of messages) {
+      if (failures.has(message)) errors.set(message, kafkaError(failures.get(message), message.topic))
+      else message.resolve()
+    }
+    // A topic that is missing or refused may have failed the question about all: use a new connection.
+    if ([...errors.values()].some(mayPass)) this.#retire(connection)
+    connection.users--
+    if (connection.retired && connection.users === 0) connection.client.abandon()
+    return errors
+  }
+
+  /** Tries until the messages are stored, waiting cannot fix the error, or the time is over. Settles all of them; never rejects. */
+  async #store(topic: string, batch: readonly WaitingMessage[]): Promise<void> {
     const { lookup, foreign } = this.#options
-    if (foreign && !(await mayExist(lookup.exists(topic))))
-      throw new GraphmillError('topic_missing', `${topic}: there is no such topic`)
     const end = batch[0]!.since + this.#settings.publishTimeoutMs
-    const messages = batch.map(({ message }) => message)
+    let left = batch
     let refusals = 0
-    for (let attempt = 1; ; attempt++) {
-      const connection = this.#acquire()
-      try {
-        await connection.ready
-        await connection.producer.send({ topic, messages, acks: -1, timeout: 10_000 })
-        return
-      } catch (thrown) {
-        const error = kafkaError(thrown, topic)
+    try {
+      for (let attempt = 1; ; attempt++) {
+        if (foreign && !(await mayExist(lookup.exists(topic))))
+          throw new GraphmillError('topic_missing', `${topic}: there is no such topic`)
+        const errors = await this.#attempt(left)
+        await this.#refuse(
+          topic,
+          left.filter((message) => isLasting(errors.get(message))),
+          errors,
+        )
+        left = left.filter((message) => mayPass(errors.get(message)))
+        if (left.length === 0) return
+        const error = errors.get(left[0]!)!
         this.#settings.log.debug({ topic, attempt, err: error }, 'kafka publish failed')
-        const isDoubtful = error.code === 'topic_missing' || error.code === 'topic_refused'
-        if (!isDoubtful && error.code !== 'broker_unavailable') throw error
-        // Another topic that is missing or refused may have failed the question about all: use a new connection.
-        this.#retire(connection)
+        const isDoubtful = error.code !== 'broker_unavailable'
         if (isDoubtful && !(await mayExist(lookup.look(topic)))) throw error
         if (error.code === 'topic_refused' && ++refusals === mostRefusals) throw error
         if (performance.now() > end) throw isDoubtful ? unanswered(topic, error) : error
         await pause(backoffMs(attempt, { firstMs: 50, mostMs: 1000 }), this.#closing.signal)
         if (this.#closing.signal.aborted) throw error
-      } finally {
-        connection.users--
-        if (connection.retired && connection.users === 0) connection.client.abandon()
       }
+    } catch (thrown) {
+      const error = kafkaError(thrown, topic)
+      for (const { reject } of left) reject(error)
     }
+  }
+
+  /** Rejects the messages with their errors. A batch that is refused for one of its messages is halved to find it. */
+  async #refuse(
+    topic: string,
+    messages: readonly WaitingMessage[],
+    errors: ReadonlyMap<WaitingMessage, GraphmillError>,
+  ): Promise<void> {
+    const ofBatch = messages.filter((message) => isOfBatch(errors.get(message)))
+    const isDivisible = ofBatch.length > 1
+    for (const message of messages) {
+      const error = errors.get(message)!
+      if (!isDivisible || !isOfBatch(error)) message.reject(error)
+    }
+    if (!isDivisible) return
+    const half = ofBatch.length >> 1
+    await this.#store(topic, ofBatch.slice(0, half))
+    await this.#store(topic, ofBatch.slice(half))
   }
 
   #acquire(): ProducerConnection {
@@ -172,21 +251,32 @@ export class KafkaPublisher {
 
 function connect(settings: KafkaSettings): ProducerConnection {
   const client = createClient(settings, impatient)
-  const producer = client.kafka.producer({
-    allowAutoTopicCreation: false,
-    metadataMaxAge: settings.metadataMaxAgeMs,
-    createPartitioner: keyPartitioner,
-    retry: { retries: 0 },
-  })
-  const ready = producer.connect()
+  const cluster = openCluster(client.kafka, { metadataMaxAge: settings.metadataMaxAgeMs })
+  const ready = cluster.connect()
   ready.catch(() => {})
-  return { client, producer, ready, users: 0, retired: false }
+  return { client, cluster, known: new Set(), ready, users: 0, retired: false }
 }
 
 /** The first messages of the lane that fit into one request; at least one. */
 function takeBatch({ queue }: Lane): WaitingMessage[] {
-  return queue.splice(0, batchLength(queue, requestLimits))
+  return queue.splice(0, batchLength(queue, laneLimits))
 }
+
+function bytesOf({ messages }: LaneBatch): number {
+  let sum = 0
+  for (const { bytes } of messages) sum += bytes
+  return sum
+}
+
+/** Another attempt may succeed. */
+const mayPass = (error: GraphmillError | undefined) =>
+  error?.code === 'broker_unavailable' || error?.code === 'topic_missing' || error?.code === 'topic_refused'
+
+const isLasting = (error: GraphmillError | undefined) => error !== undefined && !mayPass(error)
+
+/** One message of the batch may be the cause for all of them. */
+const isOfBatch = (error: GraphmillError | undefined) =>
+  error?.code === 'message_too_large' || error?.code === 'message_invalid'
 
 function laneIndex(key: string): number {
   let hash = 0

@@ -5,7 +5,8 @@
 //
 // Some workarounds are the structure of another file:
 // - Retries of `send` report messages as stored that were never sent. Cause: producer/sendMessages.js sends to no broker again
-//   that has answered, also when a partition has moved to that broker since. Answer: publish.ts sends with no retries.
+//   that has answered, also when a partition has moved to that broker since. And each send copies its batch once for each
+//   message (groupMessagesPerPartition.js). Answer: produce.ts does without the producer, and publish.ts retries.
 //   Test: test/broker/kafka/faults.test.ts, "each of three brokers dies in turn, by SIGKILL, under load: nothing is lost".
 // - One missing or refused topic fails every question about all other topics. Cause: cluster/index.js keeps every topic that
 //   was ever asked for in `targetTopics` and refreshes all of them at once. Answer: a client for each administrative call
@@ -46,7 +47,7 @@ type KafkajsPatch = (require: NodeJS.Require) => void
 /** Patches the loaded kafkajs. Call it before the first client is made. */
 export function patchKafkajs(): void {
   const require = createRequire(import.meta.url)
-  for (const patch of [patchTimer, patchDecoder, patchJoin])
+  for (const patch of [patchTimer, patchDecoder, patchProduce, patchJoin, patchFetch])
     try {
       patch(require)
     } catch {
@@ -108,9 +109,57 @@ const patchDecoder: KafkajsPatch = (require) => {
   }
 }
 
+interface ProducedPartitions {
+  readonly topics: readonly {
+    readonly topicName: string
+    readonly partitions: readonly { readonly partition: number; readonly errorCode: number }[]
+  }[]
+}
+
+/** The error of a partition; undefined when its messages were stored. */
+export type ErrorOfPartition = (topic: string, partition: number) => unknown
+
+const errorsOfPartition = new WeakMap<object, ErrorOfPartition>()
+
+/** What the answer with this error says of each partition; undefined when there was no answer. */
+export const errorsOfPartitions = (error: unknown): ErrorOfPartition | undefined =>
+  errorsOfPartition.get(error as object)
+
+/**
+ * Fault: when a produce request fails in one partition, nobody learns that it was stored in the others.
+ * Cause: protocol/requests/produce/v3/response.js `parse`, which later versions use too, throws the first error and drops the
+ * rest of the answer. Now the answer can be found by that error.
+ * Test: quirks.test.ts, "the error of a produce request says what was stored".
+ */
+const patchProduce: KafkajsPatch = (require) => {
+  const response: { parse(data: ProducedPartitions): Promise<unknown> } =
+    require('kafkajs/src/protocol/requests/produce/v3/response')
+  const { createErrorFromCode }: { createErrorFromCode(code: number): Error } =
+    require('kafkajs/src/protocol/error')
+  const { parse } = response
+  response.parse = async (data) => {
+    try {
+      return await parse(data)
+    } catch (thrown) {
+      const codes = new Map(
+        data.topics.flatMap(({ topicName, partitions }) =>
+          partitions.map(({ partition, errorCode }) => [`${partition} ${topicName}`, errorCode]),
+        ),
+      )
+      errorsOfPartition.set(thrown as Error, (topic, partition) => {
+        const code = codes.get(`${partition} ${topic}`)
+        if (code === undefined) return thrown
+        return code === 0 ? undefined : createErrorFromCode(code)
+      })
+      throw thrown
+    }
+  }
+}
+
 interface ConsumerGroup {
   readonly cluster: Cluster
   joinAndSync(): Promise<void>
+  fetch(nodeId: string): Promise<readonly { readonly messages: readonly unknown[] }[]>
 }
 
 /** None of them may reject. */
@@ -151,6 +200,40 @@ const patchJoin: KafkajsPatch = (require) => {
 /** Sets the hooks of the consumer of this cluster. */
 export function hookJoins(cluster: Cluster, hooks: JoinHooks): void {
   joinHooks.set(cluster, hooks)
+}
+
+export interface FetchHooks {
+  /** Waited for before each fetch. May not reject. */
+  before(nodeId: string): Promise<void> | undefined
+  /** How many messages it brought. */
+  after(nodeId: string, messages: number): void
+}
+
+const fetchHooks = new WeakMap<Cluster, FetchHooks>()
+
+/**
+ * Gap: a consumer asks for more as soon as it has something; the event FETCH_START cannot make it wait. Cause: consumer/fetcher.js.
+ * Test: quirks.test.ts, "a consumer waits for its hook before it fetches, and says how much came".
+ */
+const patchFetch: KafkajsPatch = (require) => {
+  const { prototype }: { prototype: ConsumerGroup } = require('kafkajs/src/consumer/consumerGroup')
+  const { fetch } = prototype
+  if (typeof fetch !== 'function') return
+  prototype.fetch = async function (nodeId) {
+    const hooks = fetchHooks.get(this.cluster)
+    await hooks?.before(nodeId)
+    const batches = await fetch.call(this, nodeId)
+    hooks?.after(
+      nodeId,
+      batches.reduce((sum, { messages }) => sum + messages.length, 0),
+    )
+    return batches
+  }
+}
+
+/** Sets the hooks of the consumer of this cluster. */
+export function hookFetches(cluster: Cluster, hooks: FetchHooks): void {
+  fetchHooks.set(cluster, hooks)
 }
 
 /**

@@ -7,6 +7,7 @@ import { pause } from '../../wait.ts'
 import { defaultMaxHeldBytes, type Subscription } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
 import type { InFlightWindow } from '../window/in-flight-window.ts'
+import { createPace, type Pace } from '../window/pace.ts'
 import type { IncomingMessage } from '../window/partition-buffer.ts'
 import {
   checkTopic,
@@ -21,9 +22,15 @@ import { leaveFor } from './leave-group.ts'
 import { readMessage } from './message.ts'
 import { createPausedPartitions, type PausedPartitions } from './paused-partitions.ts'
 import { Placement } from './placement.ts'
-import { hookJoins, openConsumer, rejoinWhenCoordinatorIsLost } from './quirks.ts'
+import { hookFetches, hookJoins, openConsumer, rejoinWhenCoordinatorIsLost } from './quirks.ts'
 
 const commitIntervalMs = 500
+/**
+ * When fetches bring few messages under load, they are this far apart. The first ones after a time with few do not wait. Waiting
+ * in the broker (`minBytes`) would be paid by the first message, and this only by those that soon follow others.
+ */
+const underLoad = { everyMs: 10, burst: 20 }
+const fewMessages = 64
 /** If nothing was fetched or answered for this long, a session asks whether the topic still exists and the broker accepts us. */
 const silenceMs = 2500
 /** What disconnecting may take when the broker does not answer. */
@@ -184,6 +191,25 @@ export class KafkaSession {
     hookJoins(this.#cluster, {
       before: () => this.#handOver(),
       failed: (error) => this.#joinsAgain(error),
+    })
+    this.#paceFetches()
+  }
+
+  #paceFetches(): void {
+    const paces = new Map<string, Pace>()
+    const paceOf = (nodeId: string): Pace => {
+      const pace = paces.get(nodeId) ?? createPace(underLoad)
+      paces.set(nodeId, pace)
+      return pace
+    }
+    hookFetches(this.#cluster, {
+      before(nodeId) {
+        const waitMs = paceOf(nodeId).delay()
+        return waitMs > 0 ? delay(waitMs) : undefined
+      },
+      after(nodeId, messages) {
+        if (messages > 0 && messages < fewMessages) paceOf(nodeId).started()
+      },
     })
   }
 

@@ -1,7 +1,7 @@
 // Each test shows the fault in kafkajs as it is installed, and then that the patch takes: it fails when the fault has gone.
 import { createRequire } from 'node:module'
 import { beforeAll, expect, test } from 'vitest'
-import { hookJoins, patchKafkajs } from '../../../src/broker/kafka/quirks.ts'
+import { errorsOfPartitions, hookFetches, hookJoins, patchKafkajs } from '../../../src/broker/kafka/quirks.ts'
 import { decodeRecord } from '../../../src/broker/kafka/record.ts'
 
 const require = createRequire(import.meta.url)
@@ -57,4 +57,43 @@ test('a consumer waits for its hook before it joins, and asks the other whether 
   }
   await expect(prototype.joinAndSync.call({ cluster, retrier })).rejects.toThrow('not yet')
   expect(steps).toEqual(['before', 'join', 'failed', 'join', 'failed'])
+})
+
+test('a consumer waits for its hook before it fetches, and says how much came', async () => {
+  const { prototype } = require('kafkajs/src/consumer/consumerGroup')
+  const steps: string[] = []
+  const cluster = {
+    async refreshMetadataIfNecessary() {
+      steps.push('fetch')
+      throw Object.assign(new Error('stale'), { name: 'KafkaJSConnectionClosedError' })
+    },
+    removeBroker() {},
+  } as unknown as Parameters<typeof hookFetches>[0]
+  hookFetches(cluster, {
+    async before(nodeId) {
+      await undefined
+      steps.push(`before ${nodeId}`)
+    },
+    after: (nodeId, messages) => steps.push(`after ${nodeId}: ${messages}`),
+  })
+  const recoverFromFetch = prototype.recoverFromFetch
+  expect(await prototype.fetch.call({ cluster, recoverFromFetch }, '1')).toEqual([])
+  expect(steps).toEqual(['before 1', 'fetch', 'after 1: 0'])
+})
+
+test('the error of a produce request says what was stored', async () => {
+  const { parse } = require('kafkajs/src/protocol/requests/produce/v7/response')
+  const partitions = [
+    { partition: 0, errorCode: 0 },
+    { partition: 1, errorCode: 10 },
+  ]
+  const data = { topics: [{ topicName: 'a', partitions }] }
+  const error = await parse(data).catch((thrown: unknown) => thrown)
+  const errorOf = errorsOfPartitions(error)!
+  expect(errorOf('a', 0)).toBeUndefined()
+  expect(errorOf('a', 1)).toMatchObject({ type: 'MESSAGE_TOO_LARGE' })
+  // A partition that the answer leaves out may not have stored anything.
+  expect(errorOf('a', 2)).toBe(error)
+  expect(errorOf('b', 0)).toBe(error)
+  expect(errorsOfPartitions(new Error('no answer'))).toBeUndefined()
 })

@@ -1,0 +1,184 @@
+// Two extractors in one process on a real Kafka, with a model that answers at once and with one of 500 ms a call, whose messages
+// come one by one: CPU and requests to Kafka a chunk, the share of the ideal rate, and the time to the first triple.
+// BENCH_PROGRAM is the `src/cli/main.ts` of another checkout to compare with.
+import { readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { inputGroup } from '../src/flow/ports.ts'
+import { type Execution, openExecution } from '../test/faults/execution.ts'
+import type { GraphmillProcess } from '../test/support/processes.ts'
+import { type Machines, timeOf } from './kafka.ts'
+import type { LlmProcess } from './llm-process.ts'
+import { cpuOf } from './process-usage.ts'
+import { median, type Row } from './row.ts'
+
+const extractors = ['extract-definitions', 'extract-relationships']
+/** 64 calls at once of 500 ms each. */
+const idealCallsPerSecond = 128
+const counter = join(import.meta.dirname, 'request-counter.ts')
+
+type Requests = Readonly<Record<string, number>>
+
+interface Process extends GraphmillProcess {
+  requests(): Promise<Requests>
+}
+
+async function startCounted(execution: Execution): Promise<Process> {
+  const file = join(tmpdir(), `graphmill-requests-${process.pid}-${execution.space}.json`)
+  process.env['NODE_OPTIONS'] = `--import=${counter}`
+  process.env['REQUEST_COUNTS'] = file
+  const flags = ['--extractors', extractors.join()]
+  const started = await execution.startProcess(['--all'], flags, process.env['BENCH_PROGRAM']).finally(() => {
+    delete process.env['NODE_OPTIONS']
+    delete process.env['REQUEST_COUNTS']
+  })
+  return {
+    ...started,
+    async requests() {
+      rmSync(file, { force: true })
+      process.kill(started.pid, 'SIGUSR2')
+      for (;;) {
+        await delay(10)
+        try {
+          return JSON.parse(readFileSync(file, 'utf8')) as Requests
+        } catch {
+          // Not written yet.
+        }
+      }
+    },
+  }
+}
+
+/** Requests of all kinds that a chunk cost, and those of each kind. */
+function requestsOf(before: Requests, after: Requests, chunks: number) {
+  const kinds = Object.keys(after)
+    .map((kind) => ({ kind, each: (after[kind]! - (before[kind] ?? 0)) / chunks }))
+    .filter(({ each }) => each >= 0.05)
+    .sort((a, b) => b.each - a.each)
+  const each = kinds.reduce((sum, kind) => sum + kind.each, 0)
+  return { each, note: kinds.map((kind) => `${kind.kind} ${kind.each.toFixed(1)}`).join(', ') }
+}
+
+interface Pass {
+  readonly cpu: number
+  readonly requests: { readonly each: number; readonly note: string }
+}
+
+/** One document of so many chunks, from `load` to the last stored triple. */
+async function pass(execution: Execution, graphmill: Process, chunks: number): Promise<Pass> {
+  const cpu = cpuOf(graphmill.pid)
+  const before = await graphmill.requests()
+  await execution.load(chunks)
+  await execution.until(({ state }) => state === 'done')
+  const topic = execution.topic('triples')
+  const group = inputGroup(
+    'triples',
+    { space: execution.space, workspace: 'default', flow: 'default' },
+    'store-triples',
+  )
+  while ((await execution.broker.lag(group, topic)).total > 0) await delay(50)
+  const requests = requestsOf(before, await graphmill.requests(), chunks)
+  return { cpu: ((cpuOf(graphmill.pid) - cpu) / chunks) * 1000, requests }
+}
+
+/** Milliseconds from `load` to the first message on `triples` with an idle process and a model of 0 ms; a chunk is a document. */
+async function firstTriples(execution: Execution, rounds: number): Promise<number> {
+  const times: number[] = []
+  const over = new AbortController()
+  const range = { topic: execution.topic('triples'), from: 'latest', until: 'never' } as const
+  const triples = execution.broker.read(range, over.signal)[Symbol.asyncIterator]()
+  let next = triples.next()
+  await delay(1000)
+  for (let round = 0; round < rounds; round++) {
+    const begun = Date.now()
+    await execution.load(1, 1000 + round)
+    for (let isOurs = false; !isOurs; next = triples.next()) {
+      const { value } = await next
+      isOurs = value?.headers['documentId'] === execution.documentId()
+      if (isOurs) times.push(value!.timestamp - begun)
+    }
+    await execution.until(({ state }) => state === 'done')
+  }
+  over.abort()
+  await next
+  return median(times)
+}
+
+/** Both runs, each in a process of its own. */
+export async function trickle({ site, llm }: Machines): Promise<Row[]> {
+  return [...(await instantRun(site, llm)), ...(await slowRun(site, llm))]
+}
+
+type Site = Machines['site']
+
+async function instantRun(site: Site, llm: LlmProcess): Promise<Row[]> {
+  const [rounds, chunks] = [3, 1000]
+  const execution = await openExecution(site, { space: 'at-once', llmUrl: llm.url })
+  const graphmill = await startCounted(execution)
+  const passes: Pass[] = []
+  // Each is a document of its own: the same text would be the same document.
+  for (let round = 0; round <= rounds; round++) passes.push(await pass(execution, graphmill, chunks + round))
+  const first = await firstTriples(execution, 15)
+  await execution.close()
+  const seen = passes.slice(1)
+  return [
+    {
+      name: 'trickle: CPU with a model of 0 ms',
+      value: median(seen.map(({ cpu }) => cpu)),
+      unit: 's/1,000 chunks',
+      bound: '<= 9',
+    },
+    requestsRow('trickle: requests to Kafka with a model of 0 ms', seen),
+    {
+      name: 'trickle: first triple of an idle flow',
+      value: first,
+      unit: 'ms',
+      note: 'from load, model of 0 ms',
+    },
+  ]
+}
+
+function requestsRow(name: string, passes: readonly Pass[]): Row {
+  const value = median(passes.map(({ requests }) => requests.each))
+  const { note } = passes.find(({ requests }) => requests.each === value)!.requests
+  return { name, value, unit: 'a chunk', note }
+}
+
+async function slowRun(site: Site, llm: LlmProcess): Promise<Row[]> {
+  const [chunks, runIn] = [2000, 1200]
+  const calls = chunks * extractors.length
+  await llm.set({ latencyMs: 500 })
+  const execution = await openExecution(site, { space: 'one-by-one', llmUrl: llm.url })
+  const graphmill = await startCounted(execution)
+  const calledBefore = (await llm.counts()).completed
+  const begun = performance.now() / 1000
+  const passed = pass(execution, graphmill, chunks)
+  // The last calls are fewer than 64 at once.
+  const nearEnd = calls - 200
+  const from = await timeOf(llm, calledBefore + runIn)
+  const to = await timeOf(llm, calledBefore + nearEnd)
+  const end = await timeOf(llm, calledBefore + calls)
+  const { cpu, requests } = await passed
+  await execution.close()
+  await llm.set({ latencyMs: 0 })
+  const runInShare = (nearEnd - runIn) / (to - from) / idealCallsPerSecond
+  return [
+    { name: 'trickle: CPU with a model of 500 ms', value: cpu, unit: 's/1,000 chunks', bound: '<= 9' },
+    requestsRow('trickle: requests to Kafka with a model of 500 ms', [{ cpu, requests }]),
+    {
+      name: 'trickle: calls of 500 ms, share of the ideal once run in',
+      value: runInShare,
+      unit: '',
+      bound: '>= 0.97',
+      note: `calls ${runIn} to ${nearEnd}, 64 at once`,
+    },
+    {
+      name: 'trickle: calls of 500 ms, share of the ideal from the first one',
+      value: calls / (end - begun) / idealCallsPerSecond,
+      unit: '',
+      bound: '>= 0.95',
+      note: `${chunks} chunks, from load to the last reply`,
+    },
+  ]
+}
