@@ -1,5 +1,5 @@
 // Loads documents side by side, within bounds of their number and memory. Their outcomes are reported in the order of the documents.
-// When loading ends early, documents that have begun have a second to be finished: short ones are loaded whole or not at all.
+// When loading ends early, documents that have begun have two seconds to be finished: short ones are loaded whole or not at all.
 import { setMaxListeners } from 'node:events'
 import { createQueue } from '../broker/window/queue.ts'
 import { createWake } from '../broker/window/wake.ts'
@@ -14,7 +14,7 @@ const mostHeld = 16 * 1024 * 1024
 /** The most documents that have begun and are not reported, because an earlier one takes longer. */
 const mostUnreported = 1024
 /** How long documents have to be finished when loading ends early, in milliseconds. */
-const endMs = 1000
+const endMs = 2000
 
 /** `loaded` when all of its messages are stored, else the error; no document when a name leads to none. */
 export type LoadOutcome =

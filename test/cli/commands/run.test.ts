@@ -373,7 +373,12 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     const complete = linesOf(stopped)
     expect(complete.length).toBeLessThan(20 * 999)
     expect(stopped.stderr()).toContain(`Stopped after ${complete.length} complete documents`)
-    expect(await partsOf('stopped')).toEqual(complete.map(({ documentId }) => documentId).sort())
+    // On a busy machine some may not be finished in time: those are named.
+    const unfinished = stopped.stderr().match(/not loaded completely/g)?.length ?? 0
+    const parts = await partsOf('stopped')
+    expect(parts).toEqual(expect.arrayContaining(complete.map(({ documentId }) => documentId)))
+    expect(parts.length).toBeGreaterThanOrEqual(complete.length)
+    expect(parts.length).toBeLessThanOrEqual(complete.length + unfinished)
   })
 
   test('loading a text of 100 MB needs no more memory than one of 20 MB, apart from garbage not yet collected', async () => {
