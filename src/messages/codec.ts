@@ -90,8 +90,8 @@ function createEncoder(types: readonly CurrentType[]): Pick<Codec, 'encode' | 'w
   )
   const identityTypes = new Map(types.map(({ name, schema }) => [name, identityType(schema)]))
   const prefixes = new Map(types.map(({ name, fingerprint }) => [name, singleObjectPrefix(fingerprint)]))
-  // The envelope's fields are written at the start; then the salt and the payload, perhaps twice.
-  const scratch = Buffer.allocUnsafeSlow(headerRoom + 2 * (maxMessageBytes + headerRoom))
+  // The envelope's fields are written at the start; then the salt and the payload.
+  const scratch = Buffer.allocUnsafeSlow(headerRoom + maxMessageBytes + headerRoom)
 
   function encodeInto(type: avro.Type, value: unknown, at: number, what: string): number {
     let end: number
@@ -105,23 +105,26 @@ function createEncoder(types: readonly CurrentType[]): Pick<Codec, 'encode' | 'w
     return end
   }
 
-  /** Over the salt and the payload from `start` to `end`, but without what is not part of its identity. */
-  function digestOf({ type, payload }: TypedPayload, start: number, end: number): string {
-    const identity = identityTypes.get(type)
-    if (!identity && !('seq' in payload || 'usage' in payload))
-      return hash('sha256', scratch.subarray(headerRoom, end), 'hex')
+  /** Writes the payload at `start`, where the salt ends. Returns its end, and the digest of the salt and what is part of its identity. */
+  function writePayload({ type, payload }: TypedPayload, start: number): { end: number; digest: string } {
+    const whole = payloadTypes.get(type)!
+    const digestTo = (end: number) => hash('sha256', scratch.subarray(headerRoom, end), 'hex').slice(0, 32)
+    const identity = identityTypes.get(type) ?? ('seq' in payload || 'usage' in payload ? whole : undefined)
+    if (!identity) {
+      const end = encodeInto(whole, payload, start, type)
+      return { end, digest: digestTo(end) }
+    }
     const same = { ...payload, seq: undefined, usage: undefined }
-    const sameEnd = encodeInto(identity ?? payloadTypes.get(type)!, same, end, type)
-    const parts = [scratch.subarray(headerRoom, start), scratch.subarray(end, sameEnd)]
-    return hash('sha256', Buffer.concat(parts), 'hex')
+    const digest = digestTo(encodeInto(identity, same, start, type))
+    return { end: encodeInto(whole, payload, start, type), digest }
   }
 
   return {
     encode(partial, typed, sealing) {
       const { type } = typed
       const start = headerRoom + scratch.write(sealing.salt, headerRoom)
-      const end = encodeInto(payloadTypes.get(type)!, typed.payload, start, type)
-      const id = sealing.id(digestOf(typed, start, end).slice(0, 32))
+      const { end, digest } = writePayload(typed, start)
+      const id = sealing.id(digest)
       const header: Header = { id, ...partial, ...(sealing.startsCorrelation && { correlationId: id }) }
       const headerEnd = encodeInto(headerType, { type, ...header }, 0, 'envelope')
       if (headerEnd > headerRoom) throw tooLarge('The envelope is larger than 64 KiB.')
