@@ -128,7 +128,7 @@ async function* checkProtocols(config: Config): AsyncGenerator<CheckResult> {
   if (!options) return
   const { findProtocols } = await import('../broker/pulsar/pulsar.ts')
   const { web, withoutNative, withoutWebSocket } = await findProtocols(options)
-  const native = withoutNative ?? 'the module pulsar-client is there, for pulsar:// and pulsar+ssl://'
+  const native = `the module pulsar-client, for pulsar:// and pulsar+ssl://, ${withoutNative ? 'cannot be loaded' : 'is there'}`
   const webSocket =
     withoutWebSocket === undefined
       ? 'the WebSocket service answers, for pulsar+ws:// and pulsar+wss://'

@@ -117,10 +117,13 @@ function acknowledge(native: NativeConsumer, id: NativeMessageId): void {
   native.acknowledgeId(id).catch(() => {})
 }
 
-/** What the client may hold beyond what it was asked for: half of the bounds at most, but at least a message of every partition. */
+/**
+ * What the client may hold beyond what it was asked for: half of the messages and three quarters of the bytes at most, but at least
+ * one message of every partition. With less, the server would wait for permits between any two messages.
+ */
 function queueOf({ subscription, partitions }: ConsumerRequest) {
   const { maxInFlight, maxBytes = defaultMaxHeldBytes } = subscription
-  const most = Math.min(maxInFlight, maxBytes / maxMessageBytes) / 2
+  const most = Math.min(maxInFlight / 2, (maxBytes / maxMessageBytes) * 0.75)
   const perPartition = Math.max(1, Math.floor(most / Math.max(1, partitions)))
   return { perPartition, readAhead: perPartition * Math.max(1, partitions) }
 }
