@@ -32,8 +32,8 @@ export async function largeBench(): Promise<Row[]> {
     for (let round = 0; round < rounds; round++) {
       const space = `large-${round}`
       const place = ['--broker', `kafka://${server.bootstrap.join()}`, '--space', space]
-      const { peak, cpu } = await measureLoad(megabytes, { folder, place, program })
-      loads.push({ peak: peak / mebibyte, cpu })
+      const { resident, cpu } = await measureLoad(megabytes, { folder, place, program })
+      loads.push({ peak: resident / mebibyte, cpu })
       chunkings.push(await chunk(broker, { space, place }))
     }
   } finally {

@@ -8,8 +8,10 @@ import { startGraphmill } from './processes.ts'
 
 export interface MeasuredCommand {
   readonly stdout: string
-  /** The most memory that the process had, by the kernel's count, in bytes. */
+  /** The most memory by `maxRSS`, in bytes: at least what the process had that started this one. */
   readonly peak: number
+  /** The most memory that the program itself had by Linux's `VmHWM`, in bytes; NaN on other systems. */
+  readonly resident: number
   /** CPU time in seconds. */
   readonly cpu: number
   /** From its start to its end. */
@@ -31,14 +33,15 @@ function* paragraphs(megabytes: number): Generator<string> {
   }
 }
 
-/** Linux's `VmHWM` is the peak of this program; `maxRSS` may be that of the process that started it. */
 const tellUsage = `import { readFileSync } from 'node:fs'
 process.on('exit', () => {
-  let { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage()
+  const { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage()
+  let resident = NaN
   try {
-    maxRSS = /VmHWM:\\s+(\\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))[1]
+    resident = Number(/VmHWM:\\s+(\\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))[1])
   } catch {}
-  process.stderr.write('took ' + maxRSS + ' KiB, ' + (userCPUTime + systemCPUTime) + ' µs\\n')
+  const cpu = userCPUTime + systemCPUTime
+  process.stderr.write('took ' + maxRSS + ' KiB, ' + resident + ' KiB resident, ' + cpu + ' µs\\n')
 })`
 
 /** Runs `graphmill` to its end; rejects with what it wrote when it fails. */
@@ -51,9 +54,11 @@ export async function measureGraphmill(
   const child = startGraphmill(parameters, { NODE_OPTIONS: options }, program)
   const { code } = await child.ended
   const seconds = (performance.now() - start) / 1000
-  const [, kibibytes, microseconds] = /^took (\d+) KiB, (\d+) µs$/m.exec(child.stderr()) ?? []
-  if (code !== 0 || kibibytes === undefined) throw new Error(`load ended with ${code}:\n${child.stderr()}`)
-  return { stdout: child.stdout(), peak: Number(kibibytes) * 1024, cpu: Number(microseconds) / 1e6, seconds }
+  const took = /^took (\d+) KiB, (\w+) KiB resident, (\d+) µs$/m.exec(child.stderr())
+  if (code !== 0 || took === null) throw new Error(`load ended with ${code}:\n${child.stderr()}`)
+  const [peak, resident, microseconds] = took.slice(1).map(Number) as [number, number, number]
+  const memory = { peak: peak * 1024, resident: resident * 1024 }
+  return { stdout: child.stdout(), ...memory, cpu: microseconds / 1e6, seconds }
 }
 
 export interface LoadPlace {
