@@ -88,10 +88,18 @@ function contexts(message: FactMessage): EntityContext[] {
   const { type, payload, chunkId } = message
   if (type === 'Definitions') return payload.facts.flatMap((fact) => definitionContexts(fact, chunkId))
   if (type === 'OntologyEntities')
-    return payload.facts.flatMap((fact) => ontologyEntityContexts(fact, chunkId))
+    return withAllTypes(payload.facts.flatMap((fact) => ontologyEntityContexts(fact, chunkId)))
   if (type === 'OntologyAttributes')
     return payload.facts.flatMap((fact) => ontologyAttributeContexts(fact, chunkId))
   return []
+}
+
+/** One context for each entity, with all its classes. */
+function withAllTypes(found: readonly EntityContext[]): EntityContext[] {
+  return [...Map.groupBy(found, ({ entity }) => entity.iri).values()].map((same) => ({
+    ...same[0]!,
+    rdfType: [...new Set(same.flatMap(({ rdfType }) => rdfType))],
+  }))
 }
 
 function tripleLength({ s, p, o }: Triple): number {

@@ -19,8 +19,13 @@ export const textCompletion = defineProcessor({
   maxInFlight: 256,
 
   async *handle(message: Message<'TextCompletionRequest'>, context: Context): Outputs<'text-reply'> {
-    const { streaming, schema, context: echo } = message.payload
+    const { operation, streaming, schema, context: echo } = message.payload
     const run = { id: context.ids.next(), startedAt: context.clock.now() }
+    if (operation !== 'completion') {
+      const error = { type: 'not-implemented', message: `The operation "${operation}" is not implemented.` }
+      yield { to: 'text-reply', payload: { run, endOfStream: true, error, context: echo } }
+      return
+    }
     const inParts = streaming && schema === null ? coalesce : collect
     let seq = 0
     for await (const batch of inParts(answer(message.payload, context), ({ text }) => text.length, maxPart)) {

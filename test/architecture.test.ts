@@ -13,6 +13,7 @@ const rooms = [
   'documents',
   'ontology',
   'rows',
+  'trustgraph',
   'rdf',
   'prompt',
   'complete',

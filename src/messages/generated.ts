@@ -15,6 +15,8 @@ export interface Chunk {
   readonly length: number
   /** The text. */
   readonly text: string
+  /** What the sender says of the chunk, each as JSON text: a text or a list of texts. Not part of the id. */
+  readonly attributes: { readonly [key: string]: string }
   /** The page on which it begins, from 1; null where the document has no pages. */
   readonly page: number | null
   /** Where the chunk begins in the document, in Unicode code points; null where unknown. Not part of the id. */
@@ -24,7 +26,7 @@ export interface Chunk {
 }
 
 /** A Chunk to be written: fields with a default may be left out. */
-export type ChunkInit = Defaulted<Chunk, 'part' | 'index' | 'offset' | 'length' | 'page' | 'start' | 'pages'>
+export type ChunkInit = Defaulted<Chunk, 'part' | 'index' | 'offset' | 'length' | 'attributes' | 'page' | 'start' | 'pages'>
 
 /** What something is. */
 export interface Definition {
@@ -65,10 +67,14 @@ export interface EntityContext {
   readonly context: string
   /** The chunk it comes from. */
   readonly chunkId: string
+  /** The IRIs of the classes of the entity, as far as the extractor knows them. Not part of the id. */
+  readonly rdfType: readonly string[]
+  /** What the sender says of the entity, each as JSON text: a text or a list of texts. Not part of the id. */
+  readonly attributes: { readonly [key: string]: string }
 }
 
 /** A EntityContext to be written: fields with a default may be left out. */
-export interface EntityContextInit extends Defaulted<Omit<EntityContext, 'entity'>, 'chunkId'> {
+export interface EntityContextInit extends Defaulted<Omit<EntityContext, 'entity'>, 'chunkId' | 'rdfType' | 'attributes'> {
   readonly entity: TermInit
 }
 
@@ -679,10 +685,12 @@ export interface TextCompletionRequest {
   readonly schema: string | null
   /** Echoed in every part of the reply; at most 4 KiB. */
   readonly context: { readonly [key: string]: string }
+  /** completion, or list-models. */
+  readonly operation: string
 }
 
 /** A TextCompletionRequest to be written: fields with a default may be left out. */
-export type TextCompletionRequestInit = Defaulted<TextCompletionRequest, 'system' | 'streaming' | 'responseFormat' | 'schema' | 'context'>
+export type TextCompletionRequestInit = Defaulted<TextCompletionRequest, 'system' | 'streaming' | 'responseFormat' | 'schema' | 'context' | 'operation'>
 
 /** One part of a reply. */
 export interface TextCompletionResponse {
@@ -706,10 +714,12 @@ export interface TextCompletionResponse {
   readonly context: { readonly [key: string]: string }
   /** How JSON was asked for: native, fallback, text-based, openai, ollama, openai_oo or ollama_oo; plain where nothing was said; on the last part. */
   readonly outputMode: string | null
+  /** The answer to list-models: each model as a JSON object with TrustGraph's fields. */
+  readonly models: readonly string[]
 }
 
 /** A TextCompletionResponse to be written: fields with a default may be left out. */
-export interface TextCompletionResponseInit extends Defaulted<Omit<TextCompletionResponse, 'run' | 'usage' | 'error'>, 'seq' | 'response' | 'endOfStream' | 'finishReason' | 'model' | 'context' | 'outputMode'> {
+export interface TextCompletionResponseInit extends Defaulted<Omit<TextCompletionResponse, 'run' | 'usage' | 'error'>, 'seq' | 'response' | 'endOfStream' | 'finishReason' | 'model' | 'context' | 'outputMode' | 'models'> {
   readonly run: RunInit
   readonly usage?: UsageInit | null | undefined
   readonly error?: ErrorInit | null | undefined

@@ -74,9 +74,10 @@ export function definitionContexts(fact: Stated<Definition>, chunkId: string): E
   return [context(entity, fact.entity, chunkId), context(entity, fact.definition, chunkId)]
 }
 
-/** One context: `Label: <name>`. */
+/** One context: `Label: <name>`, with the class of the entity. */
 export function ontologyEntityContexts(fact: Stated<OntologyEntity>, chunkId: string): EntityContext[] {
-  return [context(named(fact.entity), `Label: ${fact.entity}`, chunkId)]
+  const rdfType = [safeIri(fact.typeIri)]
+  return [{ ...context(named(fact.entity), `Label: ${fact.entity}`, chunkId), rdfType }]
 }
 
 /** The value, when the property describes the entity (skos:definition, schema:description); otherwise none. */
@@ -105,5 +106,5 @@ function labelled(entity: Term, name: string): Triple {
 }
 
 function context(entity: Term, text: string, chunkId: string): EntityContext {
-  return { entity, context: text.toWellFormed(), chunkId }
+  return { entity, context: text.toWellFormed(), chunkId, rdfType: [], attributes: {} }
 }

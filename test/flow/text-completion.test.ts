@@ -61,6 +61,14 @@ const person = {
 }
 
 describe('a request for text', () => {
+  test('with another operation is answered with an error, and the model is not asked', async () => {
+    const { server, flow } = await start({ rules: [{ reply: 'A mill grinds.' }] })
+    await ask(flow, { operation: 'list-models', prompt: '', context: { n: '1' } })
+    const parts = await partsOf(flow)
+    expect(parts).toMatchObject([{ error: { type: 'not-implemented' }, context: { n: '1' }, models: [] }])
+    expect(server.requests).toHaveLength(0)
+  })
+
   test('is answered whole, with finish reason, usage, model and its context', async () => {
     const { server, flow } = await start({ rules: [{ reply: 'A mill grinds.' }] })
     const id = await ask(flow, { system: 'Be brief.', prompt: 'What does a mill do?', context: { n: '1' } })

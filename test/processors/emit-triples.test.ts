@@ -166,7 +166,9 @@ describe('without provenance', () => {
       ['knows', 'http://trustgraph.ai/e/babbage', null],
       ['born', '1815', 'http://www.w3.org/2001/XMLSchema#gYear'],
     ])
-    expect(contexts).toMatchObject([{ context: 'Label: Ada Lovelace', chunkId: 'urn:d/0/0' }])
+    expect(contexts).toMatchObject([
+      { context: 'Label: Ada Lovelace', chunkId: 'urn:d/0/0', rdfType: ['http://o.org/Person'] },
+    ])
   })
 
   test('facts of nothing are nothing', async () => {

@@ -86,11 +86,15 @@ describe('entity contexts', () => {
         entity: expect.objectContaining({ iri: 'http://trustgraph.ai/e/ada' }),
         context: 'Ada',
         chunkId: 'doc/0/3',
+        rdfType: [],
+        attributes: {},
       },
       {
         entity: expect.objectContaining({ iri: 'http://trustgraph.ai/e/ada' }),
         context: 'A \ufffd',
         chunkId: 'doc/0/3',
+        rdfType: [],
+        attributes: {},
       },
     ])
   })
