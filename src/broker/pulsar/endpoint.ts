@@ -57,7 +57,6 @@ export interface Endpoint {
   readonly namespace: string
   /** The current token; undefined when none is configured. */
   readonly token: (() => Promise<string>) | undefined
-  readonly oauth: OAuthOptions | undefined
   /** With the current credentials: read them at each use. */
   headers(): Promise<Readonly<Record<string, string>>>
   readonly tls: TlsOptions
@@ -89,7 +88,6 @@ export function endpointOf(options: PulsarOptions): Endpoint {
     adminBase: `${secure ? 'https:' : 'http:'}//${url.host}/admin/v2`,
     namespace: `${encodeURIComponent(options.tenant ?? 'public')}/${encodeURIComponent(options.namespace ?? 'default')}`,
     token,
-    oauth: options.token === undefined ? options.oauth : undefined,
     headers: async () => (token === undefined ? {} : { authorization: `Bearer ${await token()}` }),
     tls: options.tls ?? {},
     log,

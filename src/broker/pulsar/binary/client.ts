@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { getCACertificates } from 'node:tls'
-import { secretText } from '../../../config/secret.ts'
 import { GraphmillError } from '../../../errors.ts'
 import type { BrokerLog } from '../../availability.ts'
 import type { TlsOptions } from '../../broker.ts'
@@ -97,7 +96,7 @@ export interface Connections {
 export function createConnections(serviceUrl: string, endpoint: Endpoint): Connections {
   const opened: Connection[] = []
   let newest: { readonly token: string | undefined; readonly connection: Connection } | undefined
-  const tokenNow = async () => (endpoint.oauth === undefined ? endpoint.token?.() : undefined)
+  const tokenNow = async () => endpoint.token?.()
   return {
     async current() {
       const token = await tokenNow()
@@ -157,25 +156,13 @@ function tlsSettings(files: TlsFiles | undefined, tls: TlsOptions): object {
 
 /**
  * A token counts before a client certificate, which then only makes the connection. It is a text: a function, as the client also
- * takes it, would keep the process from ending. The client renews tokens of OAuth2 by itself.
+ * takes it, would keep the process from ending, and its own OAuth2 blocks this thread while it asks for a token.
  */
 function authentication(
   module: NativeModule,
-  { oauth, tls: { cert, key } }: Endpoint,
+  { tls: { cert, key } }: Endpoint,
   { files, token }: { readonly files: TlsFiles | undefined; readonly token: string | undefined },
 ): object {
-  if (oauth !== undefined) {
-    const { issuer, clientId, clientSecret, audience, scope } = oauth
-    const settings = {
-      type: 'client_credentials',
-      issuer_url: issuer,
-      client_id: clientId,
-      client_secret: secretText(clientSecret),
-      ...(audience !== undefined && { audience }),
-      ...(scope !== undefined && { scope }),
-    }
-    return { authentication: new module.AuthenticationOauth2(settings) }
-  }
   if (token !== undefined) return { authentication: new module.AuthenticationToken({ token }) }
   if (files === undefined || cert === undefined || key === undefined) return {}
   const paths = { certificatePath: files.path('cert'), privateKeyPath: files.path('key') }

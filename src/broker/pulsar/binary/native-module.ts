@@ -55,7 +55,6 @@ export interface NativeModule {
     setLogHandler(handler: (level: number, file: string, line: number, text: string) => void): void
   }
   readonly AuthenticationToken: new (options: { readonly token: string }) => object
-  readonly AuthenticationOauth2: new (options: object) => object
   readonly AuthenticationTls: new (options: {
     readonly certificatePath: string
     readonly privateKeyPath: string
