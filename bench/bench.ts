@@ -19,6 +19,8 @@ const benches: Readonly<Record<string, () => Promise<Row[]>>> = {
   'kafka-large': async () => (await import('./large.ts')).largeBench(),
   backlog: async () => (await import('./backlog.ts')).backlogBench(),
   'kafka-relay': async () => (await import('./kafka.ts')).kafkaRelayBench(),
+  takeover: async () => (await import('./takeover.ts')).takeoverBench(),
+  refusals: async () => (await import('./refusals.ts')).refusalsBench(),
   'pulsar-relay': async () => (await import('./pulsar.ts')).pulsarBench(),
   'pulsar-native-relay': async () => (await import('./pulsar.ts')).pulsarNativeBench(),
 }

@@ -114,4 +114,28 @@ export const bucket =
     }
   }
 
+/** Refuses that share of the calls whatever it is asked, and the others as `limit` does. `retryAfter` is in milliseconds. */
+export const atRandom =
+  (share: number, limit: Limit, retryAfter: number | null = null): Limit =>
+  (time) => {
+    const server = limit(time)
+    return {
+      ...server,
+      arrive: (tokens) => (time.random() < share ? retryAfter : server.arrive(tokens)),
+    }
+  }
+
+/** One limit until `at`, and then another. Both count what is used of them. */
+export const changing =
+  (before: Limit, after: Limit, at: number): Limit =>
+  (time) => {
+    const servers = [before(time), after(time)] as const
+    const now = () => (time.now() < at ? servers[0] : servers[1])
+    return {
+      arrive: (tokens) => now().arrive(tokens),
+      leave: () => now().leave(),
+      used: () => servers[0].used() + servers[1].used(),
+    }
+  }
+
 const hintOf = (hint: Hint, ms: number) => (hint === 'none' ? null : Math.ceil(ms / 1000) * 1000)

@@ -2,8 +2,8 @@
 // rarely after each try that failed.
 
 /** Calls at once at the start. */
-const firstSize = 8
-/** What each accepted call adds, until the first refusal. */
+const firstSize = 24
+/** What each accepted call adds, until a limit is found: the size doubles with each round of calls. */
 const opening = 1
 /** How many calls are accepted, with every place in use, before more is tried. Doubled after every try that failed. */
 const fewestCalls = 100
@@ -16,7 +16,7 @@ const callsAtRateLimit = 10
 export interface AdaptiveConcurrency {
   /** Calls at once, at least 1. */
   readonly size: number
-  /** A call was accepted, before any refusal. */
+  /** A call was accepted, before any limit was found. */
   open(): void
   /** A call in the last place was accepted. `isRate`: refusals are not about calls at once. */
   filled(now: number, isRate: boolean): void

@@ -1,14 +1,17 @@
 // Learns from refusals (429) how many calls a server takes at once, and how many a minute. It is AIMD (additive increase,
 // multiplicative decrease): with n calls at once and r calls a millisecond,
 //   an accepted call in the last place:    n += step, after enough calls (step 1, doubled up to n / 4 while tries succeed)
-//   an accepted call before any refusal:   n += 1
+//   an accepted call before any limit:     n += 1
 //   while refusals are about the rate:     n += max(1, n / 10), after 10 calls in the last place
 //   an accepted call near the known rate:  r *= 1.01, after enough calls (up to 1.05); 1.2 when far below it
+//   a refusal that may be chance:          nothing (chance-refusals.ts); only the refused message waits, in the runner
 //   a refusal about calls at once:         n = calls that were running beside it
 //   a refusal about the rate:              r = 0.95 r or the seen average, whichever is less
-// A pause that the server asks for is kept. Without one it grows exponentially until a call is accepted.
+// After other refusals all calls wait for the pause that the server asks for. Without one it grows exponentially until a call is
+// accepted.
 import { createAdaptiveConcurrency } from './adaptive-concurrency.ts'
 import { createAdaptiveRate } from './adaptive-rate.ts'
+import { createChanceRefusals, type RecentCall } from './chance-refusals.ts'
 
 /** The state at the start of a call. */
 export interface CallStart {
@@ -17,6 +20,7 @@ export interface CallStart {
   readonly running: number
   /** It waited for the learned rate. */
   readonly paced: boolean
+  readonly recent: RecentCall
 }
 
 export interface AdaptiveLimiter {
@@ -52,6 +56,7 @@ const sure = 3
 export function createAdaptiveLimiter(most: number): AdaptiveLimiter {
   const room = createAdaptiveConcurrency(Math.max(1, most))
   const rate = createAdaptiveRate()
+  const chance = createChanceRefusals()
   let untouched = true
   let pausedUntil = 0
   let lastRefusal = Number.NEGATIVE_INFINITY
@@ -93,7 +98,7 @@ export function createAdaptiveLimiter(most: number): AdaptiveLimiter {
     delay: (now) => Math.ceil(Math.max(0, pausedUntil - now, rate.delay(now))),
     pause: (now) => Math.ceil(Math.max(0, pausedUntil - now)),
     started(now, running) {
-      const start = { at: now, running, paced: rate.start(now) }
+      const start = { at: now, running, paced: rate.start(now), recent: chance.started() }
       if (probing()) probe = start
       return start
     },
@@ -110,6 +115,7 @@ export function createAdaptiveLimiter(most: number): AdaptiveLimiter {
       else if (!start.paced && start.running >= room.size) room.filled(now, belief > 0)
     },
     refused(start, now, running, retryAfterMs = 0) {
+      if (chance.mayBeChance(start.recent)) return rate.refused(start.at, undefined)
       untouched = false
       // A call that started before the last refusal was known tells nothing new.
       if (start.at < lastRefusal) {
