@@ -14,6 +14,8 @@ export interface ConnectOptions {
   readonly tls?: TlsOptions
   /** Kafka only. */
   readonly sasl?: NonNullable<KafkaOptions['sasl']>
+  /** Kafka only: see `KafkaOptions`. Default 8,000. */
+  readonly sessionTimeoutMs?: number
   /** Pulsar only. */
   readonly token?: string | Secret
   /** Pulsar only: OAuth2 client credentials, instead of a token. */

@@ -26,6 +26,7 @@ export const brokerOptions = [
   'sasl-mechanism',
   'sasl-username',
   'sasl-password',
+  'session-timeout',
   'pulsar-token',
   'pulsar-admin',
   'pulsar-oauth-issuer',
@@ -126,6 +127,7 @@ export function connectOptions({ options }: Config): ConnectOptions {
     ...(token && { token }),
     ...(!token && oauthOf(options)),
     ...(options['pulsar-admin'] && { adminUrl: adminUrlOf(options['pulsar-admin']) }),
+    sessionTimeoutMs: options['session-timeout'] * 1000,
   }
 }
 

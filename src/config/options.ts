@@ -71,6 +71,15 @@ const ownTable = {
   }),
   'sasl-username': text('NAME', 'SASL user name'),
   'sasl-password': secret('TEXT', 'SASL password; prefer GRAPHMILL_SASL_PASSWORD', { anyText: true }),
+  'session-timeout': count(
+    'SECONDS',
+    'Kafka gives the work of a process without heartbeats to others after this time',
+    {
+      default: 8,
+      least: 6,
+      most: 1800,
+    },
+  ),
   'context-key': secret(
     'KEY[,KEY]',
     'keys for the requests of extractors: the first one signs, all are accepted; `unsigned` also accepts requests without a signature',

@@ -29,7 +29,7 @@ export interface KafkaOptions {
   readonly clientId?: string
   readonly tls?: boolean | TlsOptions
   readonly sasl?: KafkaSasl
-  /** A member that sends no heartbeat for longer counts as dead, and its partitions go to others. Default 45,000. */
+  /** A member that sends no heartbeat for longer counts as dead, and its partitions go to others. Default 8,000. */
   readonly sessionTimeoutMs?: number
   /** How long a fetch waits for messages; pausing, leaving and heartbeats wait for it. Default 300. */
   readonly fetchWaitMs?: number
@@ -58,7 +58,7 @@ const silent: BrokerLog = { debug() {}, warn() {} }
 export function kafkaSettings(options: KafkaOptions): KafkaSettings {
   return {
     clientId: 'graphmill',
-    sessionTimeoutMs: 45_000,
+    sessionTimeoutMs: 8_000,
     fetchWaitMs: 300,
     publishTimeoutMs: 20_000,
     metadataMaxAgeMs: 60_000,
