@@ -104,12 +104,12 @@ async function openEvaluation(
   const llm = replay ? createReplay(replay, replayed) : limitCost(flowWiring.llm, config)
   say(replay ? `graphmill: no model is asked: gold facts are replayed (${replay})` : announceModel(llm))
   await llm.ready(signal)
-  const extractors = findProcessors(config.options.extractors)
+  const extractors = await findProcessors(config.options.extractors)
   const collector = createCollector(extractors, {
     rowSchemas: terms.rowSchemas,
     collect: (id, facts) => batch.open.get(id)?.found.push(...facts),
   })
-  const processors = [...findProcessors(['chunk-text', 'prompt']), ...extractors, collector]
+  const processors = [...(await findProcessors(['chunk-text', 'prompt'])), ...extractors, collector]
   const store = { write: async () => undefined, close: async () => undefined }
   const { collection } = config.options
   const onOperatorFault = (error: Error) => fault.abort(error)

@@ -1,12 +1,11 @@
 // The flows of a command: those of the flows file, or the one that its options name.
-import { processors } from '../../processors/index.ts'
+import { processorNames } from '../../processors/modules.ts'
 import { topicSpec } from '../broker/topics.ts'
 import { type Config, suggest } from '../config/config.ts'
 import { type FlowConfig, readFlows } from '../config/flows.ts'
 import { GraphmillError, toGraphmillError } from '../errors.ts'
 import { inputPorts, inputTopic } from '../flow/ports.ts'
 import type { AnyProcessor } from '../flow/processor.ts'
-import { topicsOf } from '../flow/run.ts'
 import { chosenExtractors } from './wiring.ts'
 
 /** Throws `configuration_invalid`, and `topic_name_invalid` if the flow's name can't be part of a topic name. */
@@ -19,7 +18,7 @@ export function flowsOf(config: Config): readonly FlowConfig[] {
 
 function checkNames(flow: FlowConfig): void {
   try {
-    topicsOf(processors, flow.options)
+    for (const port of inputPorts) for (const name of processorNames) inputTopic(port, flow.options, name)
   } catch (thrown) {
     throw flowError(flow, thrown)
   }

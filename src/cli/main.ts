@@ -4,22 +4,7 @@ import { Command, CommanderError } from 'commander'
 import { GraphmillError, toGraphmillError } from '../errors.ts'
 import { stuckCalls } from '../system-calls.ts'
 import { coloured } from './colour.ts'
-import { addCache } from './commands/cache.ts'
-import { addCheck } from './commands/check.ts'
-import { addConfig } from './commands/config.ts'
-import { addDead } from './commands/dead.ts'
-import { addDoctor } from './commands/doctor.ts'
-import { addEval } from './commands/eval.ts'
-import { addExtract } from './commands/extract.ts'
-import { addLoad } from './commands/load.ts'
-import { addParse } from './commands/parse.ts'
-import { addPrompt } from './commands/prompt.ts'
-import { addPrompts } from './commands/prompts.ts'
-import { addRejected } from './commands/rejected.ts'
-import { addRun } from './commands/run.ts'
-import { addStatus } from './commands/status.ts'
-import { addTail } from './commands/tail.ts'
-import { addTopics } from './commands/topics.ts'
+import { commands } from './commands.ts'
 import { exitCodeOfError } from './exit-code.ts'
 import { failureText } from './failure.ts'
 import { readOwnOptions } from './options.ts'
@@ -41,30 +26,15 @@ const program = new Command('graphmill')
   .description(description)
   .version(version)
   .showSuggestionAfterError()
-  .configureHelp({ sortSubcommands: false })
+  .configureHelp({ sortSubcommands: false, subcommandTerm: (command) => command.name() })
   .exitOverride()
   // Errors are printed below, like any other error.
   .configureOutput({ outputError: () => undefined })
 
-const commands = [
-  addExtract,
-  addEval,
-  addRun,
-  addLoad,
-  addPrompt,
-  addTail,
-  addTopics,
-  addDead,
-  addStatus,
-  addRejected,
-  addParse,
-  addCheck,
-  addDoctor,
-  addConfig,
-  addPrompts,
-  addCache,
-]
-for (const add of commands) add(program)
+for (const [name, { description, load }] of Object.entries(commands)) {
+  const added = program.command(name).description(description)
+  if (process.argv.includes(name, 2)) (await load())(added)
+}
 
 let command = ''
 program.hook('preAction', (_, action) => {

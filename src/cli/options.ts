@@ -56,7 +56,7 @@ export function readOwnOptions(
   }
   program.hook('preAction', (_, command) => {
     const flags = { config: command.getOptionValue('config') }
-    const { path, values } = readConfigFile({ flags, environment, own: ownNames(program) })
+    const { path, values } = readConfigFile({ flags, environment, own: ownOptionNames })
     for (const option of command.options) {
       const [name, key] = [option.long!.slice(2), option.attributeName()]
       const isGiven = !['default', undefined].includes(command.getOptionValueSource(key))
@@ -84,12 +84,27 @@ function ownValue(option: Option, place: string, value: unknown): unknown {
   }
 }
 
-/** The names of the options that are not in the table. */
-export function ownNames(program: Command): string[] {
-  return ownOptions(program).map(([, option]) => option.long!.slice(2))
-}
+/** The names of all options that are not in the table: the configuration file of a command may hold those of others. */
+export const ownOptionNames: readonly string[] = [
+  'all',
+  'compare',
+  'force',
+  'from',
+  'id',
+  'min-f1',
+  'replay',
+  'response-type',
+  'schema',
+  'stream',
+  'strict',
+  'term',
+  'timeout',
+  'until-end',
+  'watch',
+]
 
-function ownOptions(command: Command): [Command, Option][] {
+/** Options that are not in the table, of a command and its subcommands. */
+export function ownOptions(command: Command): [Command, Option][] {
   const own = command.options.filter(({ long }) => long && !Object.hasOwn(optionTable, long.slice(2)))
   return [
     ...own.map((option): [Command, Option] => [command, option]),
@@ -103,9 +118,7 @@ export function configOf(command: Command): Config {
   // An option of a single command may have the name of one in the table, such as `parse --format`.
   for (const option of command.options.filter((each) => !choiceOptions.has(each)))
     flags[option.long!.slice(2)] = flagValue(command, option)
-  let program = command
-  while (program.parent) program = program.parent
-  return readConfig({ flags, environment: process.env, own: ownNames(program) })
+  return readConfig({ flags, environment: process.env, own: ownOptionNames })
 }
 
 /** For commander, `--no-x` is an `x` that is true unless the flag is given; here it is a flag like any other. */

@@ -1,6 +1,6 @@
 // From a configuration to the parts of a flow runtime, for the commands that have flows.
 import type { Logger } from 'pino'
-import { processors } from '../../processors/index.ts'
+import { loadProcessors, processorNames } from '../../processors/modules.ts'
 import { type Config, suggest } from '../config/config.ts'
 import { checkSecret, secretText } from '../config/secret.ts'
 import { GraphmillError } from '../errors.ts'
@@ -8,14 +8,11 @@ import { systemClock, uuids } from '../flow/clock.ts'
 import { readContextKeys } from '../flow/context-signature.ts'
 import type { AnyProcessor, Clock, FlowSettings, Ids, Scope } from '../flow/processor.ts'
 import type { ReplyCache } from '../llm/cache/reply-cache.ts'
-import { openLlm } from '../llm/from-config.ts'
 import { createRateLimiter, type RateLimiter } from '../llm/limits/rate-limiter.ts'
 import type { Llm } from '../llm/llm.ts'
-import { offline } from '../llm/providers.ts'
 import type { FlowMetrics } from '../observe/metrics.ts'
-import { type Catalogue, loadCatalogue } from '../prompt/catalogue/catalogue.ts'
+import type { Catalogue } from '../prompt/catalogue/catalogue.ts'
 import type { RunLimits } from '../prompt/engine/reply.ts'
-import { loadRowSchemas } from '../rows/load.ts'
 import type { RowSchema } from '../rows/row-schema.ts'
 import { createOntologyOpener, ontologyOptions } from './ontologies.ts'
 import { createCacheOpener, limitsOf, replyOptions } from './reply-cache.ts'
@@ -99,13 +96,13 @@ export function createWiring(options: WiringOptions, signal: AbortSignal): Wirin
   return {
     async wire(config) {
       const { space, workspace, flow, prompts } = config.options
-      const llm = needsModel ? await openLlm(config, fallback, signal) : unasked
+      const llm = needsModel ? await openModel(config, fallback, signal) : unasked
       return {
         llm,
         rateLimiter: rateLimiterOf(llm, config),
-        prompts: await loadCatalogue(prompts),
+        prompts: await (await import('../prompt/catalogue/catalogue.ts')).loadCatalogue(prompts),
         limits: limitsOf(config),
-        replies: openReplies(config, llm),
+        replies: await openReplies(config, llm),
         log,
         clock: systemClock,
         ids: uuids,
@@ -115,6 +112,11 @@ export function createWiring(options: WiringOptions, signal: AbortSignal): Wirin
       }
     },
   }
+}
+
+async function openModel(config: Config, fallback: Llm | undefined, signal: AbortSignal): Promise<Llm> {
+  const { openLlm } = await import('../llm/from-config.ts')
+  return openLlm(config, fallback, signal)
 }
 
 /** Throws `configuration_invalid`, and the errors of loading row schemas and ontologies. */
@@ -153,7 +155,8 @@ function contextKeyOf({ options }: Config): (() => string) | undefined {
 
 /** The model of a process whose processors call none. */
 const unasked: Llm = {
-  ...offline,
+  provider: 'offline',
+  isLocal: true,
   model: 'none',
   destination: 'nowhere',
   circuit: 'llm:none',
@@ -163,16 +166,11 @@ const unasked: Llm = {
   ready: () => Promise.resolve(),
 }
 
-/** The names of all processors. */
-const processorNames = processors.map(({ name }) => name)
-
 /** Processors by name. Throws `usage`, with a suggestion, for an unknown name. */
-export function findProcessors(names: readonly string[]): AnyProcessor[] {
-  return names.map((name) => {
-    const found = processors.find((processor) => processor.name === name)
-    if (found) return found
-    throw new GraphmillError('usage', `There is no processor ${name}.${suggest(name, processorNames)}`)
-  })
+export async function findProcessors(names: readonly string[]): Promise<AnyProcessor[]> {
+  const unknown = names.find((name) => !processorNames.includes(name))
+  if (unknown === undefined) return loadProcessors(names)
+  throw new GraphmillError('usage', `There is no processor ${unknown}.${suggest(unknown, processorNames)}`)
 }
 
 /** The full names of the flow's extractors: those that are named, else the default ones and those for configured schemas and ontologies. */
@@ -189,7 +187,7 @@ async function rowSchemasOf(
   extractors: readonly string[],
 ): Promise<readonly RowSchema[]> {
   if (!extractors.includes('extract-rows')) return []
-  if (options.schemas.length > 0) return loadRowSchemas(options.schemas)
+  if (options.schemas.length > 0) return (await import('../rows/load.ts')).loadRowSchemas(options.schemas)
   throw new GraphmillError(
     'configuration_invalid',
     'No row schemas are named (schemas) for the extractor rows.',

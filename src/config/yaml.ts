@@ -1,10 +1,14 @@
 // Reads a YAML configuration file. Errors say where the fault is and never quote the file, which may hold secrets.
 import { readFileSync } from 'node:fs'
-import { LineCounter, parseDocument } from 'yaml'
+import { createRequire } from 'node:module'
 import { GraphmillError } from '../errors.ts'
+
+/** The parser is loaded with the first file: most processes read none. */
+const load = createRequire(import.meta.url)
 
 /** Throws `configuration_invalid`, naming the file and the place in it. */
 export function readYaml(path: string): unknown {
+  const { LineCounter, parseDocument } = load('yaml') as typeof import('yaml')
   let text: string
   try {
     text = readFileSync(path, 'utf8')

@@ -4,14 +4,13 @@ import { addOptions, configOf } from '../options.ts'
 import { cacheOptions, openReplies } from '../reply-cache.ts'
 import { printTable } from '../table.ts'
 
-export function addCache(program: Command): void {
-  const group = program.command('cache').description('print the size of the reply cache, or empty it')
+export function addCache(group: Command): void {
   const stats = group
     .command('stats')
     .description('print how many runs are cached, and how much space they use')
     .action(async () => {
       const config = configOf(stats)
-      const cache = openReplies(config)
+      const cache = await openReplies(config)
       const { entries, bytes, oldest } = await cache.stats()
       const since = oldest === undefined ? null : new Date(oldest).toISOString()
       if (config.options.json) return printTable([{ folder: cache.dir, entries, bytes, oldest: since }], true)
@@ -24,7 +23,7 @@ export function addCache(program: Command): void {
     .command('clear')
     .description('delete all cached replies')
     .action(async () => {
-      const cache = openReplies(configOf(clear))
+      const cache = await openReplies(configOf(clear))
       const { entries } = await cache.stats()
       await cache.clear()
       console.log(`${entries} ${entries === 1 ? 'entry' : 'entries'} removed from ${cache.dir}`)

@@ -13,33 +13,28 @@ import { addOptions, configOf } from '../options.ts'
 import { printTable } from '../table.ts'
 import { createWiring } from '../wiring.ts'
 
-export function addCheck(program: Command): void {
-  const command = program
-    .command('check')
-    .description(
-      "validate the configuration, the flows file, the ontologies, the row schemas, the prompts and their schemas, and run the prompts' worked examples",
-    )
-    .action(async () => {
-      const config = configOf(command)
-      const found: FlowCheck[] = []
-      for (const flow of flowsOf(config)) found.push(await checkFlow(flow))
-      const problems = distinct(found.flatMap((flow) => flow.problems))
-      if (problems.length > 0) process.exitCode = 1
-      if (config.options.json)
-        return printTable(
-          problems.map((problem) => ({ ...problem })),
-          true,
-        )
-      for (const problem of problems) console.error(formatProblem(problem))
-      for (const note of new Set(found.flatMap(({ notes }) => notes))) console.error(`note: ${note}`)
-      for (const { name, lines } of found)
-        for (const line of lines) console.log(config.options.flows ? `${name}: ${line}` : line)
-      console.log(
-        problems.length === 0
-          ? 'no problems'
-          : `${problems.length} ${problems.length === 1 ? 'problem' : 'problems'}`,
+export function addCheck(command: Command): void {
+  command.action(async () => {
+    const config = configOf(command)
+    const found: FlowCheck[] = []
+    for (const flow of flowsOf(config)) found.push(await checkFlow(flow))
+    const problems = distinct(found.flatMap((flow) => flow.problems))
+    if (problems.length > 0) process.exitCode = 1
+    if (config.options.json)
+      return printTable(
+        problems.map((problem) => ({ ...problem })),
+        true,
       )
-    })
+    for (const problem of problems) console.error(formatProblem(problem))
+    for (const note of new Set(found.flatMap(({ notes }) => notes))) console.error(`note: ${note}`)
+    for (const { name, lines } of found)
+      for (const line of lines) console.log(config.options.flows ? `${name}: ${line}` : line)
+    console.log(
+      problems.length === 0
+        ? 'no problems'
+        : `${problems.length} ${problems.length === 1 ? 'problem' : 'problems'}`,
+    )
+  })
   addOptions(command, [
     'flows',
     'prompts',

@@ -12,25 +12,22 @@ import {
   optionTable,
 } from '../../config/options.ts'
 import type { Secret } from '../../config/secret.ts'
-import { addOptions, configOf, ownNames } from '../options.ts'
+import { addOptions, configOf, ownOptionNames } from '../options.ts'
 import { printTable } from '../table.ts'
 
-export function addConfig(program: Command): void {
-  const command = program
-    .command('config')
-    .description('print the value of every option and where it came from')
-    .action(() => {
-      const config = configOf(command)
-      const settings = settingsOf(config)
-      if (config.options.json) printTable(settings, true)
-      else
-        printTable(
-          settings.map((setting) => ({ ...setting, value: textOf(setting) })),
-          false,
-        )
-      for (const strange of strangeVariables(process.env, ownNames(program)))
-        process.stderr.write(`note: ${strange}\n`)
-    })
+export function addConfig(command: Command): void {
+  command.action(() => {
+    const config = configOf(command)
+    const settings = settingsOf(config)
+    if (config.options.json) printTable(settings, true)
+    else
+      printTable(
+        settings.map((setting) => ({ ...setting, value: textOf(setting) })),
+        false,
+      )
+    for (const strange of strangeVariables(process.env, ownOptionNames))
+      process.stderr.write(`note: ${strange}\n`)
+  })
   addOptions(
     command,
     (Object.keys(optionTable) as OptionName[]).filter((name) => name !== 'config'),

@@ -15,10 +15,7 @@ import { show } from '../show-message.ts'
 import { printLine, printTable } from '../table.ts'
 import { flowOfTopic, topicOf } from '../topic-names.ts'
 
-export function addDead(program: Command): void {
-  const dead = program
-    .command('dead')
-    .description('list, show and replay the messages that could not be processed')
+export function addDead(dead: Command): void {
   const list = dead
     .command('list')
     .description('list the topics that contain dead letters, and how many wait for a replay')

@@ -8,32 +8,27 @@ import type { CheckResult } from '../check-result.ts'
 import { coloured } from '../colour.ts'
 import { runChecks } from '../diagnosis.ts'
 import { ontologyOptions } from '../ontologies.ts'
-import { addOptions, configOf, ownNames } from '../options.ts'
+import { addOptions, configOf, ownOptionNames } from '../options.ts'
 import { printLine, printTable } from '../table.ts'
 
-export function addDoctor(program: Command): void {
-  const command = program
-    .command('doctor')
-    .description(
-      'check the key, the model, the broker and every other configured server, and say what to fix',
-    )
-    .action(async () => {
-      const config = configOf(command)
-      const shutdown = onShutdown()
-      let wrong = false
-      try {
-        for await (const result of runChecks(config, shutdown.asked)) {
-          wrong ||= result.state === 'failed'
-          if (config.options.json) printTable([{ ...result }], true)
-          else print(result)
-        }
-      } finally {
-        shutdown.dispose()
+export function addDoctor(command: Command): void {
+  command.action(async () => {
+    const config = configOf(command)
+    const shutdown = onShutdown()
+    let wrong = false
+    try {
+      for await (const result of runChecks(config, shutdown.asked)) {
+        wrong ||= result.state === 'failed'
+        if (config.options.json) printTable([{ ...result }], true)
+        else print(result)
       }
-      for (const strange of strangeVariables(process.env, ownNames(program)))
-        process.stderr.write(`note: ${strange}\n`)
-      if (wrong) process.exitCode = 1
-    })
+    } finally {
+      shutdown.dispose()
+    }
+    for (const strange of strangeVariables(process.env, ownOptionNames))
+      process.stderr.write(`note: ${strange}\n`)
+    if (wrong) process.exitCode = 1
+  })
   addOptions(command, [
     ...brokerOptions,
     'llm',

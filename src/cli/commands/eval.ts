@@ -30,10 +30,8 @@ interface EvalFlags {
   readonly minF1?: number
 }
 
-export function addEval(program: Command): void {
-  const command = program
-    .command('eval')
-    .description('extract from documents with known facts, and report precision, recall, F1 and cost')
+export function addEval(command: Command): void {
+  command
     .argument('<gold...>', 'files in JSON Lines: one document with its facts a line')
     .addOption(
       choiceOption('--replay <HOW>', 'ask no model: reply with the gold facts, as they are or damaged', [

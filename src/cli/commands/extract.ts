@@ -30,12 +30,8 @@ import { openOutput, storeOptions } from '../stores.ts'
 import { summaryLines } from '../summary.ts'
 import { announceModel, createWiring, type FlowWiring, findProcessors, modelOptions } from '../wiring.ts'
 
-export function addExtract(program: Command): void {
-  const command = program
-    .command('extract')
-    .description(
-      'extract a knowledge graph from text, Markdown, HTML and PDF files; triples go to standard output',
-    )
+export function addExtract(command: Command): void {
+  command
     .argument('<files...>', 'files, folders, patterns, or - for standard input')
     .action(async (files: string[]) => {
       process.exitCode = await extract(files, configOf(command))
@@ -111,7 +107,7 @@ async function openExtraction(config: Config, fault: AbortController, signal: Ab
 
   const store = estimate ? nowhere : await openOutput(config)
   const limit = options.limit === undefined ? undefined : limitChunks(chunkText, options.limit)
-  const processors = processorsOf(flowWiring, { estimate, limit })
+  const processors = await processorsOf(flowWiring, { estimate, limit })
   const local = await openLocalFlow(
     {
       flowWiring,
@@ -159,18 +155,17 @@ function announce({ options }: Config, { llm, flows: [{ settings }] }: FlowWirin
 }
 
 /** The processors of the flow, with those of an estimate or a limit in place of the usual ones. */
-function processorsOf(
+async function processorsOf(
   { flows }: FlowWiring,
   { estimate, limit }: { readonly estimate: Estimate | undefined; readonly limit: ChunkLimit | undefined },
-): AnyProcessor[] {
+): Promise<AnyProcessor[]> {
   const { extractors } = flows[0].settings
   const replaced: Readonly<Record<string, AnyProcessor | undefined>> = {
     prompt: estimate && estimator(estimate),
     'chunk-text': limit?.processor,
   }
-  return findProcessors(['chunk-text', 'prompt', ...extractors, 'emit-triples', 'store-triples']).map(
-    (processor) => replaced[processor.name] ?? processor,
-  )
+  const names = ['chunk-text', 'prompt', ...extractors, 'emit-triples', 'store-triples']
+  return (await findProcessors(names)).map((processor) => replaced[processor.name] ?? processor)
 }
 
 /** Where the triples of a dry run go. */

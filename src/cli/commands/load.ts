@@ -20,10 +20,8 @@ import { say } from '../progress.ts'
 const loadedAgain =
   'A document that is loaded again keeps its ids and is extracted again. Facts that were found before are not duplicated, but each attempt adds its own provenance (none with `run --provenance none`) and, if the model answers differently, other facts.'
 
-export function addLoad(program: Command): void {
-  const command = program
-    .command('load')
-    .description('publish documents for the processors of a flow')
+export function addLoad(command: Command): void {
+  command
     .argument('<files...>', 'files, folders, patterns, or - for standard input')
     .addHelpText('after', `\n${loadedAgain}`)
     .action(async (files: string[]) => {

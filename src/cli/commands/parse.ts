@@ -9,11 +9,8 @@ import { compileSchema } from '../../items/validate.ts'
 import { readNamed } from '../named-file.ts'
 import { addOptions, choiceOption } from '../options.ts'
 
-export function addParse(program: Command): void {
-  addOptions(program.command('parse'), [])
-    .description(
-      "read a model's reply from standard input and print its items, and what was rejected or repaired",
-    )
+export function addParse(command: Command): void {
+  addOptions(command, [])
     .addOption(
       choiceOption('--response-type <TYPE>', 'the response type that the model was asked for', [
         'text',

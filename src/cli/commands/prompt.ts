@@ -11,10 +11,8 @@ import { readNamed } from '../named-file.ts'
 import { addOptions, configOf } from '../options.ts'
 import { requireFlow } from '../require-flow.ts'
 
-export function addPrompt(program: Command): void {
-  const command = program
-    .command('prompt')
-    .description('publish a prompt request and print the reply')
+export function addPrompt(command: Command): void {
+  command
     .argument('<id>', 'the id of the prompt')
     .option(
       '--term <NAME=JSON|NAME=@FILE>',

@@ -16,8 +16,7 @@ import { readNamed } from '../named-file.ts'
 import { addOptions, configOf } from '../options.ts'
 import { printTable } from '../table.ts'
 
-export function addPrompts(program: Command): void {
-  const prompts = program.command('prompts').description('manage your own prompts')
+export function addPrompts(prompts: Command): void {
   const command = prompts
     .command('import')
     .description("write the prompts of TrustGraph's configuration to a folder, one YAML file each")

@@ -11,19 +11,16 @@ import { printTable } from '../table.ts'
 
 type RejectedRow = { readonly prompt: string; readonly model: string; readonly reason: string; items: number }
 
-export function addRejected(program: Command): void {
-  const command = program
-    .command('rejected')
-    .description('count the rejected items by prompt, model and reason')
-    .action(() =>
-      withBroker(configOf(command), async (session) => {
-        const { broker, config } = session
-        await requireFlow(broker, config.options)
-        const rows = await countRejected(session)
-        if (rows.length === 0 && !config.options.json) process.stderr.write('nothing was rejected\n')
-        printTable(rows, config.options.json)
-      }),
-    )
+export function addRejected(command: Command): void {
+  command.action(() =>
+    withBroker(configOf(command), async (session) => {
+      const { broker, config } = session
+      await requireFlow(broker, config.options)
+      const rows = await countRejected(session)
+      if (rows.length === 0 && !config.options.json) process.stderr.write('nothing was rejected\n')
+      printTable(rows, config.options.json)
+    }),
+  )
   addOptions(command, [...brokerOptions, 'workspace', 'flow', 'json'])
 }
 

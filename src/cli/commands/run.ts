@@ -1,6 +1,6 @@
 // `graphmill run`: processors on a real broker, until the process is stopped. SIGTERM finishes what is in flight and exits 0.
 import { type Command, Option } from 'commander'
-import { processors as allProcessors } from '../../../processors/index.ts'
+import { loadProcessors, processorNames } from '../../../processors/modules.ts'
 import type { Broker } from '../../broker/broker.ts'
 import { parseTopic } from '../../broker/topics.ts'
 import type { Config } from '../../config/config.ts'
@@ -28,11 +28,9 @@ import { prepareFlows, watchedPaths } from '../prepare-flows.ts'
 import { openStore, storeOptions } from '../stores.ts'
 import { announceModel, createWiring, findProcessors, modelOptions } from '../wiring.ts'
 
-export function addRun(program: Command): void {
-  const command = program
-    .command('run')
-    .description('run processors on a broker, until stopped')
-    .argument('[processors...]', `any of ${allProcessors.map(({ name }) => name).join(', ')}`)
+export function addRun(command: Command): void {
+  command
+    .argument('[processors...]', `any of ${processorNames.join(', ')}`)
     .addOption(new Option('--all', 'every processor'))
     .action(async (names: string[], { all = false }: { all?: boolean }) => {
       if (all === names.length > 0)
@@ -40,7 +38,7 @@ export function addRun(program: Command): void {
           'usage',
           all ? 'Name processors or --all, not both.' : 'Name the processors to run, or --all.',
         )
-      await runUntilStopped(configOf(command), all ? allProcessors : findProcessors(names), all)
+      await runUntilStopped(configOf(command), await (all ? loadProcessors() : findProcessors(names)), all)
     })
   addOptions(command, [
     ...brokerOptions,

@@ -23,10 +23,8 @@ interface StatusFlags {
   readonly watch?: boolean
 }
 
-export function addStatus(program: Command): void {
-  const command = program
-    .command('status')
-    .description('print the status of the documents of a flow, as the ledger keeps it')
+export function addStatus(command: Command): void {
+  command
     .argument('[document]', 'the id of a document, or its title; default: all')
     .option('--watch', 'print every change; for one document, until it has ended')
     .action((document: string | undefined, flags: StatusFlags) => status(document, flags, configOf(command)))

@@ -11,10 +11,8 @@ interface TailFlags {
   readonly untilEnd?: boolean
 }
 
-export function addTail(program: Command): void {
-  const command = program
-    .command('tail')
-    .description('print the messages of a topic, one JSON object per line, and follow new ones until stopped')
+export function addTail(command: Command): void {
+  command
     .argument('<role>', 'a role, such as chunk or triples, or the full name of a topic')
     .addOption(choiceOption('--from <WHERE>', 'where to start', ['earliest', 'latest']).default('latest'))
     .option('--until-end', 'stop at the current end of the topic')

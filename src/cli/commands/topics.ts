@@ -1,6 +1,6 @@
 // `graphmill topics`: creates the topics of flows, lists them, and prints the lag of each group.
 import type { Command } from 'commander'
-import { processors } from '../../../processors/index.ts'
+import { loadProcessors } from '../../../processors/modules.ts'
 import type { Broker } from '../../broker/broker.ts'
 import { schemasTopic, topicSpec } from '../../broker/topics.ts'
 import type { Config } from '../../config/config.ts'
@@ -14,10 +14,7 @@ import { requireFlow } from '../require-flow.ts'
 import { printTable } from '../table.ts'
 import { flowOfTopic } from '../topic-names.ts'
 
-export function addTopics(program: Command): void {
-  const topics = program
-    .command('topics')
-    .description('create and list the topics of flows, and print the lag of their groups')
+export function addTopics(topics: Command): void {
   add(topics, 'create', 'create the missing topics', create)
   add(topics, 'describe', 'list the existing topics', describe)
   add(topics, 'lag', 'print how many messages each group has not settled, and how many members it has', lag)
@@ -59,6 +56,7 @@ const flowChoice = [
 /** Creates the topics that `run --all` with the same options needs. */
 async function create(broker: Broker, config: Config): Promise<Rows> {
   const { space } = config.options
+  const processors = await loadProcessors()
   const specs = flowsOf(config).flatMap((flow) => {
     const { workspace, flow: name } = flow.options
     return topicsOf(serving(processors, flow), { space, workspace, flow: name, topics: flow.topics })
@@ -91,6 +89,7 @@ async function lag(broker: Broker, config: Config): Promise<Rows> {
   const { space, flows } = config.options
   if (flows === undefined) await requireFlow(broker, config.options)
   const existing = new Set((await broker.listTopics(`${space}.`)).map(({ name }) => name))
+  const processors = await loadProcessors()
   const consumers = flowsOf(config).flatMap(({ options: { workspace, flow } }) => {
     const place = { space, workspace, flow }
     return processors.flatMap(({ name, inputs }) =>
