@@ -8,7 +8,7 @@ import { compileSchema } from '../src/items/validate.ts'
 import { openCache } from '../src/llm/cache/reply-cache.ts'
 import { joinDeltas } from '../src/llm/event-stream.ts'
 import type { CompletionEvent, Llm } from '../src/llm/llm.ts'
-import type { Prompt } from '../src/prompt/catalogue/catalogue.ts'
+import type { Prompt } from '../src/prompt/catalogue/prompt.ts'
 import { type AskOptions, ask } from '../src/prompt/engine/engine.ts'
 import { median, type Row } from './row.ts'
 
@@ -27,6 +27,7 @@ const prompt: Prompt = {
   jsonSchema: schema,
   sampling: {},
   examples: [],
+  types: [],
   file: 'bench',
   render: () => ({ system: 'Be exact.', user: 'Go.' }),
 }

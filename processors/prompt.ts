@@ -3,7 +3,7 @@ import { batches } from '../src/batches.ts'
 import { type Context, defineProcessor, type Outputs } from '../src/flow/processor.ts'
 import type { Message } from '../src/messages/envelope.ts'
 import type { ProgressInit, PromptResponseInit } from '../src/messages/generated.ts'
-import type { Prompt } from '../src/prompt/catalogue/catalogue.ts'
+import type { Prompt } from '../src/prompt/catalogue/prompt.ts'
 import { decodeTerms } from '../src/prompt/catalogue/terms.ts'
 import { ask, type LostRun, type RunPart } from '../src/prompt/engine/engine.ts'
 

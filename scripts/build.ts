@@ -2,8 +2,10 @@
 // so that `new URL('../../schemas/', import.meta.url)` works both in src and in dist/src.
 // Processes that run from dist keep the previous build, and so does dist if the sources do not compile.
 import { execFileSync } from 'node:child_process'
-import { cpSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { parse } from 'yaml'
 import { sbomOf } from './sbom.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -11,8 +13,13 @@ const [made, old] = [`${root}/.cache/dist-${process.pid}`, `${root}/.cache/dist-
 try {
   const project = ['-p', 'tsconfig.build.json', '--outDir', made]
   execFileSync(`${root}/node_modules/.bin/tsc`, project, { cwd: root, stdio: 'inherit' })
-  for (const folder of ['schemas', 'prompts'])
-    cpSync(`${root}/${folder}`, `${made}/${folder}`, { recursive: true })
+  cpSync(`${root}/schemas`, `${made}/schemas`, { recursive: true })
+  // As JSON, so that a processor does not need the YAML parser for them.
+  mkdirSync(`${made}/prompts`)
+  for (const name of readdirSync(`${root}/prompts`)) {
+    const prompt: unknown = parse(readFileSync(`${root}/prompts/${name}`, 'utf8'))
+    writeFileSync(`${made}/prompts/${basename(name, '.yaml')}.json`, JSON.stringify(prompt, null, 2))
+  }
   writeFileSync(`${made}/sbom.cdx.json`, `${JSON.stringify(sbomOf(root), null, 2)}\n`)
   try {
     renameSync(`${root}/dist`, old)

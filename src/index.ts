@@ -155,7 +155,8 @@ export { createLogger } from './observe/log.ts'
 // ontologies
 export { type Ontologies, openOntologies } from './ontology/ontologies.ts'
 export type { OntologyOptions } from './ontology/worker-client.ts'
-export { type Catalogue, loadCatalogue, type Prompt } from './prompt/catalogue/catalogue.ts'
+export { loadCatalogue } from './prompt/catalogue/catalogue.ts'
+export type { Catalogue, Prompt } from './prompt/catalogue/prompt.ts'
 export {
   openFileStore,
   openFolderStore,

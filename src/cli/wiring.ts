@@ -11,7 +11,8 @@ import type { ReplyCache } from '../llm/cache/reply-cache.ts'
 import { createRateLimiter, type RateLimiter } from '../llm/limits/rate-limiter.ts'
 import type { Llm } from '../llm/llm.ts'
 import type { FlowMetrics } from '../observe/metrics.ts'
-import type { Catalogue } from '../prompt/catalogue/catalogue.ts'
+import type { Catalogue } from '../prompt/catalogue/prompt.ts'
+import { loadUncompiled } from '../prompt/catalogue/uncompiled.ts'
 import type { RunLimits } from '../prompt/engine/reply.ts'
 import type { RowSchema } from '../rows/row-schema.ts'
 import { createOntologyOpener, ontologyOptions } from './ontologies.ts'
@@ -100,7 +101,7 @@ export function createWiring(options: WiringOptions, signal: AbortSignal): Wirin
       return {
         llm,
         rateLimiter: rateLimiterOf(llm, config),
-        prompts: await (await import('../prompt/catalogue/catalogue.ts')).loadCatalogue(prompts),
+        prompts: await (needsModel ? compiled(prompts) : loadUncompiled(prompts)),
         limits: limitsOf(config),
         replies: await openReplies(config, llm),
         log,
@@ -112,6 +113,11 @@ export function createWiring(options: WiringOptions, signal: AbortSignal): Wirin
       }
     },
   }
+}
+
+async function compiled(paths: readonly string[]): Promise<Catalogue> {
+  const { loadCatalogue } = await import('../prompt/catalogue/catalogue.ts')
+  return loadCatalogue(paths)
 }
 
 async function openModel(config: Config, fallback: Llm | undefined, signal: AbortSignal): Promise<Llm> {

@@ -3,12 +3,14 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { GraphmillError } from '../errors.ts'
 
-/** The parser is loaded with the first file: most processes read none. */
 const load = createRequire(import.meta.url)
+
+/** The parser, which is loaded with the first file: most processes read none. */
+export const yaml = () => load('yaml') as typeof import('yaml')
 
 /** Throws `configuration_invalid`, naming the file and the place in it. */
 export function readYaml(path: string): unknown {
-  const { LineCounter, parseDocument } = load('yaml') as typeof import('yaml')
+  const { LineCounter, parseDocument } = yaml()
   let text: string
   try {
     text = readFileSync(path, 'utf8')

@@ -142,7 +142,7 @@ export function defineExtractor<const Kind extends string, const P extends FactP
   }
 
   function reader({ prompts }: Context): ReplyReader<P> {
-    const types = prompts.find(prompt)?.schema?.types ?? []
+    const types = prompts.find(prompt)?.types ?? []
     const isOwnField = implied !== undefined && !types.includes(implied)
     return {
       fact(item) {

@@ -12,7 +12,7 @@ import { loadSchemas } from '../messages/registry.ts'
 import type { SchemaRegistry } from '../messages/schema-registry.ts'
 import type { CompletedCall } from '../observe/extraction-metrics.ts'
 import { createLogger } from '../observe/log.ts'
-import { type Catalogue, loadCatalogue } from '../prompt/catalogue/catalogue.ts'
+import type { Catalogue } from '../prompt/catalogue/prompt.ts'
 import type { RunLimits } from '../prompt/engine/reply.ts'
 import type { TripleStore } from '../rdf/store.ts'
 import { systemClock, uuids } from './clock.ts'
@@ -124,7 +124,7 @@ async function createServices(
   drains: AbortSignal,
 ): Promise<RunnerOptions['services']> {
   const { flows, circuits, metrics, limits, replies } = options
-  const { rateLimiter = createRateLimiter(), prompts = await loadCatalogue() } = options
+  const { rateLimiter = createRateLimiter(), prompts = await builtInPrompts() } = options
   return ({ scope: { workspace, flow }, processor, port }) => {
     const { settings } = flows.find((each) => each.workspace === workspace && each.flow === flow)!
     const caller = { workspace, flow, lane: port === 'prompt-live' ? 'live' : processor.name }
@@ -133,6 +133,11 @@ async function createServices(
     const metered = metrics ? meterStore(options.store, processor.name, metrics.store) : options.store
     return { settings, llm, prompts, store: guardStore(metered, circuits, drains), limits, replies }
   }
+}
+
+async function builtInPrompts(): Promise<Catalogue> {
+  const { loadCatalogue } = await import('../prompt/catalogue/catalogue.ts')
+  return loadCatalogue()
 }
 
 /** The topics that processors read and write in a flow, by name. */

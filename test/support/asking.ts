@@ -1,7 +1,7 @@
 // Asks the engine directly, with prompts made for a test.
 import { compileSchema } from '../../src/items/validate.ts'
 import type { JsonSchema, Llm } from '../../src/llm/llm.ts'
-import type { Prompt } from '../../src/prompt/catalogue/catalogue.ts'
+import type { Prompt } from '../../src/prompt/catalogue/prompt.ts'
 import { type AskOptions, ask, type RunPart } from '../../src/prompt/engine/engine.ts'
 import type { ReplyEnd } from '../../src/prompt/engine/reply.ts'
 
@@ -13,6 +13,7 @@ export function testPrompt(more: Partial<Prompt> & { readonly jsonSchema?: JsonS
     responseType: 'jsonl',
     sampling: {},
     examples: [],
+    types: [],
     file: 'test.yaml',
     render: ({ text }) => ({ system: 'Be exact.', user: `Read: ${String(text)}` }),
     ...(jsonSchema && { schema: compileSchema(jsonSchema) }),

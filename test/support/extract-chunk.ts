@@ -7,7 +7,7 @@ import type { AnyProcessor, FlowSettings } from '../../src/flow/processor.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import type { Chunk, Progress, Rejection } from '../../src/messages/generated.ts'
 import { createProgressAggregate, type DocumentStatus } from '../../src/progress/progress-aggregate.ts'
-import type { Catalogue } from '../../src/prompt/catalogue/catalogue.ts'
+import type { Catalogue } from '../../src/prompt/catalogue/prompt.ts'
 import { scope, settings, startFlow } from './flow.ts'
 import { type Script, scriptedLlm } from './scripted-llm.ts'
 

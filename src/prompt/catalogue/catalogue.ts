@@ -1,58 +1,17 @@
 // The prompts in use: the built-in ones, overridden by those of the user, later files first. Loading reads and compiles
 // everything before it gives a catalogue, or gives none, so that a reload can swap one for the other.
 
-import { fileURLToPath } from 'node:url'
-import type { AnswerMode } from '../../config/models.ts'
-import { GraphmillError } from '../../errors.ts'
 import { compileSchema, type ItemSchema } from '../../items/validate.ts'
-import type { JsonSchema, Sampling } from '../../llm/llm.ts'
-import { compileTemplate, type Dialect, type Template } from '../template/template.ts'
+import type { JsonSchema } from '../../llm/llm.ts'
+import type { Dialect } from '../template/dialect.ts'
+import { compileTemplate, type Template } from '../template/template.ts'
 import { TemplateFault } from '../template/tree.ts'
-import type { PromptDefinition, PromptExample, ResponseType, SystemDefinition } from './definition.ts'
-import { mergePrompts, type PlacedDefinition, readLayer } from './layer.ts'
-import { type Problem, problemsError, suggest } from './problem.ts'
+import type { PromptDefinition, SystemDefinition } from './definition.ts'
+import { mergePrompts, type PlacedDefinition, readLayers } from './layer.ts'
+import { type Problem, throwProblems } from './problem.ts'
+import { type Catalogue, catalogueOf, type Prompt } from './prompt.ts'
 import { type KeyPath, reporter, type Source } from './source.ts'
 import { overrideTerms, type Terms } from './terms.ts'
-
-export interface RenderedPrompt {
-  /** Empty when there is no system template. */
-  readonly system: string
-  readonly user: string
-}
-
-export interface Prompt {
-  readonly id: string
-  readonly responseType: ResponseType
-  /** Compiled; for one item of a jsonl prompt, for the whole value of a json prompt. */
-  readonly schema?: ItemSchema
-  /** The same as it is written in the file. */
-  readonly jsonSchema?: JsonSchema
-  readonly description?: string
-  /** How JSON is asked for; it overrides that of the model. */
-  readonly outputMode?: AnswerMode
-  /** What the prompt sets; mostly nothing. */
-  readonly sampling: Sampling
-  readonly maxContinuations?: number
-  readonly examples: readonly PromptExample[]
-  /** The file that it comes from. */
-  readonly file: string
-  /**
-   * The messages for decoded terms. A request's terms override the prompt's, and these override the global ones.
-   * The system template sees the same terms.
-   *
-   * @throws GraphmillError `prompt_render_failed`
-   */
-  render(terms: Terms): RenderedPrompt
-}
-
-export interface Catalogue {
-  /** By id or alias. @throws GraphmillError `prompt_unknown`, with a suggestion for a near id. */
-  get(id: string): Prompt
-  /** By id or alias; undefined when there is none. */
-  find(id: string): Prompt | undefined
-  /** Every id, sorted, without aliases. */
-  ids(): readonly string[]
-}
 
 /**
  * The built-in prompts and, over them, those of `paths`: files or folders, a later one over an earlier one, id by id.
@@ -62,13 +21,9 @@ export interface Catalogue {
  */
 export async function loadCatalogue(paths: readonly string[] = []): Promise<Catalogue> {
   const { catalogue, problems } = await readCatalogue(paths)
-  const [first, ...others] = problems
-  if (first !== undefined) throw problemsError([first, ...others])
+  throwProblems(problems)
   return catalogue
 }
-
-/** Beside `src`, and beside `dist/src`, where the build copies it. */
-const builtIn = new URL('../../../prompts/', import.meta.url)
 
 export interface CompiledPrompt {
   readonly prompt: Prompt
@@ -80,8 +35,7 @@ export interface CompiledPrompt {
 /** The catalogue of what compiles, and everything that is wrong with the rest. */
 export async function readCatalogue(paths: readonly string[]) {
   const problems: Problem[] = []
-  const layers = [await readLayer(fileURLToPath(builtIn), 'prompts', problems)]
-  for (const path of paths) layers.push(await readLayer(path, path, problems))
+  const layers = await readLayers(paths, problems)
   const system = compileSystem(
     layers.flatMap(({ systems }) => systems),
     problems,
@@ -125,6 +79,7 @@ function compilePrompt(
     ...rest,
     ...(jsonSchema !== undefined && { jsonSchema }),
     ...(schema !== undefined && { schema }),
+    types: schema?.types ?? [],
     file: source.file,
     render(terms) {
       const all = overrideTerms({ ...system.terms, ...ownTerms }, terms)
@@ -166,24 +121,5 @@ function checkedSchema(schema: JsonSchema, { source, at, problems }: SourcePlace
   } catch (error) {
     reporter(source, problems)(at, (error as Error).message, { code: 'schema_invalid' })
     return undefined
-  }
-}
-
-function catalogueOf(compiled: readonly CompiledPrompt[]): Catalogue {
-  const prompts = new Map(compiled.map(({ prompt }) => [prompt.id, prompt]))
-  const byAlias = new Map(compiled.flatMap(({ prompt, aliases }) => aliases.map((alias) => [alias, prompt])))
-  const ids = [...prompts.keys()].sort()
-  const find = (id: string) => prompts.get(id) ?? byAlias.get(id)
-  return {
-    find,
-    get(id) {
-      const prompt = find(id)
-      if (prompt !== undefined) return prompt
-      const hint = suggest(id, [...prompts.keys(), ...byAlias.keys()])
-      throw new GraphmillError('prompt_unknown', `there is no prompt "${id}"${hint}`, {
-        details: { prompt: id },
-      })
-    },
-    ids: () => ids,
   }
 }

@@ -3,9 +3,10 @@
 
 import { isDeepStrictEqual } from 'node:util'
 import { jsonValue } from '../../json-value.ts'
-import { type Prompt, readCatalogue } from './catalogue.ts'
+import { readCatalogue } from './catalogue.ts'
 import type { PromptExample } from './definition.ts'
 import type { Problem } from './problem.ts'
+import type { Prompt } from './prompt.ts'
 import { reporter } from './source.ts'
 
 /** Everything that is wrong with the prompts and their worked examples, and the ids that were found. */

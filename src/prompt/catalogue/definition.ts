@@ -2,7 +2,7 @@
 import { type AnswerMode, answerModes, modeHints } from '../../config/models.ts'
 import { isObject } from '../../is-object.ts'
 import type { JsonSchema, Sampling } from '../../llm/llm.ts'
-import { type Dialect, dialects } from '../template/template.ts'
+import { type Dialect, dialects } from '../template/dialect.ts'
 import { forbiddenNames } from '../template/tree.ts'
 import { suggest } from './problem.ts'
 import type { KeyPath, Report } from './source.ts'

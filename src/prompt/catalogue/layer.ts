@@ -2,6 +2,7 @@
 
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { systemCall } from '../../system-calls.ts'
 import { findConfiguration, readConfiguration } from './configuration.ts'
 import { type PromptDefinition, readPrompt, readSystem, type SystemDefinition } from './definition.ts'
@@ -20,6 +21,16 @@ export interface PlacedDefinition<T> {
 export interface Layer {
   readonly systems: PlacedDefinition<SystemDefinition>[]
   readonly prompts: PlacedDefinition<PromptDefinition>[]
+}
+
+/** Beside `src`, and beside `dist/src`, where the build writes it. */
+const builtIn = new URL('../../../prompts/', import.meta.url)
+
+/** The built-in prompts, then those of `paths`; what cannot be read is added to `problems`. */
+export async function readLayers(paths: readonly string[], problems: Problem[]): Promise<Layer[]> {
+  const layers = [await readLayer(fileURLToPath(builtIn), 'prompts', problems)]
+  for (const path of paths) layers.push(await readLayer(path, path, problems))
+  return layers
 }
 
 /** The definitions of a file or folder; what cannot be read is added to `problems`. `shown` is its name in them. */

@@ -27,6 +27,11 @@ export function problemsError(problems: readonly [Problem, ...Problem[]]): Graph
   return new GraphmillError(first.code, formatProblem(first) + more, { details: { problems } })
 }
 
+/** Throws the error for all problems, if there are any. */
+export function throwProblems([first, ...others]: readonly Problem[]): void {
+  if (first !== undefined) throw problemsError([first, ...others])
+}
+
 /** `; did you mean "x"?` for the nearest of `names`, when at most a third of the letters differ; else nothing. */
 export function suggest(given: string, names: readonly string[]): string {
   const limit = Math.max(2, Math.floor(given.length / 3))

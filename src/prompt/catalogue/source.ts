@@ -1,7 +1,8 @@
 // The text of a prompt file, or of another file of the operator, as a value that knows the line of each key. `.json` is read as
 // JSON, everything else as YAML.
 
-import { isCollection, isMap, isPair, isScalar, LineCounter, type Node, parseDocument } from 'yaml'
+import type { Node } from 'yaml'
+import { yaml } from '../../config/yaml.ts'
 import type { ErrorCode } from '../../errors.ts'
 import type { Problem } from './problem.ts'
 
@@ -66,6 +67,7 @@ function parseJson(text: string, file: string, broken: Broken): Source | undefin
 }
 
 function parseYaml(text: string, file: string, broken: Broken): Source | undefined {
+  const { isScalar, LineCounter, parseDocument } = yaml()
   const lines = new LineCounter()
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false })
   for (const { pos, message } of document.errors) broken(`not YAML: ${message}`, lines.linePos(pos[0]).line)
@@ -87,6 +89,7 @@ function parseYaml(text: string, file: string, broken: Broken): Source | undefin
 
 /** Where the last existing step of the path begins, and the node there. */
 function locate(root: Node | null, path: KeyPath): { start: number | undefined; node: Node | undefined } {
+  const { isCollection, isMap, isPair, isScalar } = yaml()
   let node = root ?? undefined
   let start = node?.range?.[0]
   for (const step of path) {

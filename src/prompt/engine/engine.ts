@@ -9,7 +9,7 @@ import {
   waysFrom,
 } from '../../llm/structured-output/schema-refusal.ts'
 import type { GroundingRequest } from '../../messages/generated.ts'
-import type { Prompt } from '../catalogue/catalogue.ts'
+import type { Prompt } from '../catalogue/prompt.ts'
 import type { Terms } from '../catalogue/terms.ts'
 import { Calls, type CallsOptions, type Spent } from './calls.ts'
 import { createJudge } from './examples.ts'

@@ -7,7 +7,7 @@ import { createItemsParser } from '../../items/parser.ts'
 import type { ItemSchema } from '../../items/validate.ts'
 import { jsonValue } from '../../json-value.ts'
 import type { GroundingInit, GroundingRequest } from '../../messages/generated.ts'
-import type { Prompt } from '../catalogue/catalogue.ts'
+import type { Prompt } from '../catalogue/prompt.ts'
 import { overrideTerms, type Terms } from '../catalogue/terms.ts'
 
 /** An object by its keys, with values that are compared: without case, white space and punctuation at their ends. */

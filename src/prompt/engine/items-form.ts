@@ -9,7 +9,7 @@ import { withSystemText } from '../../llm/structured-output/directive.ts'
 import { formatNamed, jsonFormatOf } from '../../llm/structured-output/modes.ts'
 import type { Way } from '../../llm/structured-output/schema-refusal.ts'
 import { type StrictCopy, strictCopy } from '../../llm/structured-output/strict-schema.ts'
-import type { Prompt } from '../catalogue/catalogue.ts'
+import type { Prompt } from '../catalogue/prompt.ts'
 
 export interface ItemsForm {
   /** How the model is asked for items: lines are `text-based`. */

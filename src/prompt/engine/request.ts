@@ -1,6 +1,6 @@
 // The first request of a run, and the request that the run is found by in the cache.
 import type { CompletionRequest, Llm } from '../../llm/llm.ts'
-import type { Prompt } from '../catalogue/catalogue.ts'
+import type { Prompt } from '../catalogue/prompt.ts'
 import type { Terms } from '../catalogue/terms.ts'
 import type { ItemsForm } from './items-form.ts'
 

@@ -7,7 +7,7 @@ import type { RunEntry } from '../../llm/cache/entry.ts'
 import type { ReplyCache } from '../../llm/cache/reply-cache.ts'
 import { runKey } from '../../llm/cache/run-key.ts'
 import type { CompletionRequest, Llm } from '../../llm/llm.ts'
-import type { Prompt } from '../catalogue/catalogue.ts'
+import type { Prompt } from '../catalogue/prompt.ts'
 
 export interface Run {
   readonly id: string

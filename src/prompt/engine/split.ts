@@ -1,7 +1,7 @@
 // A text that does not fit the model's context is asked about in two halves: the items of both are one reply. A json or text
 // prompt is not split, since no rule makes one value, or one text, of two.
 import { GraphmillError } from '../../errors.ts'
-import type { Prompt } from '../catalogue/catalogue.ts'
+import type { Prompt } from '../catalogue/prompt.ts'
 import { overrideTerms, type Terms } from '../catalogue/terms.ts'
 import { isOverflow } from './calls.ts'
 import type { ReplyStream } from './reply.ts'

@@ -3,6 +3,7 @@
 
 import { GraphmillError } from '../../errors.ts'
 import type { Terms } from '../catalogue/terms.ts'
+import type { Dialect } from './dialect.ts'
 import { renderTemplate } from './evaluate.ts'
 import { parseTemplate } from './syntax.ts'
 import { TemplateFault } from './tree.ts'
@@ -22,9 +23,6 @@ export interface Template {
    */
   render(terms: Terms): string
 }
-
-export const dialects = ['graphmill', 'trustgraph'] as const
-export type Dialect = (typeof dialects)[number]
 
 /**
  * @param name the id of the prompt, for messages

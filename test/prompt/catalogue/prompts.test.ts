@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import { type Catalogue, loadCatalogue } from '../../../src/prompt/catalogue/catalogue.ts'
+import { loadCatalogue } from '../../../src/prompt/catalogue/catalogue.ts'
+import type { Catalogue } from '../../../src/prompt/catalogue/prompt.ts'
 import { checkCatalogue } from '../../../src/prompt/catalogue/check-catalogue.ts'
 
 const extractors = [
