@@ -21,6 +21,8 @@ const benches: Readonly<Record<string, () => Promise<Row[]>>> = {
   'kafka-relay': async () => (await import('./kafka.ts')).kafkaRelayBench(),
   takeover: async () => (await import('./takeover.ts')).takeoverBench(),
   refusals: async () => (await import('./refusals.ts')).refusalsBench(),
+  memory: async () => (await import('./memory.ts')).memoryBench(),
+  'cli-start': async () => (await import('./cli-start.ts')).cliStartBench(),
   'pulsar-relay': async () => (await import('./pulsar.ts')).pulsarBench(),
   'pulsar-native-relay': async () => (await import('./pulsar.ts')).pulsarNativeBench(),
 }

@@ -29,7 +29,7 @@ export interface Machines {
 }
 
 /** A real Kafka and a model server for as long as `bench` runs. */
-async function withMachines(bench: (machines: Machines) => Promise<Row[]>): Promise<Row[]> {
+export async function withMachines(bench: (machines: Machines) => Promise<Row[]>): Promise<Row[]> {
   const [server, llm] = await Promise.all([startKafka(), startLlmProcess()])
   const { bootstrap } = server
   const connect = () => connectKafka({ brokers: bootstrap })

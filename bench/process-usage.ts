@@ -9,7 +9,12 @@ export function cpuOf(pid: number): number {
 }
 
 /** The peak of resident memory in MiB as Linux counts it; NaN on other systems. */
-export const peakOf = (pid: number) => Number(/VmHWM:\s+(\d+)/.exec(procFile(pid, 'status'))?.[1]) / 1024
+export const peakOf = (pid: number) => memoryOf(pid, 'VmHWM')
+
+/** Its resident memory (`VmRSS`), or the most so far (`VmHWM`), in MiB; NaN on other systems. */
+export function memoryOf(pid: number, field: 'VmRSS' | 'VmHWM'): number {
+  return Number(new RegExp(`${field}:\\s+(\\d+)`).exec(procFile(pid, 'status'))?.[1]) / 1024
+}
 
 function procFile(pid: number, name: string): string {
   try {

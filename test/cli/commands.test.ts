@@ -31,7 +31,7 @@ test.each([
 
 test('a command that does not exist is an error, with a suggestion', async () => {
   const { code, stderr } = await graphmill(['rnu'])
-  expect(stderr).toContain("unknown command 'rnu'")
-  expect(stderr).toContain('run')
+  expect(stderr).toContain("Unknown command 'rnu'")
+  expect(stderr).toContain('Did you mean run?')
   expect(code).toBe(2)
 })
