@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { loadCatalogue } from '../../../src/prompt/catalogue/catalogue.ts'
-import type { Catalogue } from '../../../src/prompt/catalogue/prompt.ts'
 import { checkCatalogue } from '../../../src/prompt/catalogue/check-catalogue.ts'
+import type { Catalogue } from '../../../src/prompt/catalogue/prompt.ts'
 
 const extractors = [
   'agent-kg-extract',
