@@ -161,7 +161,7 @@ function contextKeyOf({ options }: Config): (() => string) | undefined {
 
 /** The model of a process whose processors call none. */
 const unasked: Llm = {
-  provider: 'offline',
+  provider: 'none',
   isLocal: true,
   model: 'none',
   destination: 'nowhere',
