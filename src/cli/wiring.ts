@@ -2,6 +2,7 @@
 import type { Logger } from 'pino'
 import { loadProcessors, processorNames } from '../../processors/modules.ts'
 import { type Config, suggest } from '../config/config.ts'
+import { localProvider } from '../config/models.ts'
 import { checkSecret, secretText } from '../config/secret.ts'
 import { GraphmillError } from '../errors.ts'
 import { systemClock, uuids } from '../flow/clock.ts'
@@ -161,7 +162,7 @@ function contextKeyOf({ options }: Config): (() => string) | undefined {
 
 /** The model of a process whose processors call none. */
 const unasked: Llm = {
-  provider: 'none',
+  provider: localProvider,
   isLocal: true,
   model: 'none',
   destination: 'nowhere',

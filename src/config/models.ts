@@ -5,6 +5,9 @@ export const providerNames = ['openai', 'ollama', 'anthropic', 'gemini', 'azure'
 
 export type ProviderName = (typeof providerNames)[number]
 
+/** The provider that needs no server. */
+export const localProvider = 'offline' satisfies ProviderName
+
 interface ServerVariable {
   readonly variable: string
   /** A secret may also be in the file that the variable with `_FILE` names. */
