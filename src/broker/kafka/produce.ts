@@ -1,6 +1,8 @@
 // Stores messages of any topics with one request for each leader. It says of each message whether it was stored, since a request
 // may succeed in one partition and fail in another.
 import type { Cluster, Message } from 'kafkajs'
+import { type ErrorCode, GraphmillError } from '../../errors.ts'
+import { kafkaError } from './client.ts'
 import { partitionOf } from './partitioner.ts'
 import { errorsOfPartitions } from './quirks.ts'
 
@@ -39,10 +41,20 @@ export async function produce<M extends TopicMessage>(
     const requests = Map.groupBy(batches.values(), ({ leader }) => leader)
     await Promise.all([...requests].map(([leader, request]) => ask(cluster, { leader, request, failures })))
   } catch (error) {
-    for (const message of messages) failures.set(message, error)
+    for (const message of messages) failures.set(message, ofQuestion(error, message.topic))
   }
   return failures
 }
+
+/** A question about several topics is refused for one of them, and does not say which: then nothing is known of this one. */
+function ofQuestion(error: unknown, topic: string): unknown {
+  if (kafkaError(error, topic).code !== 'topic_refused') return error
+  const text = `${topic}: a question about several topics was refused`
+  return new GraphmillError('topic_missing', text, { cause: error })
+}
+
+/** A question about several topics may fail with these because of one of them. */
+const ofTopics: ReadonlySet<ErrorCode> = new Set(['topic_missing', 'topic_refused', 'topic_name_invalid'])
 
 /** Makes the cluster object ask for the topics. Returns the errors of those that it cannot ask for. */
 async function learn(
@@ -57,9 +69,9 @@ async function learn(
     for (const topic of unknown) known.add(topic)
     return new Map()
   } catch (error) {
-    const [first, ...others] = unknown
-    if (others.length === 0) return new Map([[first!, error]])
     // One missing topic fails the question about all of them.
+    if (unknown.length === 1 || !ofTopics.has(kafkaError(error, '').code))
+      return new Map(unknown.map((topic) => [topic, ofQuestion(error, topic)]))
     const errors = new Map<string, unknown>()
     for (const topic of unknown)
       for (const [name, reason] of await learn(cluster, [topic], known)) errors.set(name, reason)
@@ -110,7 +122,7 @@ async function ask<M extends TopicMessage>(
   } catch (error) {
     const errors = errorsOfPartitions(error)
     for (const { topic, partition, messages } of request) {
-      const reason = errors ? errors(topic, partition) : error
+      const reason = errors ? errors(topic, partition) : ofQuestion(error, topic)
       if (reason !== undefined) for (const message of messages) failures.set(message, reason)
     }
   }

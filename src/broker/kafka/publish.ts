@@ -1,6 +1,6 @@
 // Publishes to Kafka. A key always takes the same lane of its topic, and a lane has one request at a time, so that messages of one
 // key are stored in the order in which they were published. Lanes that have messages at about the same time share a request. When
-// one of them fails, it goes on alone. Publishing is not idempotent: what may not have been stored is sent again.
+// one of them fails, it goes on alone, over another connection. Publishing is not idempotent: what may not have been stored is sent again.
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Cluster } from 'kafkajs'
 import { backoffMs } from '../../backoff.ts'
@@ -52,7 +52,12 @@ interface LaneBatch {
   readonly answered: (unstored: readonly WaitingMessage[]) => void
 }
 
-/** A connection that lanes share. Once retired, it takes nothing new, and is abandoned when its last request was answered. */
+/** Requests that share connections, one at a time; a broker answers the requests of a connection in turn. */
+interface Line {
+  current: ProducerConnection | undefined
+}
+
+/** Once retired, it takes nothing new, and is abandoned when its last request was answered. */
 interface ProducerConnection {
   readonly client: KafkaClient
   readonly cluster: Cluster
@@ -78,7 +83,9 @@ export class KafkaPublisher {
   /** Lanes that wait for the next shared request. */
   readonly #joining = new Map<Lane, LaneBatch['answered']>()
   #isDue = false
-  #current: ProducerConnection | undefined
+  readonly #joined: Line = { current: undefined }
+  /** What went wrong in a shared request is sent again here, and holds up no shared requests. */
+  readonly #alone: Line = { current: undefined }
 
   constructor(settings: KafkaSettings, options: PublisherOptions) {
     this.#settings = settings
@@ -108,11 +115,7 @@ export class KafkaPublisher {
     this.#closing.abort()
     for (const { queue, topic } of this.#lanes.values())
       for (const { reject } of queue.splice(0)) reject(closed(topic))
-    const last = this.#current
-    if (last === undefined) return
-    this.#current = undefined
-    await Promise.race([last.cluster.disconnect(), delay(1000, undefined, { ref: false })])
-    last.client.abandon()
+    await Promise.all([this.#joined, this.#alone].map(disconnect))
   }
 
   #laneOf(topic: string, key: string): Lane {
@@ -161,15 +164,23 @@ export class KafkaPublisher {
 
   /** Never rejects. */
   async #request(parts: readonly LaneBatch[]): Promise<void> {
-    const failures = await this.#attempt(parts.flatMap(({ messages }) => messages))
+    const failures = await this.#attempt(
+      parts.flatMap(({ messages }) => messages),
+      this.#joined,
+    )
     for (const { messages, answered } of parts) answered(messages.filter((message) => failures.has(message)))
   }
 
   /** Asks once. Resolves the messages that were stored, and returns the errors of the others; never rejects. */
-  async #attempt(messages: readonly WaitingMessage[]): Promise<Map<WaitingMessage, GraphmillError>> {
+  async #attempt(
+    messages: readonly WaitingMessage[],
+    line: Line,
+  ): Promise<Map<WaitingMessage, GraphmillError>> {
     if (this.#closing.signal.aborted)
       return new Map(messages.map((message) => [message, closed(message.topic)]))
-    const connection = this.#acquire()
+    line.current ??= connect(this.#settings)
+    const connection = line.current
+    connection.users++
     const failures = await connection.ready.then(
       () => produce(connection.cluster, messages, connection.known),
       (thrown: unknown) => new Map(messages.map((message) => [message, thrown])),
@@ -180,7 +191,10 @@ export class KafkaPublisher {
       else message.resolve()
     }
     // A topic that is missing or refused may have failed the question about all: use a new connection.
-    if ([...errors.values()].some(mayPass)) this.#retire(connection)
+    if ([...errors.values()].some(mayPass)) {
+      connection.retired = true
+      if (line.current === connection) line.current = undefined
+    }
     connection.users--
     if (connection.retired && connection.users === 0) connection.client.abandon()
     return errors
@@ -196,7 +210,7 @@ export class KafkaPublisher {
       for (let attempt = 1; ; attempt++) {
         if (foreign && !(await mayExist(lookup.exists(topic))))
           throw new GraphmillError('topic_missing', `${topic}: there is no such topic`)
-        const errors = await this.#attempt(left)
+        const errors = await this.#attempt(left, this.#alone)
         await this.#refuse(
           topic,
           left.filter((message) => isLasting(errors.get(message))),
@@ -236,17 +250,6 @@ export class KafkaPublisher {
     await this.#store(topic, ofBatch.slice(0, half))
     await this.#store(topic, ofBatch.slice(half))
   }
-
-  #acquire(): ProducerConnection {
-    this.#current ??= connect(this.#settings)
-    this.#current.users++
-    return this.#current
-  }
-
-  #retire(connection: ProducerConnection): void {
-    connection.retired = true
-    if (this.#current === connection) this.#current = undefined
-  }
 }
 
 function connect(settings: KafkaSettings): ProducerConnection {
@@ -255,6 +258,14 @@ function connect(settings: KafkaSettings): ProducerConnection {
   const ready = cluster.connect()
   ready.catch(() => {})
   return { client, cluster, known: new Set(), ready, users: 0, retired: false }
+}
+
+async function disconnect(line: Line): Promise<void> {
+  const { current } = line
+  if (current === undefined) return
+  line.current = undefined
+  await Promise.race([current.cluster.disconnect(), delay(1000, undefined, { ref: false })])
+  current.client.abandon()
 }
 
 /** The first messages of the lane that fit into one request; at least one. */

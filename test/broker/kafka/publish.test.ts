@@ -14,9 +14,22 @@ server?.catch(() => {}) // seen by the first test
 
 afterAll(async () => (await server)?.stop())
 
-interface Connection {
-  send(asked: { readonly request: { readonly apiName: string } }): Promise<unknown>
+interface Asked {
+  readonly request: { readonly apiName: string }
+  readonly response: { decode(bytes: unknown): Promise<Answer> }
 }
+
+interface Connection {
+  send(asked: Asked): Promise<unknown>
+}
+
+/** Of a produce request, or of a question about topics. */
+interface Answer {
+  readonly topics?: readonly { topicName: string; partitions: { partition: number; errorCode: number }[] }[]
+  readonly topicMetadata?: readonly { topic: string; topicErrorCode: number }[]
+}
+
+const codes = { notLeader: 6, timedOut: 7, refused: 29 }
 
 describe.skipIf(!present)('Kafka', { timeout: 60_000 }, () => {
   const harness = createHarness()
@@ -26,16 +39,24 @@ describe.skipIf(!present)('Kafka', { timeout: 60_000 }, () => {
   )
   /** The names of the requests that this process has sent. */
   const requests: string[] = []
+  /** Changes what the broker answers. */
+  let alter: (answer: Answer, connection: Connection) => unknown = () => {}
   const { send } = prototype
   prototype.send = function (asked) {
     requests.push(asked.request.apiName)
-    return send.call(this, asked)
+    const decode = async (bytes: unknown) => {
+      const answer = await asked.response.decode(bytes)
+      await alter(answer, this)
+      return answer
+    }
+    return send.call(this, { ...asked, response: { ...asked.response, decode } })
   }
   const requestsOf = (name: string) => requests.filter((each) => each === name).length
 
   beforeAll(() => harness.start({ connect, stop: async () => {} }))
   beforeEach(() => {
     requests.length = 0
+    alter = () => {}
   })
   afterEach(() => harness.closeClients())
 
@@ -84,6 +105,90 @@ describe.skipIf(!present)('Kafka', { timeout: 60_000 }, () => {
     expect(sorted(await textsOf(other))).toEqual(sorted(keys))
     // In the partition of the refused message the whole batch was refused, and halved until only that message was left.
     expect(sorted(await textsOf(small))).toEqual(sorted(keys))
+  })
+
+  /** The answers for one topic say this of its partitions, `times` in all. */
+  const answerFor = (topic: string, errorCode: number, times: number) => {
+    let left = times
+    alter = ({ topics = [] }) => {
+      const partitions = topics
+        .filter(({ topicName }) => topicName === topic)
+        .flatMap((each) => each.partitions)
+      if (partitions.length === 0 || left-- <= 0) return
+      for (const partition of partitions) partition.errorCode = errorCode
+    }
+  }
+
+  test.each([
+    ['has moved', codes.notLeader],
+    ['may not have been replicated', codes.timedOut],
+  ])('when a partition %s, its messages alone are sent again, in their order', async (_, code) => {
+    const client = await harness.client()
+    const [moved, ...others] = await topicsOf(client, 4)
+    answerFor(moved!, code, 2)
+    const texts = ['a', 'b', 'c']
+    const publishAll = (topic: string) => texts.map((text) => client.publish(message(topic, text, 'key')))
+    const first = [moved!, ...others].flatMap(publishAll)
+    await Promise.resolve()
+    await Promise.all([...first, client.publish(message(moved!, 'd', 'key'))])
+    const textsOf = async (topic: string) => (await harness.readAll(client, topic)).map(textOf)
+    // Here they were stored each time: publishing is not idempotent.
+    expect((await textsOf(moved!)).join('')).toMatch(/^(abcd?){3}d?$/)
+    expect((await textsOf(moved!)).at(-1)).toBe('d')
+    for (const topic of others) expect(await textsOf(topic)).toEqual(texts)
+  })
+
+  test('when the answer to a request is lost, all of it is sent again, and each key keeps its order', async () => {
+    const client = await harness.client()
+    const topics = await topicsOf(client, 3)
+    let isLost = false
+    alter = ({ topics: answered }) => {
+      if (answered === undefined || isLost) return
+      isLost = true
+      throw Object.assign(new Error('closed'), { name: 'KafkaJSConnectionClosedError' })
+    }
+    const texts = ['a', 'b', 'c', 'd']
+    await Promise.all(
+      topics.flatMap((topic) => texts.map((text) => client.publish(message(topic, text, 'key')))),
+    )
+    for (const topic of topics)
+      expect((await harness.readAll(client, topic)).map(textOf)).toEqual([...texts, ...texts])
+  })
+
+  test('when one topic is refused for writing, its messages alone are refused, and the others are stored once', async () => {
+    const client = await harness.client()
+    const [refused, ...others] = await topicsOf(client, 4)
+    answerFor(refused!, codes.refused, Number.POSITIVE_INFINITY)
+    await Promise.all([
+      expectCode('topic_refused', client.publish(message(refused!, 'r'))),
+      ...others.map((topic) => client.publish(message(topic, 'k'))),
+    ])
+    for (const topic of others) expect((await harness.readAll(client, topic)).map(textOf)).toEqual(['k'])
+  })
+
+  test('what goes on alone holds up no shared requests: a broker answers those of a connection in turn', async () => {
+    const client = await harness.client()
+    const [slow, ...others] = await topicsOf(client, 4)
+    const used = new Map<string, Set<Connection>>()
+    let isSlow = true
+    const { promise: replicated, resolve: replicate } = Promise.withResolvers<void>()
+    alter = async ({ topics = [] }, connection) => {
+      for (const { topicName, partitions } of topics) {
+        used.set(topicName, (used.get(topicName) ?? new Set()).add(connection))
+        if (topicName !== slow) continue
+        if (isSlow) for (const partition of partitions) partition.errorCode = codes.timedOut
+        else await replicated
+        isSlow = false
+      }
+    }
+    const late = client.publish(message(slow!, 's'))
+    await Promise.all(others.map((topic) => client.publish(message(topic, 'first'))))
+    await harness.eventually('it goes on alone', () => used.get(slow!)!.size === 2)
+    const alone = [...used.get(slow!)!].at(-1)!
+    await Promise.all(others.map((topic) => client.publish(message(topic, 'second'))))
+    replicate()
+    await late
+    for (const topic of others) expect(used.get(topic)).not.toContain(alone)
   })
 
   test('when one topic is gone, the messages of the others are stored, once', async () => {
