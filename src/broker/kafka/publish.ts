@@ -190,8 +190,9 @@ export class KafkaPublisher {
       if (failures.has(message)) errors.set(message, kafkaError(failures.get(message), message.topic))
       else message.resolve()
     }
-    // A topic that is missing or refused may have failed the question about all: use a new connection.
-    if ([...errors.values()].some(mayPass)) {
+    // A topic that is missing or refused may have failed the question about all, and a password may be right again: use a new
+    // connection.
+    if (![...errors.values()].every(isOfBatch)) {
       connection.retired = true
       if (line.current === connection) line.current = undefined
     }

@@ -7,8 +7,11 @@ import { produce } from '../../../src/broker/kafka/produce.ts'
 const messageOf = (topic: string) => ({ topic, message: { key: 'k', value: Buffer.from('v') } })
 const kafkajsError = (type: string) => Object.assign(new Error(type), { name: 'KafkaJSProtocolError', type })
 
-/** A cluster of one broker, that answers questions about topics with `asked`. */
-function clusterOf(asked: (topics: readonly string[]) => void) {
+/** A cluster whose broker 1 alone is up. Questions about topics call `asked`; `leaders` are those that are not 1. */
+function clusterOf(
+  asked: (topics: readonly string[]) => void,
+  leaders: Readonly<Record<string, number>> = {},
+) {
   const stored: string[] = []
   const questions: (readonly string[])[] = []
   const broker = {
@@ -22,8 +25,11 @@ function clusterOf(asked: (topics: readonly string[]) => void) {
       asked(topics)
     },
     refreshMetadataIfNecessary: async () => asked([]),
-    findTopicPartitionMetadata: () => [{ partitionId: 0, leader: 1 }],
-    findBroker: async () => broker,
+    findTopicPartitionMetadata: (topic: string) => [{ partitionId: 0, leader: leaders[topic] ?? 1 }],
+    async findBroker({ nodeId }: { readonly nodeId: string }) {
+      if (nodeId === '1') return broker
+      throw Object.assign(new Error('no connection'), { name: 'KafkaJSConnectionError' })
+    },
   } as unknown as Cluster
   return { cluster, stored, questions }
 }
@@ -49,6 +55,13 @@ test('a refused question about several topics refuses none of them: nobody knows
     if (topics.length === 0) throw kafkajsError('TOPIC_AUTHORIZATION_FAILED')
   })
   expect(await codesOf(cluster, ['one', 'other'])).toEqual(['topic_missing', 'topic_missing'])
+})
+
+test('a leader that is dead, or not elected yet, fails the messages of its partitions only', async () => {
+  const { cluster, stored } = clusterOf(() => {}, { dead: 2, between: -1 })
+  const unavailable = 'broker_unavailable'
+  expect(await codesOf(cluster, ['one', 'dead', 'between'])).toEqual([undefined, unavailable, unavailable])
+  expect(stored).toEqual(['one'])
 })
 
 test('without a broker there is one question, and not one for each topic', async () => {

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connectKafka, type KafkaOptions } from '../../../src/broker/kafka/kafka.ts'
+import type { Secret } from '../../../src/config/secret.ts'
 import { brokerSource } from '../../support/brokers.ts'
 import { type KafkaServer, startKafka } from '../../support/kafka-server.ts'
 import { expectCode, message, textOf } from '../suite/harness.ts'
@@ -49,7 +50,7 @@ describe.skipIf(!present)('Kafka with TLS and SASL', { timeout: 60_000 }, () => 
     await rm(folder, { recursive: true, force: true })
   })
 
-  const options = (password: string): KafkaOptions => ({
+  const options = (password: string | Secret): KafkaOptions => ({
     brokers: server.bootstrap,
     tls: { ca },
     sasl: { mechanism: 'plain', username: 'miller', password },
@@ -77,6 +78,19 @@ describe.skipIf(!present)('Kafka with TLS and SASL', { timeout: 60_000 }, () => 
     const refusal = connectKafka(options('bran'))
     await expectCode('broker_refused', refusal)
     await expect(refusal).rejects.not.toThrow('bran')
+  })
+
+  test('publishes again when a refused password was corrected', async () => {
+    const file = join(folder, 'password')
+    const password = { place: '--broker-password', anyText: true, file }
+    await writeFile(file, 'grain')
+    const broker = await connectKafka(options(password))
+    await broker.ensureTopics([{ name: 'corrected', partitions: 1 }])
+    await writeFile(file, 'bran')
+    await expectCode('broker_refused', broker.publish(message('corrected', 'm')))
+    await writeFile(file, 'grain')
+    await broker.publish(message('corrected', 'm'))
+    await broker.close()
   })
 
   test('says that a certificate it does not know was refused', async () => {
