@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Starts graphmill. This is plain JavaScript that Node 18 and later can parse. On a Node that is too old, it runs itself again with
+// Starts graphmill, with small sizes of V8 (docs/operations.md, "Memory"). This is plain JavaScript that Node 18 and later can parse. On a Node that is too old, it runs itself again with
 // the `node` package of node_modules if that is installed, else it says which Node it needs. As the first process of a container, it
 // runs itself again too: Linux does not let PID 1 end itself by a signal, so neither the watchdog nor the end of the grace period
 // could end it. The child process ends with its parent, even if the parent is killed, because the channel between them closes.
@@ -14,11 +14,23 @@ const needed = [22, 18]
 const [major, minor] = process.versions.node.split('.').map(Number)
 const program = fileURLToPath(new URL('../dist/src/cli/main.js', import.meta.url))
 
+// V8 reads its sizes only when it starts: the commands that handle documents replace their process. The user's own sizes win.
+const sizes = ['--max-semi-space-size=2']
+const sized = ['run', 'load', 'extract'].includes(process.argv[2]) && !/semi[-_]space/.test(ownFlags())
+const flags = [...(sized ? sizes : []), ...process.execArgv]
+const environment = {
+  ...process.env,
+  ...(sized && { MALLOC_ARENA_MAX: process.env.MALLOC_ARENA_MAX ?? '1' }),
+}
+
 const isNew = major > needed[0] || (major === needed[0] && minor >= needed[1])
 const isChild = Boolean(process.env.GRAPHMILL_NODE_TRIED)
 
 if (isNew && (isChild || process.pid !== 1)) {
   if (isChild) endWithParent()
+  // A debugger, or a parent with a channel, would lose the process.
+  if (sized && process.execve && !process.channel && !/--inspect/.test(ownFlags()))
+    process.execve(process.execPath, [process.argv0, ...flags, ...process.argv.slice(1)], environment)
   if (existsSync(program)) await import('../dist/src/cli/main.js')
   else fail('graphmill is not built yet: run `npm run build` first.')
 } else {
@@ -26,25 +38,29 @@ if (isNew && (isChild || process.pid !== 1)) {
   if (node === undefined || isChild) {
     fail(`graphmill needs Node ${needed.join('.')} or newer; this is ${process.versions.node}.`)
   } else {
-    const env = { ...process.env, GRAPHMILL_NODE_TRIED: '1' }
-    const flags = isNew ? process.execArgv : []
-    const child = spawn(node, [...flags, ...process.argv.slice(1)], {
+    const passed = isNew ? flags : sized ? sizes : []
+    const child = spawn(node, [...passed, ...process.argv.slice(1)], {
       stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
-      env,
+      env: { ...environment, GRAPHMILL_NODE_TRIED: '1' },
     })
     // Ctrl-C in a terminal also reaches the child directly; the child treats two signals at once as one.
     const pass = (signal) => child.kill(signal)
-    const passed = ['SIGINT', 'SIGTERM', 'SIGHUP']
-    for (const signal of passed) process.on(signal, pass)
+    const heard = ['SIGINT', 'SIGTERM', 'SIGHUP']
+    for (const signal of heard) process.on(signal, pass)
     child.on('error', (error) => fail(`graphmill needs Node ${needed.join('.')} or newer: ${error.message}`))
     child.on('exit', (code, signal) => {
       if (!signal) process.exit(code)
       // End in the same way as the child; PID 1 uses the exit code that a shell would.
       process.exitCode = 128 + constants.signals[signal]
-      for (const heard of passed) process.off(heard, pass)
+      for (const each of heard) process.off(each, pass)
       process.kill(process.pid, signal)
     })
   }
+}
+
+/** Node's flags for this process. */
+function ownFlags() {
+  return [...process.execArgv, process.env.NODE_OPTIONS].join(' ')
 }
 
 /** A parent ends before its child only if it was killed. The child then ends too. */

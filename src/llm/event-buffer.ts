@@ -32,19 +32,12 @@ export function createEventBuffer() {
     wake()
   }
 
-  /**
-   * The events up to the end. `onTaken` gets the characters of each event before it is passed on. Throws the signal's reason
-   * at the next change after an abort.
-   */
-  async function* read(
-    signal: AbortSignal,
-    onTaken?: (characters: number) => void,
-  ): AsyncGenerator<CompletionEvent, void> {
+  /** The events up to the end. Throws the signal's reason at the next change after an abort. */
+  async function* read(signal: AbortSignal): AsyncGenerator<CompletionEvent, void> {
     for (;;) {
       for (const event of events.splice(0)) {
         signal.throwIfAborted()
         size -= sizeOf(event)
-        onTaken?.(sizeOf(event))
         wake()
         yield event
       }

@@ -5,7 +5,6 @@ import { GraphmillError } from '../errors.ts'
 import { traced } from './call-span.ts'
 import type { Llm } from './llm.ts'
 import { createModel, type ModelSpec, providers } from './providers.ts'
-import { inWorker } from './worker/worker-client.ts'
 
 /**
  * The model that the configuration names: by `--llm`, else by the only server that is configured, else `fallback`. The fallback
@@ -32,7 +31,7 @@ export async function openLlm(config: Config, fallback: Llm | undefined, signal:
 async function openModel(provider: ProviderName, config: Config, signal: AbortSignal): Promise<Llm> {
   const spec = { provider, ...(await providers[provider].specOf(config, signal)) } as ModelSpec
   const llm = createModel(spec)
-  return llm.isLocal ? llm : traced(inWorker(llm, spec), { payload: config.options['trace-payload'] })
+  return llm.isLocal ? llm : traced(llm, { payload: config.options['trace-payload'] })
 }
 
 function configuredProvider({ servers }: Config): ProviderName | undefined {

@@ -1,4 +1,4 @@
-// The providers of models, one row each. The configuration opens models by this table, and the worker thread makes them by it.
+// The providers of models, one row each. The configuration opens models by this table.
 // Nothing else outside of the providers' folders knows which providers there are.
 import type { Config } from '../config/config.ts'
 import type { ProviderName } from '../config/models.ts'

@@ -9,8 +9,6 @@ export interface AnsweredCall {
   readonly signal: AbortSignal
   /** Reports an event to the caller. */
   readonly report: (event: unknown) => void
-  /** Set by the handler: called with each further message of the caller. */
-  onMessage: (message: unknown) => void
 }
 
 const say = (report: CallReport) => parentPort!.postMessage(report)
@@ -22,7 +20,7 @@ export function answerCalls<T>(handle: (task: T, call: AnsweredCall) => unknown)
   async function answer(id: number, task: T): Promise<void> {
     const stopping = new AbortController()
     const report = (event: unknown) => say({ id, event })
-    const call = { stopping, signal: stopping.signal, report, onMessage() {} }
+    const call = { stopping, signal: stopping.signal, report }
     calls.set(id, call)
     try {
       say({ id, value: await handle(task, call) })
@@ -40,7 +38,6 @@ export function answerCalls<T>(handle: (task: T, call: AnsweredCall) => unknown)
 
   parentPort!.on('message', (order: CallOrder) => {
     if ('task' in order) void answer(order.id, order.task as T)
-    else if ('message' in order) calls.get(order.id)?.onMessage(order.message)
     else calls.get(order.id)?.stopping.abort()
   })
 }

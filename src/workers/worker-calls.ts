@@ -1,5 +1,5 @@
 // Calls to a worker thread, from the side that asks; `answer-calls.ts` is the side that answers. A call is a task that goes to the
-// thread. The thread may report events before it answers with a value or an error; the caller may send further messages.
+// thread. The thread may report events before it answers with a value or an error.
 // A thread is never restarted here: the caller starts another when `ended` says why this one is over.
 import { Worker, type WorkerOptions } from 'node:worker_threads'
 import { GraphmillError } from '../errors.ts'
@@ -7,11 +7,7 @@ import { unlessAborted } from '../wait.ts'
 import { type ErrorData, errorOf } from './error-data.ts'
 
 /** What goes to the thread. */
-export type CallOrder = { readonly id: number } & (
-  | { readonly task: unknown }
-  | { readonly message: unknown }
-  | { readonly abort: true }
-)
+export type CallOrder = { readonly id: number } & ({ readonly task: unknown } | { readonly abort: true })
 
 /** What comes back. An event with the id 0 belongs to no call. */
 export type CallReport = { readonly id: number } & (
@@ -28,8 +24,6 @@ export interface CallListener {
 }
 
 export interface WorkerCall {
-  /** Sends a further message. */
-  send(message: unknown): void
   /** Stops listening. When the thread has not answered yet, the call is aborted there. */
   close(): void
 }
@@ -96,7 +90,6 @@ export function startWorker(
     worker.ref()
     if (ended) settle(id, undefined, ended)
     return {
-      send: (message) => tell({ id, message }),
       close() {
         if (!calls.delete(id)) return
         if (!call.isSettled) tell({ id, abort: true })

@@ -78,17 +78,77 @@ test('it exits with the exit code of the child process', async () => {
   expect(await once(child, 'close')).toEqual([2, null])
 })
 
+/** What each Node that runs the program, one after the other, says of itself. */
+const look = `console.error('node', JSON.stringify([process.pid, process.execArgv.filter((flag) => flag.startsWith('--max-semi')),
+  process.env.MALLOC_ARENA_MAX ?? null, process.argv.slice(2)]))`
+const looking = ['--import', `data:text/javascript,${encodeURIComponent(look)}`]
+
+function looks(stderr: string) {
+  const lines = stderr.split('\n').filter((line) => line.startsWith('node '))
+  return lines.map((line) => JSON.parse(line.slice(5)) as [number, string[], string | null, string[]])
+}
+
+function lookedAt(args: readonly string[], flags: readonly string[] = [], env: Record<string, string> = {}) {
+  const { NODE_OPTIONS: _, MALLOC_ARENA_MAX: __, ...rest } = process.env
+  const { status, stderr } = spawnSync(process.execPath, [...looking, ...flags, program, ...args], {
+    env: { ...rest, ...env },
+    encoding: 'utf8',
+  })
+  return { status, seen: looks(stderr) }
+}
+
+describe('the sizes of V8', () => {
+  test.each(['run', 'load', 'extract'])('are small for %s, in the same process', (command) => {
+    const { status, seen } = lookedAt([command, '--nope', 'a b'])
+    expect(seen).toHaveLength(2)
+    const [[pid], [samePid, flags, arenas, args]] = seen as [(typeof seen)[0], (typeof seen)[0]]
+    expect(samePid).toBe(pid)
+    expect(flags).toEqual([expect.stringMatching(/^--max-semi-space-size=\d$/)])
+    expect(arenas).toBe('1')
+    expect(args).toEqual([command, '--nope', 'a b'])
+    expect(status).toBe(2)
+  })
+
+  test('are those of Node for a short command', () => {
+    expect(lookedAt(['--version'])).toMatchObject({
+      status: 0,
+      seen: [[expect.any(Number), [], null, ['--version']]],
+    })
+    expect(lookedAt(['run', '--help']).status).toBe(0)
+  })
+
+  test('are those that the user has set, by a flag of Node or in NODE_OPTIONS', () => {
+    expect(lookedAt(['run', '--nope'], ['--max-semi-space-size=8']).seen).toHaveLength(1)
+    expect(lookedAt(['run', '--nope'], [], { NODE_OPTIONS: '--max-semi-space-size=8' }).seen).toHaveLength(1)
+    const { seen } = lookedAt(['run', '--nope'], [], { MALLOC_ARENA_MAX: '3' })
+    expect(seen[1]![2]).toBe('3')
+  })
+
+  test('leave standard input and signals to the command', async () => {
+    const child = spawn(process.execPath, [...looking, program, 'extract', '-'])
+    let stderr = ''
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      if (!stderr.includes('units of') && (stderr + text).includes('units of')) child.kill('SIGINT')
+      stderr += text
+    })
+    child.stdin.write('The mill of Kolm stands in Estland.\n\n')
+    expect(await once(child, 'close')).toEqual([1, null])
+    expect(looks(stderr)).toHaveLength(2)
+    expect(stderr).toContain('stopped before the end')
+  })
+})
+
 const inNamespace = ['--pid', '--fork', '--kill-child']
 const namespaces = spawnSync('unshare', [...inNamespace, 'true']).status === 0
 if (!namespaces) console.warn('PID namespaces can not be made here: the tests of PID 1 are skipped')
 
 describe.skipIf(!namespaces)('as the first process of a container', () => {
   /** Runs it there. */
-  function contained(before: string) {
+  function contained(before: string, args: readonly string[] = ['parse']) {
     const { GRAPHMILL_NODE_TRIED: _, ...env } = process.env
     const node = [process.execPath, '--import', `data:text/javascript,${encodeURIComponent(before)}`]
     const options = { env, input: '{"a":1}\n', encoding: 'utf8', timeout: 60_000 } as const
-    return spawnSync('unshare', [...inNamespace, ...node, program, 'parse'], options)
+    return spawnSync('unshare', [...inNamespace, ...node, program, ...args], options)
   }
 
   test('it can end itself by a signal, unlike PID 1, and its exit code says which one', () => {
@@ -96,6 +156,12 @@ describe.skipIf(!namespaces)('as the first process of a container', () => {
       contained(`process.env.GRAPHMILL_NODE_TRIED && process.kill(process.pid, '${signal}')`).status
     expect(endedBy('SIGTERM')).toBe(143)
     expect(endedBy('SIGABRT')).toBe(134)
+  })
+
+  test('it gives the child process its sizes of V8', () => {
+    const { status, stderr } = contained(look, ['run', '--nope'])
+    expect(looks(stderr).map(([, flags]) => flags.length)).toEqual([0, 1])
+    expect(status).toBe(2)
   })
 
   test('it works as elsewhere, with the flags of Node', () => {

@@ -53,7 +53,7 @@ test.each([
     const { packages, own, hasFetch, heap } = await loadedBy(name)
     expect(packages.filter((each) => !common.includes(each))).toEqual([])
     const rooms =
-      /^src\/(llm\/(openai|ollama|anthropic|gemini|offline|cache|worker)|complete|evaluation|documents)\//
+      /^src\/(llm\/(openai|ollama|anthropic|gemini|offline|cache)|complete|evaluation|documents)\//
     expect(own.filter((file) => rooms.test(file))).toEqual([])
     expect(own).not.toContain('src/ontology/parse')
     expect(hasFetch).toBe(false)

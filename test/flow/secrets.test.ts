@@ -14,7 +14,6 @@ import { readConfig } from '../../src/config/config.ts'
 import { GraphmillError } from '../../src/errors.ts'
 import { createCircuits } from '../../src/flow/runner/circuits.ts'
 import { createOpenAi } from '../../src/llm/openai/openai.ts'
-import { inWorker } from '../../src/llm/worker/worker-client.ts'
 import { serveHttp } from '../../src/observe/http.ts'
 import { createLogger } from '../../src/observe/log.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
@@ -68,9 +67,7 @@ describe('a model that echoes the key', () => {
   test.each(dying)('kills a request without showing it in letter, reply or progress: %s', async (mode) => {
     await using echo = await startEchoServer()
     const llm = createOpenAi({ baseUrl: `${echo.at(mode)}/v1`, apiKey: key, model: 'm' })
-    flow = await startFlow([prompt, textCompletion], {
-      llm: inWorker(llm, { provider: 'openai', baseUrl: `${echo.at(mode)}/v1`, apiKey: key, model: 'm' }),
-    })
+    flow = await startFlow([prompt, textCompletion], { llm })
     await flow.broker.ensureTopics([topicSpec(replyTo)])
     await flow.send('prompt', request, { replyTo })
     const [letter] = await flow.letters('prompt', 1)
@@ -88,12 +85,7 @@ describe('a model that echoes the key', () => {
       let log = ''
       const [metrics, circuits] = [createMetrics({ priceOf: () => undefined }), createCircuits()]
       flow = await startFlow([prompt, textCompletion], {
-        llm: inWorker(createOpenAi({ baseUrl, apiKey: key, model: 'm' }), {
-          provider: 'openai',
-          baseUrl,
-          apiKey: key,
-          model: 'm',
-        }),
+        llm: createOpenAi({ baseUrl, apiKey: key, model: 'm' }),
         log: createLogger('trace', {
           write(line) {
             log += line
@@ -227,13 +219,13 @@ describe('a secret in a file that is swapped as the kubelet does it', () => {
   afterEach(() => mount('first-value-1234'))
   afterAll(() => rmSync(folder, { recursive: true }))
 
-  test('is sent by the next call of a model, though that is made in a thread, and the old one stays hidden', async () => {
+  test('is sent by the next call of a model, and the old one stays hidden', async () => {
     await using server = await startRecordingServer([
       { status: 400, body: { error: { message: 'no' } } },
       { status: 400, body: { error: { message: 'no first-value-1234 nor second-value-567' } } },
     ])
     const spec = { baseUrl: server.url, apiKey: servers.openaiApiKey, model: 'm' }
-    const llm = inWorker(createOpenAi(spec), { provider: 'openai', ...spec })
+    const llm = createOpenAi(spec)
     const ask = async () => {
       for await (const _ of llm.stream({ messages: [{ role: 'user', content: 'x' }] }, never));
     }

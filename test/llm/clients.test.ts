@@ -5,7 +5,6 @@ import { createGemini } from '../../src/llm/gemini/gemini.ts'
 import type { CompletionEvent, CompletionRequest, Llm } from '../../src/llm/llm.ts'
 import { createOllama } from '../../src/llm/ollama/ollama.ts'
 import { createOpenAi } from '../../src/llm/openai/openai.ts'
-import { inWorker } from '../../src/llm/worker/worker-client.ts'
 import { startAnthropicServer } from '../support/anthropic-server.ts'
 import { startGeminiServer } from '../support/gemini-server.ts'
 import type { Reply } from '../support/llm-script.ts'
@@ -33,25 +32,23 @@ interface Bench {
 /** Short when the server is silent; otherwise long enough for a busy machine. */
 const patienceFor = ({ does }: Behaviour) => (does === 'stall' ? 1000 : 20_000)
 
-const openaiBench =
-  (inThread: boolean) =>
-  async (behaviour: Behaviour): Promise<Bench> => {
-    const server = await startLlmServer(
-      behaviour.does === 'have'
-        ? { models: behaviour.models }
-        : {
-            rules: [{ reply: scriptedReply(behaviour) }],
-          },
-    )
-    const options = { baseUrl: server.url, model: 'test-model', timeoutMs: patienceFor(behaviour) }
-    const llm = createOpenAi(options)
-    return {
-      llm: inThread ? inWorker(llm, { provider: 'openai', ...options }) : llm,
-      calls: () => server.counts.calls,
-      cancelled: () => server.until(({ cancelled }) => cancelled === 1),
-      close: () => server.close(),
-    }
+const openaiBench = async (behaviour: Behaviour): Promise<Bench> => {
+  const server = await startLlmServer(
+    behaviour.does === 'have'
+      ? { models: behaviour.models }
+      : {
+          rules: [{ reply: scriptedReply(behaviour) }],
+        },
+  )
+  const options = { baseUrl: server.url, model: 'test-model', timeoutMs: patienceFor(behaviour) }
+  const llm = createOpenAi(options)
+  return {
+    llm,
+    calls: () => server.counts.calls,
+    cancelled: () => server.until(({ cancelled }) => cancelled === 1),
+    close: () => server.close(),
   }
+}
 
 function scriptedReply(behaviour: Exclude<Behaviour, { does: 'have' }>): Reply {
   switch (behaviour.does) {
@@ -64,25 +61,23 @@ function scriptedReply(behaviour: Exclude<Behaviour, { does: 'have' }>): Reply {
   }
 }
 
-const geminiBench =
-  (inThread: boolean) =>
-  async (behaviour: Behaviour): Promise<Bench> => {
-    const server = await startGeminiServer(
-      behaviour.does === 'have'
-        ? { models: behaviour.models }
-        : { rules: [{ reply: scriptedReply(behaviour) }] },
-    )
-    const options = { baseUrl: server.origin, model: 'test-model', timeoutMs: patienceFor(behaviour) }
-    const llm = createGemini(options)
-    return {
-      llm: inThread ? inWorker(llm, { provider: 'gemini', ...options }) : llm,
-      calls: () => server.bodies().length,
-      cancelled: () => server.cancelled,
-      close: () => server.close(),
-    }
+const geminiBench = async (behaviour: Behaviour): Promise<Bench> => {
+  const server = await startGeminiServer(
+    behaviour.does === 'have'
+      ? { models: behaviour.models }
+      : { rules: [{ reply: scriptedReply(behaviour) }] },
+  )
+  const options = { baseUrl: server.origin, model: 'test-model', timeoutMs: patienceFor(behaviour) }
+  const llm = createGemini(options)
+  return {
+    llm,
+    calls: () => server.bodies().length,
+    cancelled: () => server.cancelled,
+    close: () => server.close(),
   }
+}
 
-const ollamaBench = (api: 'chat' | 'generate', inThread: boolean) => async (behaviour: Behaviour) => {
+const ollamaBench = (api: 'chat' | 'generate') => async (behaviour: Behaviour) => {
   const say = (text: string) =>
     line(api === 'chat' ? { message: { content: text }, done: false } : { response: text, done: false })
   const server = await startOllamaServer(
@@ -100,30 +95,28 @@ const ollamaBench = (api: 'chat' | 'generate', inThread: boolean) => async (beha
   const options = { host: server.host, model: 'test-model', timeoutMs: patienceFor(behaviour), api }
   const llm = createOllama(options)
   return {
-    llm: inThread ? inWorker(llm, { provider: 'ollama', ...options }) : llm,
+    llm,
     calls: () => server.requests.filter(({ path }) => path === `/api/${api}`).length,
     cancelled: () => server.untilCancelled(1),
     close: () => server.close(),
   }
 }
 
-const anthropicBench =
-  (inThread: boolean) =>
-  async (behaviour: Behaviour): Promise<Bench> => {
-    const server = await startAnthropicServer(
-      behaviour.does === 'have'
-        ? { models: behaviour.models }
-        : { rules: [{ reply: scriptedReply(behaviour) }] },
-    )
-    const options = { baseUrl: server.origin, model: 'test-model', timeoutMs: patienceFor(behaviour) }
-    const llm = createAnthropic(options)
-    return {
-      llm: inThread ? inWorker(llm, { provider: 'anthropic', ...options }) : llm,
-      calls: () => server.bodies().length,
-      cancelled: () => server.cancelled,
-      close: () => server.close(),
-    }
+const anthropicBench = async (behaviour: Behaviour): Promise<Bench> => {
+  const server = await startAnthropicServer(
+    behaviour.does === 'have'
+      ? { models: behaviour.models }
+      : { rules: [{ reply: scriptedReply(behaviour) }] },
+  )
+  const options = { baseUrl: server.origin, model: 'test-model', timeoutMs: patienceFor(behaviour) }
+  const llm = createAnthropic(options)
+  return {
+    llm,
+    calls: () => server.bodies().length,
+    cancelled: () => server.cancelled,
+    close: () => server.close(),
   }
+}
 
 /** Kind and text of the deltas, with neighbours of one kind joined: the network decides how many come. */
 function deltas(events: readonly CompletionEvent[]): string[] {
@@ -140,15 +133,11 @@ const never = new AbortController().signal
 const question: CompletionRequest = { messages: [{ role: 'user', content: 'What is a mill?' }] }
 
 describe.each([
-  ['an OpenAI-compatible server', openaiBench(false)],
-  ['an OpenAI-compatible server, called in the thread', openaiBench(true)],
-  ['/api/chat of Ollama', ollamaBench('chat', false)],
-  ['/api/chat of Ollama, called in the thread', ollamaBench('chat', true)],
-  ["Gemini's API", geminiBench(false)],
-  ["Gemini's API, called in the thread", geminiBench(true)],
-  ['/api/generate of Ollama', ollamaBench('generate', false)],
-  ["Anthropic's API", anthropicBench(false)],
-  ["Anthropic's API, called in the thread", anthropicBench(true)],
+  ['an OpenAI-compatible server', openaiBench],
+  ['/api/chat of Ollama', ollamaBench('chat')],
+  ["Gemini's API", geminiBench],
+  ['/api/generate of Ollama', ollamaBench('generate')],
+  ["Anthropic's API", anthropicBench],
 ])('a model behind %s', (_, open) => {
   let bench: Bench
   afterEach(() => bench.close())

@@ -11,7 +11,6 @@ import { createGemini } from '../../src/llm/gemini/gemini.ts'
 import type { CompletionEvent, Llm } from '../../src/llm/llm.ts'
 import { createOllama } from '../../src/llm/ollama/ollama.ts'
 import { createOpenAi } from '../../src/llm/openai/openai.ts'
-import { inWorker } from '../../src/llm/worker/worker-client.ts'
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void
 
@@ -43,15 +42,6 @@ const openai: Wire = {
     createOpenAi({ baseUrl: `${origin}/v1`, model: 'm', apiKey: 'sk-secret', timeoutMs: 20_000, ...limits }),
   contentType: 'text/event-stream',
   delta: (text) => `data: ${JSON.stringify({ choices: [{ delta: { content: text } }] })}\n\n`,
-}
-
-const inThread: Wire = {
-  ...openai,
-  name: 'openai, in the thread',
-  open(origin, limits) {
-    const options = { baseUrl: `${origin}/v1`, model: 'm', apiKey: 'sk-secret', timeoutMs: 20_000, ...limits }
-    return inWorker(createOpenAi(options), { provider: 'openai', ...options })
-  },
 }
 
 const ollama: Wire = {
@@ -122,7 +112,7 @@ function bomb(response: ServerResponse, status: number): void {
   endless(gzip, Buffer.alloc(1024 * 1024, ' '))
 }
 
-describe.each([openai, inThread, ollama, gemini, anthropic])('a model server ($name)', (wire) => {
+describe.each([openai, ollama, gemini, anthropic])('a model server ($name)', (wire) => {
   const { contentType, delta } = wire
 
   test('that drips for ever is cut off when the call takes too long, and the deltas are kept', async () => {

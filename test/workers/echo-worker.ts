@@ -5,7 +5,7 @@ import { answerCalls, notify } from '../../src/workers/answer-calls.ts'
 export type EchoTask =
   | { readonly act: 'echo'; readonly value: unknown }
   | { readonly act: 'count'; readonly to: number }
-  | { readonly act: 'throw' | 'throw-function' | 'wait' | 'message' | 'notify' | 'exit' }
+  | { readonly act: 'throw' | 'throw-function' | 'wait' | 'notify' | 'exit' }
 
 answerCalls(async (task: EchoTask, call) => {
   switch (task.act) {
@@ -25,10 +25,6 @@ answerCalls(async (task: EchoTask, call) => {
       throw new GraphmillError('llm_rate_limited', 'too fast', { details: { given() {} } })
     case 'wait':
       return new Promise((resolve) => call.signal.addEventListener('abort', () => resolve(notify('aborted'))))
-    case 'message':
-      return new Promise((resolve) => {
-        call.onMessage = resolve
-      })
     case 'notify':
       return notify('noticed')
     case 'exit':

@@ -59,14 +59,6 @@ describe('a call to a thread', () => {
     expect([...events, value]).toEqual([1, 2, 3, 'counted'])
   })
 
-  it('can be sent further messages', async () => {
-    start()
-    const answer = Promise.withResolvers()
-    const listener = { onValue: answer.resolve, onError: answer.reject }
-    worker.open({ act: 'message' } satisfies EchoTask, listener).send('more')
-    expect(await answer.promise).toBe('more')
-  })
-
   it('is aborted in the thread when nobody waits for it any more', async () => {
     start()
     const stopping = new AbortController()

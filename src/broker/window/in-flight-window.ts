@@ -20,8 +20,9 @@ import {
 } from './partition-buffer.ts'
 
 /**
- * A partition with more than this waiting is full; it wants more when half of it is gone. The bounds grow with maxInFlight,
- * to at least half of it: kafkajs fetches a full partition again only after the others, and what waits must last until then.
+ * With more than this waiting the window is full, and so is every partition that has its share of it waiting; a full partition wants
+ * more when half is gone. One partition may use all of it, but leaves the others their shares: its messages may all wait for one.
+ * The bounds grow with maxInFlight, to at least half of it: what waits must last until more has come.
  */
 const maxWaitingMessages = 2000
 const maxWaitingBytes = 2 * 1024 * 1024
@@ -53,6 +54,7 @@ export class InFlightWindow {
   /** Their delay is over: they come before anything new, in the slot that they kept. */
   readonly #delayed: HeldMessage[] = []
   #waiting = 0
+  #waitingBytes = 0
   #inFlight = 0
   #outstanding = 0
   #heldBytes = 0
@@ -145,11 +147,15 @@ export class InFlightWindow {
   wants(partition: number): boolean {
     const buffer = this.#buffers.get(partition)
     if (buffer === undefined || this.#isDraining || this.#backpressured.has(buffer)) return false
-    const share = this.#full.has(buffer) ? 0.5 : 1
+    const part = this.#full.has(buffer) ? 0.5 : 1
+    const [messages, bytes] = [maxWaitingMessages, maxWaitingBytes].map(
+      (most) => most * this.#waitingFactor * part,
+    )
+    const share = 1 / this.#buffers.size
     const wants =
-      buffer.waiting < maxWaitingMessages * this.#waitingFactor * share &&
-      buffer.waitingBytes < maxWaitingBytes * this.#waitingFactor * share &&
-      this.#heldBytes < this.#maxBytes * share
+      (this.#waiting < messages! || buffer.waiting < messages! * share) &&
+      (this.#waitingBytes < bytes! || buffer.waitingBytes < bytes! * share) &&
+      this.#heldBytes < this.#maxBytes * part
     if (wants) this.#full.delete(buffer)
     else this.#full.add(buffer)
     return wants
@@ -280,6 +286,7 @@ export class InFlightWindow {
     buffer.ready.length = 0
     buffer.behind.clear()
     this.#waiting -= buffer.waiting
+    this.#waitingBytes -= buffer.waitingBytes
     this.#heldBytes -= buffer.waitingBytes
     buffer.waiting = 0
     buffer.waitingBytes = 0
@@ -306,6 +313,7 @@ export class InFlightWindow {
     buffer.waiting++
     buffer.waitingBytes += bytes
     this.#waiting++
+    this.#waitingBytes += bytes
     this.#heldBytes += bytes
     return true
   }
@@ -322,6 +330,7 @@ export class InFlightWindow {
       held.buffer.waiting--
       held.buffer.waitingBytes -= held.bytes
       this.#waiting--
+      this.#waitingBytes -= held.bytes
     }
     this.#outstanding++
     held.state = 'out'

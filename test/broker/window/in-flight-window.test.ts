@@ -159,6 +159,49 @@ describe('the window of a consumer', () => {
     expect(wait(32_000)).toBe(16_000)
   })
 
+  test('holds no more of many partitions than of one, and lets a hot one take most of it', () => {
+    const partitions = [...Array(12).keys()]
+    const window = windowOf({ maxInFlight: 100 })
+    window.own(partitions)
+    let [hot, offered] = [0, 0]
+    for (; window.wants(0); hot += 100) window.offer(0, run(0, hot, 100), hot + 100)
+    expect(hot).toBe(2000)
+    const rest = partitions.slice(1)
+    while (rest.some((partition) => window.wants(partition)))
+      for (const partition of rest) {
+        if (!window.wants(partition)) continue
+        const next = window.position(partition) ?? 0
+        window.offer(partition, run(partition, next, 10), next + 10)
+        offered += 10
+      }
+    expect(offered).toBeGreaterThan(1700)
+    expect(offered).toBeLessThan(2000)
+  })
+
+  test('counts the bytes of all partitions together', () => {
+    const partitions = [...Array(12).keys()]
+    const window = windowOf({ maxInFlight: 100 })
+    window.own(partitions)
+    let bytes = 0
+    for (let offset = 0; partitions.some((partition) => window.wants(partition)); offset++)
+      for (const partition of partitions) {
+        if (!window.wants(partition)) continue
+        window.offer(partition, [incoming(partition, offset, { bytes: 10_000 })], offset + 1)
+        bytes += 10_000
+      }
+    expect(bytes).toBeLessThan(2.5 * 1024 * 1024)
+  })
+
+  test('asks every partition again when what was waiting is gone', () => {
+    const window = windowOf({ maxInFlight: 100 })
+    window.own([0, 1])
+    for (let offset = 0; window.wants(0); offset += 500) window.offer(0, run(0, offset, 500), offset + 500)
+    for (let offset = 0; window.wants(1); offset += 500) window.offer(1, run(1, offset, 500), offset + 500)
+    expect([window.wants(0), window.wants(1)]).toEqual([false, false])
+    for (let one = window.next(); one !== undefined; one = window.next()) void one.ack()
+    expect([window.wants(0), window.wants(1)]).toEqual([true, true])
+  })
+
   test('hands out all that may be in flight when the messages of a member settle together', () => {
     const window = windowOf({ maxInFlight: 5000, ordering: 'member' })
     window.own([0])
