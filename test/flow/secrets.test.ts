@@ -262,10 +262,10 @@ describe('a secret in a file that is swapped as the kubelet does it', () => {
     const { connectionPoolBuilder } = openCluster(kafka) as unknown as KafkajsCluster
     // What kafkajs hands to every connection, and reads when it authenticates one.
     const connection = await connectionPoolBuilder.build({ host: '127.0.0.1', port: 1 })
-    expect(pulsar.headers).toEqual({ authorization: 'Bearer first-value-1234' })
+    expect(await pulsar.headers()).toEqual({ authorization: 'Bearer first-value-1234' })
     expect(connection.sasl.password).toBe('first-value-1234')
     mount('second-value-567')
-    expect(pulsar.headers).toEqual({ authorization: 'Bearer second-value-567' })
+    expect(await pulsar.headers()).toEqual({ authorization: 'Bearer second-value-567' })
     expect(connection.sasl.password).toBe('second-value-567')
   })
 })
