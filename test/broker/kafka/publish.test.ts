@@ -10,7 +10,7 @@ import { createHarness, expectCode, message, sorted, textOf } from '../suite/har
 const source = await brokerSource('Kafka')
 const present = source !== undefined
 const server = present ? (source === 'containers' ? startKafkaContainer() : startKafka()) : undefined
-server?.catch(() => {}) // seen by the first test
+server?.catch(() => {}) // seen by `beforeAll`
 
 afterAll(async () => (await server)?.stop())
 
@@ -26,6 +26,7 @@ interface Connection {
 /** Of a produce request, or of a question about topics. */
 interface Answer {
   readonly topics?: readonly { topicName: string; partitions: { partition: number; errorCode: number }[] }[]
+  clientSideThrottleTime?: number
   readonly topicMetadata?: readonly { topic: string; topicErrorCode: number }[]
 }
 
@@ -53,7 +54,10 @@ describe.skipIf(!present)('Kafka', { timeout: 60_000 }, () => {
   }
   const requestsOf = (name: string) => requests.filter((each) => each === name).length
 
-  beforeAll(() => harness.start({ connect, stop: async () => {} }))
+  beforeAll(async () => {
+    await server
+    harness.start({ connect, stop: async () => {} })
+  }, 120_000)
   beforeEach(() => {
     requests.length = 0
     alter = () => {}
@@ -189,6 +193,20 @@ describe.skipIf(!present)('Kafka', { timeout: 60_000 }, () => {
     replicate()
     await late
     for (const topic of others) expect(used.get(topic)).not.toContain(alone)
+  })
+
+  test('a broker that asks for fewer requests is given the time', async () => {
+    const client = await harness.client()
+    const topic = await harness.topic(client)
+    const throttleMs = 500
+    alter = (answer) => {
+      if (answer.topics) answer.clientSideThrottleTime = throttleMs
+    }
+    await client.publish(message(topic, 'a'))
+    const begun = performance.now()
+    await client.publish(message(topic, 'b'))
+    expect(performance.now() - begun).toBeGreaterThan(throttleMs / 2)
+    expect(sorted((await harness.readAll(client, topic)).map(textOf))).toEqual(['a', 'b'])
   })
 
   test('when one topic is gone, the messages of the others are stored, once', async () => {
