@@ -110,6 +110,31 @@ describe.runIf(present)('Pulsar over its binary protocol', { timeout: 60_000 }, 
     }
   })
 
+  test('a reader that is opened while messages come gets all of them, in order', async () => {
+    const broker = await connect()
+    for (let round = 0; round < 8; round++) {
+      const topic = await fresh(1)
+      const publish = (n: number) =>
+        broker.publish({ topic, key: 'k', value: Buffer.from(`${n}`), headers: {} })
+      for (let n = 0; n < 10; n++) await publish(n)
+      let isReading = true
+      const publishing = (async () => {
+        for (let n = 10; isReading; n++) await publish(n)
+      })()
+      for (const until of ['end', 'never'] as const) {
+        const found: number[] = []
+        for await (const { value } of broker.read({ topic, from: 'earliest', until }, signal)) {
+          found.push(Number(Buffer.from(value).toString()))
+          if (until === 'never' && found.length === 60) break
+        }
+        expect(found.length).toBeGreaterThanOrEqual(10)
+        expect(found).toEqual(found.map((_, n) => n))
+      }
+      isReading = false
+      await publishing
+    }
+  })
+
   test('closing ends at once in every state: while opening, in flight, waiting, publishing and reading', async () => {
     const topic = await fresh()
     const filler = await connect()

@@ -87,9 +87,9 @@ async function openConsumer(shared: Shared, request: ConsumerRequest): Promise<C
     try {
       const nativeId = message.getMessageId()
       const received = receivedNative(shared.endpoint, topic, message, nativeId)
-      // The client was connected again before anybody noticed, and the message is still in flight here.
+      // The client was connected again before anybody noticed: what is in flight here may be elsewhere too.
       if (held.has(received.ackId)) {
-        receive()
+        channel.lose('a message in flight came again')
         return
       }
       held.set(received.ackId, nativeId)
@@ -162,12 +162,16 @@ async function openProducer(
 
 /** How often a reader asks whether it is at the end. */
 const endPollMs = 50
-/** How long after a seek a message from before it may still come. */
+/** How often a reader that seeks asks whether it is connected: the client waits 100 ms before it connects again. */
+const seekPollMs = 5
+/** How long after a disconnection a message from before it may still come. */
 const settleMs = 20
+const seekTimeoutMs = 5_000
 
 /**
  * The reader of the client loses the first messages when they come before its listener is ready: it is opened at the end, and then
- * sought to where it is to begin. While more messages are waiting than it may have in its queue, its listener blocks it.
+ * sought to where it is to begin. The server disconnects it for that: what came before the disconnection does not count. While more
+ * messages are waiting than it may have in its queue, its listener blocks it.
  */
 async function openReader(shared: Shared, request: ReaderRequest): Promise<Channel> {
   const { topic, name, after, receiverQueueSize, signal } = request
@@ -205,9 +209,8 @@ async function openReader(shared: Shared, request: ReaderRequest): Promise<Chann
     },
   }
   try {
-    // Seeking disconnects it for a moment.
-    if (begin !== undefined) await shared.connection.run(name, () => native.seek(begin))
-    await delay(settleMs)
+    if (begin === undefined) flow.accept()
+    else await seek(shared, { name, native, begin, disconnected: () => flow.accept() })
   } catch (thrown) {
     await closing.close().catch(() => {})
     throw thrown
@@ -216,6 +219,33 @@ async function openReader(shared: Shared, request: ReaderRequest): Promise<Chann
   flow.begin(channel)
   if (request.onEnd !== undefined) watchEnd(native, flow, channel, request.onEnd)
   return channel
+}
+
+interface Seek {
+  readonly name: string
+  readonly native: NativeReader
+  readonly begin: NativeMessageId
+  readonly disconnected: () => void
+}
+
+/** Resolves when the reader is connected again, behind `begin`. A reader whose disconnection was not seen is not used. */
+async function seek({ connection }: Shared, { name, native, begin, disconnected }: Seek): Promise<void> {
+  const sought = connection.run(name, () => native.seek(begin))
+  sought.catch(() => {}) // awaited below
+  const deadline = performance.now() + seekTimeoutMs
+  while (native.isConnected()) {
+    if (performance.now() > deadline)
+      throw new GraphmillError('broker_unavailable', `the reader of ${name} could not be placed`)
+    await delay(seekPollMs)
+  }
+  await delay(settleMs)
+  disconnected()
+  await sought
+  while (!native.isConnected()) {
+    if (performance.now() > deadline)
+      throw new GraphmillError('broker_unavailable', `the reader of ${name} was not connected again`)
+    await delay(seekPollMs)
+  }
 }
 
 /** Calls `onEnd` when the server has twice said that nothing more is there, and nothing came meanwhile. */
@@ -246,11 +276,12 @@ function isCaughtUp(native: NativeReader): boolean {
   }
 }
 
-/** The messages of one reader, from those that come while it is sought. */
+/** The messages of one reader, from those that come before its channel is open. */
 function createReaderFlow({ after, receiverQueueSize, onMessage }: ReaderRequest) {
   /** Until the channel is open. */
-  let early: ReceivedMessage[] = []
+  const early: ReceivedMessage[] = []
   let channel: Channel | undefined
+  let accepts = false
   let isOver = false
   let waiting = 0
   let count = 0
@@ -271,20 +302,18 @@ function createReaderFlow({ after, receiverQueueSize, onMessage }: ReaderRequest
       return count
     },
     arrived(received: ReceivedMessage): Promise<void> | undefined {
-      if (isOver || (typeof after === 'object' && !isBehind(received.id, after))) return undefined
+      if (!accepts || isOver) return undefined
+      if (typeof after === 'object' && !isBehind(received.id, after)) return undefined
       count++
-      const last = early.at(-1)
-      // It begins again: those before it came before the seek.
-      if (last !== undefined && !isBehind(received.id, last.id)) {
-        early = []
-        waiting = 0
-        release()
-      }
       waiting++
       if (channel === undefined) early.push(received)
       else onMessage(received, channel, taken)
       if (waiting < receiverQueueSize) return undefined
       return new Promise((resolve) => blocked.push(resolve))
+    },
+    /** What comes from now on counts. */
+    accept(): void {
+      accepts = true
     },
     begin(open: Channel): void {
       channel = open
