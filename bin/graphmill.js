@@ -15,7 +15,7 @@ const [major, minor] = process.versions.node.split('.').map(Number)
 const program = fileURLToPath(new URL('../dist/src/cli/main.js', import.meta.url))
 
 // V8 reads its sizes only when it starts: the commands that handle documents replace their process. The user's own sizes win.
-const sizes = ['--max-semi-space-size=2']
+const sizes = ['--max-semi-space-size=4', '--heap-growing-percent=60']
 const sized = ['run', 'load', 'extract'].includes(process.argv[2]) && !/semi[-_]space/.test(ownFlags())
 const flags = [...(sized ? sizes : []), ...process.execArgv]
 const environment = {

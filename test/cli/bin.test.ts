@@ -79,7 +79,7 @@ test('it exits with the exit code of the child process', async () => {
 })
 
 /** What each Node that runs the program, one after the other, says of itself. */
-const look = `console.error('node', JSON.stringify([process.pid, process.execArgv.filter((flag) => flag.startsWith('--max-semi')),
+const look = `console.error('node', JSON.stringify([process.pid, process.execArgv.filter((flag) => flag.startsWith('--max-semi') || flag.startsWith('--heap-growing')),
   process.env.MALLOC_ARENA_MAX ?? null, process.argv.slice(2)]))`
 const looking = ['--import', `data:text/javascript,${encodeURIComponent(look)}`]
 
@@ -103,7 +103,7 @@ describe('the sizes of V8', () => {
     expect(seen).toHaveLength(2)
     const [[pid], [samePid, flags, arenas, args]] = seen as [(typeof seen)[0], (typeof seen)[0]]
     expect(samePid).toBe(pid)
-    expect(flags).toEqual([expect.stringMatching(/^--max-semi-space-size=\d$/)])
+    expect(flags).toEqual(['--max-semi-space-size=4', '--heap-growing-percent=60'])
     expect(arenas).toBe('1')
     expect(args).toEqual([command, '--nope', 'a b'])
     expect(status).toBe(2)
@@ -160,7 +160,7 @@ describe.skipIf(!namespaces)('as the first process of a container', () => {
 
   test('it gives the child process its sizes of V8', () => {
     const { status, stderr } = contained(look, ['run', '--nope'])
-    expect(looks(stderr).map(([, flags]) => flags.length)).toEqual([0, 1])
+    expect(looks(stderr).map(([, flags]) => flags.length)).toEqual([0, 2])
     expect(status).toBe(2)
   })
 
