@@ -1,4 +1,5 @@
-// Bench of a takeover: two processes of one processor, one is killed in mid-work, and the other must finish its chunks.
+// Bench of a takeover: one of two idle processes of one processor is killed, a document is loaded at once, and the other must do
+// the chunks of both.
 import { setTimeout as delay } from 'node:timers/promises'
 import { connectKafka } from '../src/broker/kafka/kafka.ts'
 import { openExecution, type Site } from '../test/faults/execution.ts'

@@ -203,8 +203,16 @@ export function kafkaError(thrown: unknown, subject: string): GraphmillError {
   const fault = connectionFault(thrown, brokerOf(thrown))
   if (fault) return fault
   const code = codeOf(thrown)
-  const reason = refusedTopic(thrown) ?? (thrown instanceof Error ? thrown.message : String(thrown))
+  const reason =
+    refusedTopic(thrown) ?? (thrown instanceof Error ? thrown.message : String(thrown)) + adviceOn(thrown)
   return new GraphmillError(code, `${subject}: ${reason}`, { cause: thrown })
+}
+
+/** Only the operator knows the bounds of the cluster: the answer of the broker does not name them. */
+function adviceOn(thrown: unknown): string {
+  if (!(thrown instanceof Error) || (thrown as { type?: unknown }).type !== 'INVALID_SESSION_TIMEOUT')
+    return ''
+  return ' Set --session-timeout between group.min.session.timeout.ms and group.max.session.timeout.ms of the cluster (in seconds).'
 }
 
 /** The broker of the connection, as kafkajs names it somewhere among the causes. */

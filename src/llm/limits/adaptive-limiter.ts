@@ -5,13 +5,14 @@
 //   while refusals are about the rate:     n += max(1, n / 10), after 10 calls in the last place
 //   an accepted call near the known rate:  r *= 1.01, after enough calls (up to 1.05); 1.2 when far below it
 //   a refusal that may be chance:          nothing (chance-refusals.ts); only the refused message waits, in the runner
+//   chance is more common than supposed:   n and r are learned from the start again
 //   a refusal about calls at once:         n = calls that were running beside it
 //   a refusal about the rate:              r = 0.95 r or the seen average, whichever is less
 // After other refusals all calls wait for the pause that the server asks for. Without one it grows exponentially until a call is
 // accepted.
 import { createAdaptiveConcurrency } from './adaptive-concurrency.ts'
 import { createAdaptiveRate } from './adaptive-rate.ts'
-import { createChanceRefusals, type RecentCall } from './chance-refusals.ts'
+import { createChanceRefusals, type JudgedCall } from './chance-refusals.ts'
 
 /** The state at the start of a call. */
 export interface CallStart {
@@ -20,7 +21,7 @@ export interface CallStart {
   readonly running: number
   /** It waited for the learned rate. */
   readonly paced: boolean
-  readonly recent: RecentCall
+  readonly judged: JudgedCall
 }
 
 export interface AdaptiveLimiter {
@@ -49,13 +50,15 @@ const calmPauses = 30
 /** Accepted calls that are remembered. `shown` of them at a place prove that a refusal there is not about calls at once. */
 const remembered = 200
 const shown = 30
+/** The share of a limit that is used while the refusals by chance are measured. */
+const measuredUse = 0.8
 /** Refusals that must contradict a belief before it changes. */
 const sure = 3
 
 /** `most` is the upper limit of calls at once, whatever the server takes. Times are in milliseconds. */
 export function createAdaptiveLimiter(most: number): AdaptiveLimiter {
-  const room = createAdaptiveConcurrency(Math.max(1, most))
-  const rate = createAdaptiveRate()
+  let room = createAdaptiveConcurrency(Math.max(1, most))
+  let rate = createAdaptiveRate()
   const chance = createChanceRefusals()
   let untouched = true
   let pausedUntil = 0
@@ -82,6 +85,17 @@ export function createAdaptiveLimiter(most: number): AdaptiveLimiter {
     return belief > 0 || (paced && (rate.isKnown || place < 0.9 * room.size))
   }
 
+  const roomNow = () => (chance.measures ? Math.max(1, measuredUse * room.size) : room.size)
+
+  function forgetLimits(): void {
+    room = createAdaptiveConcurrency(Math.max(1, most))
+    rate = createAdaptiveRate()
+    untouched = true
+    isRate = false
+    belief = 0
+    places.length = 0
+  }
+
   /** After a refusal a single call tests whether the pause was long enough. At a known rate calls come one by one anyway. */
   const probing = () => refusals > 0 && !(isRate && rate.isKnown)
 
@@ -94,11 +108,13 @@ export function createAdaptiveLimiter(most: number): AdaptiveLimiter {
   }
 
   return {
-    hasRoom: (running) => running < room.size && !(probing() && probe),
+    hasRoom: (running) => running < roomNow() && !(probing() && probe),
     delay: (now) => Math.ceil(Math.max(0, pausedUntil - now, rate.delay(now))),
     pause: (now) => Math.ceil(Math.max(0, pausedUntil - now)),
     started(now, running) {
-      const start = { at: now, running, paced: rate.start(now), recent: chance.started() }
+      const judged = chance.started()
+      if (chance.doubtsLimit()) forgetLimits()
+      const start = { at: now, running, paced: rate.start(now, chance.measures ? measuredUse : 1), judged }
       if (probing()) probe = start
       return start
     },
@@ -115,7 +131,7 @@ export function createAdaptiveLimiter(most: number): AdaptiveLimiter {
       else if (!start.paced && start.running >= room.size) room.filled(now, belief > 0)
     },
     refused(start, now, running, retryAfterMs = 0) {
-      if (chance.mayBeChance(start.recent)) return rate.refused(start.at, undefined)
+      if (refusals === 0 && chance.mayBeChance(start.judged)) return rate.refused(start.at, undefined)
       untouched = false
       // A call that started before the last refusal was known tells nothing new.
       if (start.at < lastRefusal) {

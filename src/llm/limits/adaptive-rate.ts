@@ -10,7 +10,7 @@ const fastCalls = 5
 const fastMs = 250
 /** Near to it: the share of growth, larger with each step, after the calls of `slowMs`, within bounds. */
 const firstStep = 0.01
-const largestStep = 0.05
+const largestStep = 0.15
 const stepGrowth = 1.5
 const slowMs = 180_000
 const fewestCalls = 30
@@ -42,8 +42,8 @@ export interface AdaptiveRate {
   readonly isKnown: boolean
   /** Milliseconds until the next call may start. */
   delay(now: number): number
-  /** A call starts, and counts as accepted. Returns whether it had to wait for the rate. */
-  start(now: number): boolean
+  /** A call starts, at a share of the rate, and counts as accepted. Returns whether it had to wait for the rate. */
+  start(now: number, share: number): boolean
   /** The server accepted a call that had waited for the rate. */
   taken(now: number): void
   /** The server refused the call that started at `at`. The rate changes when the next call starts. */
@@ -149,7 +149,7 @@ export function createAdaptiveRate(): AdaptiveRate {
       return ceiling < Number.POSITIVE_INFINITY
     },
     delay: (now) => Math.max(0, nextAt - now),
-    start(now) {
+    start(now, share) {
       begun ??= now
       if (news) learn(news)
       started.add(now)
@@ -157,7 +157,7 @@ export function createAdaptiveRate(): AdaptiveRate {
       if (rate === Number.POSITIVE_INFINITY) return false
       const paced = nextAt > now - timerMs
       if (paced) waited++
-      nextAt = Math.max(nextAt, now - burstMs) + 1 / rate
+      nextAt = Math.max(nextAt, now - burstMs) + 1 / (share * rate)
       return paced
     },
     taken: grow,

@@ -236,8 +236,9 @@ describe('configured limits', () => {
   })
 })
 
+const none = { hint: 'none' } as const
+
 describe('limits that are learned from refusals', () => {
-  const none = { hint: 'none' } as const
   const tokens = { count: 'tokens' } as const
   it.each<[string, Limit, Load]>([
     ['2 at once, slow calls', atOnce(2, 1000), { minutes: 20, latencyMs: 5000 }],
@@ -261,7 +262,7 @@ describe('limits that are learned from refusals', () => {
     ['600 a minute from a bucket of 600', bucket(600, 600), { minutes: 10 }],
     ['3000 a minute, without Retry-After', inWindow(3000, none), { minutes: 4 }],
     ['10 a second', inWindow(10, { windowMs: 1000 }), { minutes: 10 }],
-    ['20 a second', inWindow(20, { windowMs: 1000, ...none }), { minutes: 6 }],
+    ['20 a second', inWindow(20, { windowMs: 1000, ...none }), { minutes: 10 }],
     ['200,000 tokens a minute', inWindow(200_000, tokens), { minutes: 10, tokens: 1000 }],
     [
       '200,000 tokens a minute, without Retry-After',
@@ -272,7 +273,7 @@ describe('limits that are learned from refusals', () => {
   ])('are found, and then hardly overstepped: %s', async (_, limit, offered) => {
     const { whole, steady } = await load(limit, {}, offered)
     expect(whole.used).toBeGreaterThan(0.9)
-    expect(whole.refused).toBeLessThan(0.1)
+    expect(whole.refused).toBeLessThan(0.07)
     expect(steady.used).toBeGreaterThan(0.9)
     expect(steady.refused).toBeLessThan(0.01)
   })
@@ -323,6 +324,26 @@ describe('refusals by chance', () => {
   it('do not hide a limit that comes later', async () => {
     const { steady } = await load(changing(atRandom(0.05, free), inWindow(600), 60_000), {}, { minutes: 10 })
     expect(steady.refused).toBeLessThan(0.01)
+  })
+
+  it.each<[string, Limit, Load]>([
+    ['600 a minute', inWindow(600), { minutes: 20 }],
+    ['600 a minute, without Retry-After', inWindow(600, none), { minutes: 20 }],
+    ['6000 a minute', inWindow(6000), { minutes: 6 }],
+  ])('beside a limit leave it found and used: 5%% and %s', async (_, limit, offered) => {
+    const { steady } = await load(atRandom(0.05, limit), {}, offered)
+    expect(steady.used).toBeGreaterThan(0.8)
+    expect(steady.refused).toBeLessThan(0.1)
+  })
+
+  it('never collapse the flow: 20%', async () => {
+    const seconds = await secondsOf(atRandom(0.2, free), 2000)
+    expect(seconds / (await secondsOf(free, 2000))).toBeLessThan(1.6)
+  })
+
+  it('leave some of the use of few calls at once: 5% and 10 at once', async () => {
+    const { steady } = await load(atRandom(0.05, atOnce(10)), {}, { minutes: 10 })
+    expect(steady.used).toBeGreaterThan(0.5)
   })
 
   it('never occur when no call but this was made', async () => {
@@ -446,7 +467,7 @@ describe('over HTTP', () => {
     await using server = await startLlmServer({ maxConcurrent: 10, latencyMs: 20, retryAfter: 0 })
     const seen = await calls(server.url, createRateLimiter(), 1200)
     // The share of refusals is measured above. Here, on a busy machine, calls of 20 ms wait longer in queues than in the server.
-    expect(seen.refused).toBeLessThan(0.15)
+    expect(seen.refused).toBeLessThan(0.1)
     expect(server.counts.maxConcurrent).toBeGreaterThan(8)
   })
 })
