@@ -96,7 +96,7 @@ async function openEvaluation(
 ) {
   const log = createLogger(config.options['log-level'] ?? optionTable['log-level'].defaults.eval)
   const flowWiring = await createWiring(
-    { fallback: offline, needsModel: replay === undefined, provenance: 'none', log },
+    { fallback: offline, needsModel: replay === undefined, needsPrompts: true, provenance: 'none', log },
     signal,
   ).wire(config)
   const batch = { open: new Map<string, OpenDocument>(), aggregate: createProgressAggregate() }

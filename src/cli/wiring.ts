@@ -58,6 +58,8 @@ export interface WiringOptions {
   readonly fallback: Llm | undefined
   /** Whether a processor calls a model. Default true. */
   readonly needsModel?: boolean
+  /** Whether prompts are rendered: by a model that is asked, or by one that takes its place. Default: `needsModel`. */
+  readonly needsPrompts?: boolean
   /** The default of `--provenance`. */
   readonly provenance: 'none' | 'subgraph'
   readonly log: Logger
@@ -74,7 +76,7 @@ export interface Wiring {
 }
 
 export function createWiring(options: WiringOptions, signal: AbortSignal): Wiring {
-  const { fallback, needsModel = true, provenance, log, metrics } = options
+  const { fallback, needsModel = true, needsPrompts = needsModel, provenance, log, metrics } = options
   const warn = (cacheDir: string, err: unknown) =>
     log.warn({ err, cacheDir }, 'replies of the model cannot be remembered')
   const rateLimiters = new Map<string, RateLimiter>()
@@ -102,7 +104,7 @@ export function createWiring(options: WiringOptions, signal: AbortSignal): Wirin
       return {
         llm,
         rateLimiter: rateLimiterOf(llm, config),
-        prompts: await (needsModel ? compiled(prompts) : loadUncompiled(prompts)),
+        prompts: await (needsPrompts ? compiled(prompts) : loadUncompiled(prompts)),
         limits: limitsOf(config),
         replies: await openReplies(config, llm),
         log,
