@@ -61,6 +61,13 @@ function openConnection(
   })
   if (first.length === 0) first.push(native)
   const running = new Set<Promise<unknown>>()
+  let closed: Promise<void> | undefined
+  const end = async (): Promise<void> => {
+    await Promise.race([Promise.allSettled(running), delay(closeTimeoutMs, undefined, { ref: false })])
+    const ended = native.close().catch(() => {})
+    if (running.size === 0) await Promise.race([ended, delay(closeTimeoutMs, undefined, { ref: false })])
+    files?.remove()
+  }
   return {
     native,
     module,
@@ -75,42 +82,69 @@ function openConnection(
         running.delete(result)
       }
     },
-    async close() {
-      await Promise.race([Promise.allSettled(running), delay(closeTimeoutMs, undefined, { ref: false })])
-      const closed = native.close().catch(() => {})
-      if (running.size === 0) await Promise.race([closed, delay(closeTimeoutMs, undefined, { ref: false })])
-      files?.remove()
+    close() {
+      closed ??= end()
+      return closed
     },
   }
+}
+
+export interface Lease {
+  readonly connection: Connection
+  /** Call it once, when nothing of the connection is used any more. */
+  release(): void
 }
 
 export interface Connections {
   /** The connection with the current token. */
-  current(): Promise<Connection>
-  /** One of its own for the caller, who closes it. `timeoutSeconds` bounds its operations. */
-  another(timeoutSeconds?: number): Promise<Connection>
+  lease(): Promise<Lease>
+  /** Others to the same server. */
+  another(): Connections
+  /** Call it when all leases are released, or it cuts them off. */
   close(): Promise<void>
 }
 
-/** A token that was replaced needs a new connection. The old ones stay until the end: their channels may still be used. */
-export function createConnections(serviceUrl: string, endpoint: Endpoint): Connections {
-  const opened: Connection[] = []
-  let newest: { readonly token: string | undefined; readonly connection: Connection } | undefined
-  const tokenNow = async () => endpoint.token?.()
+/** A token that was replaced needs a new connection: the old one is closed when its last lease is released. */
+export function createConnections(
+  serviceUrl: string,
+  endpoint: Endpoint,
+  timeoutSeconds?: number,
+): Connections {
+  const open = new Set<LeasedConnection>()
+  let newest: LeasedConnection | undefined
+  const closeUnlessUsed = (old: LeasedConnection | undefined): void => {
+    if (old === undefined || old === newest || old.leases > 0) return
+    void old.connection.close().then(() => open.delete(old))
+  }
+  const current = (token: string | undefined): LeasedConnection => {
+    if (newest !== undefined && newest.token === token) return newest
+    const old = newest
+    newest = { token, leases: 0, connection: openConnection(serviceUrl, endpoint, token, timeoutSeconds) }
+    open.add(newest)
+    closeUnlessUsed(old)
+    return newest
+  }
   return {
-    async current() {
-      const token = await tokenNow()
-      if (newest === undefined || newest.token !== token) {
-        newest = { token, connection: openConnection(serviceUrl, endpoint, token) }
-        opened.push(newest.connection)
+    async lease() {
+      const leased = current(await endpoint.token?.())
+      leased.leases++
+      const release = (): void => {
+        leased.leases--
+        closeUnlessUsed(leased)
       }
-      return newest.connection
+      return { connection: leased.connection, release }
     },
-    another: async (timeoutSeconds) => openConnection(serviceUrl, endpoint, await tokenNow(), timeoutSeconds),
+    another: () => createConnections(serviceUrl, endpoint),
     async close() {
-      await Promise.all(opened.map((connection) => connection.close()))
+      await Promise.all([...open].map(({ connection }) => connection.close()))
     },
   }
+}
+
+interface LeasedConnection {
+  readonly token: string | undefined
+  readonly connection: Connection
+  leases: number
 }
 
 /** The client's errors end in the name of a result. */

@@ -4,7 +4,7 @@ import { wait } from '../../../wait.ts'
 import { checkConnection, fullTopicName } from '../admin.ts'
 import { type Endpoint, endpointOf, type PulsarBinaryOptions, webUrlOf } from '../endpoint.ts'
 import type { PulsarTransport } from '../transport.ts'
-import { type Connection, type Connections, createConnections } from './client.ts'
+import { type Connections, createConnections } from './client.ts'
 import { loadNativeModule } from './native-module.ts'
 import { checkReach } from './reach.ts'
 import { binaryTransport } from './transport.ts'
@@ -26,11 +26,10 @@ export async function openBinary(
   await reach(service, found, signal)
   const connections = createConnections(options.url, found)
   try {
-    const connection = await connections.current()
     const isGiven = options.adminUrl !== undefined
     const [endpoint] = await Promise.all([
-      withAdmin(connection, found, { isGiven, signal }),
-      checkCredentials(connections, found, service),
+      withAdmin(connections, found, { isGiven, signal }),
+      checkCredentials(createConnections(options.url, found, verdictSeconds), found, service),
     ])
     return { endpoint, transport: binaryTransport(endpoint, connections) }
   } catch (thrown) {
@@ -58,8 +57,8 @@ async function reach(service: URL, endpoint: Endpoint, signal: AbortSignal | und
  * Asks for a topic that need not exist: an answer about it shows that we are let in. The client does not say that it was refused: it
  * is disconnected until its time is up.
  */
-async function checkCredentials(connections: Connections, endpoint: Endpoint, { host }: URL): Promise<void> {
-  const connection = await connections.another(verdictSeconds)
+async function checkCredentials(trial: Connections, endpoint: Endpoint, { host }: URL): Promise<void> {
+  const { connection } = await trial.lease()
   const topic = fullTopicName(endpoint, 'graphmill-connects')
   try {
     await connection.run(host, () => connection.native.getPartitionsForTopic(topic))
@@ -73,13 +72,13 @@ async function checkCredentials(connections: Connections, endpoint: Endpoint, { 
     const text = `Pulsar at ${host} ${words}`
     throw new GraphmillError(refused ? 'broker_refused' : 'broker_unavailable', text, { cause: thrown })
   } finally {
-    void connection.close()
+    void trial.close()
   }
 }
 
 /** The endpoint with its admin API, or without when nothing is there. */
 async function withAdmin(
-  connection: Connection,
+  connections: Connections,
   endpoint: Endpoint,
   { isGiven, signal }: { readonly isGiven: boolean; readonly signal: AbortSignal | undefined },
 ): Promise<Endpoint> {
@@ -95,8 +94,13 @@ async function withAdmin(
     )
     const partitionsOf = async (topic: string): Promise<number> => {
       const name = fullTopicName(endpoint, topic)
-      const parts = await connection.run(topic, () => connection.native.getPartitionsForTopic(name))
-      return parts.length === 1 && parts[0] === name ? 0 : parts.length
+      const { connection, release } = await connections.lease()
+      try {
+        const parts = await connection.run(topic, () => connection.native.getPartitionsForTopic(name))
+        return parts.length === 1 && parts[0] === name ? 0 : parts.length
+      } finally {
+        release()
+      }
     }
     return { ...endpoint, withoutAdmin: partitionsOf }
   }

@@ -31,21 +31,31 @@ interface Shared {
 
 export function binaryTransport(endpoint: Endpoint, connections: Connections): PulsarTransport {
   const closing = new Set<Promise<unknown>>()
-  const shared = async () => ({ endpoint, connection: await connections.current(), closing })
+  /** The connection stays until the channel has ended. */
+  const openOn = async <C extends Channel>(
+    { lease }: Connections,
+    open: (shared: Shared) => Promise<C>,
+  ): Promise<C> => {
+    const { connection, release } = await lease()
+    const releaseWhenEnded = (): void => void Promise.all(closing).then(release)
+    try {
+      const channel = await open({ endpoint, connection, closing })
+      void channel.closed.then(releaseWhenEnded)
+      return channel
+    } catch (thrown) {
+      releaseWhenEnded()
+      throw thrown
+    }
+  }
   return {
-    openConsumer: async (request) => openConsumer(await shared(), request),
-    openProducer: async (request) => openProducer(await shared(), request),
+    openConsumer: (request) => openOn(connections, (shared) => openConsumer(shared, request)),
+    openProducer: (request) => openOn(connections, (shared) => openProducer(shared, request)),
     openReading() {
       // The listener of one reader holds up all others of its connection.
       const own = connections.another()
-      own.catch(() => {}) // each opening rejects
       return {
-        open: async (request) => openReader({ endpoint, connection: await own, closing }, request),
-        close: () =>
-          own.then(
-            (connection) => connection.close(),
-            () => {},
-          ),
+        open: (request) => openOn(own, (shared) => openReader(shared, request)),
+        close: () => own.close(),
       }
     },
     async close() {
