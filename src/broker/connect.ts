@@ -37,6 +37,9 @@ type BrokerTarget =
 const accepted =
   'use kafka://host:port[,host:port], pulsar://host:port[/tenant/namespace] (with TLS pulsar+ssl) or pulsar+ws://host:port[/tenant/namespace] (with TLS pulsar+wss)'
 
+const oneHost =
+  'name one host of Pulsar, since each of them, or a proxy before them, leads to all others'
+
 /**
  * A broker at `kafka://host:port[,host:port]`, `pulsar://host:port[/tenant/namespace]` (`pulsar+ssl` with TLS) or
  * `pulsar+ws[s]://host:port[/tenant/namespace]`. Rejects with `broker_url_invalid`; with `pulsar_client_missing`; with `broker_unavailable` after about two seconds without a broker (ten
@@ -92,7 +95,9 @@ function targetOf(url: string): BrokerTarget {
 }
 
 function pulsarLocation(url: string, scheme: string, rest: string) {
-  const [, address = '', tenant, namespace] = /^([^/]*)(?:\/([^/]+)\/([^/]+))?\/?$/.exec(rest) ?? []
+  const [, address = '', tenant, namespace] =
+    /^([^/]*)(?:\/([-=:.\w]+)\/([-=:.\w]+))?\/?$/.exec(rest) ?? []
+  if (address.includes(',') && address.split(',').every(isAddress)) throw invalid(url, oneHost)
   if (!isAddress(address)) throw invalid(url, accepted)
   const inside = tenant === undefined || namespace === undefined ? {} : { tenant, namespace }
   return { url: `${scheme}://${address}`, ...inside }

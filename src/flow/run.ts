@@ -2,7 +2,7 @@
 // start here.
 import type { Logger } from 'pino'
 import type { Broker, TopicSpec } from '../broker/broker.ts'
-import { topicSpec } from '../broker/topics.ts'
+import { schemasTopic, topicSpec } from '../broker/topics.ts'
 import { toGraphmillError } from '../errors.ts'
 import type { ReplyCache } from '../llm/cache/reply-cache.ts'
 import { createRateLimiter, type RateLimiter } from '../llm/limits/rate-limiter.ts'
@@ -92,7 +92,7 @@ export async function run(options: FlowRuntimeOptions, signal: AbortSignal): Pro
       signal,
       onFailure: (error) => log.warn({ err: error }, 'waiting for the broker to create the topics'),
     })
-  await untilBroker(() => broker.ensureTopics(specs))
+  await untilBroker(() => broker.ensureTopics([...specs, topicSpec(schemasTopic(space))]))
   if (flows.some(({ topics = {} }) => Object.keys(topics).length > 0))
     await untilBroker(() => warnOfPartitions(specs, { broker, log, space }))
   await untilBroker(() => schemas.announce(signal))

@@ -40,9 +40,11 @@ test.each([
   'kafka://localhost:9092/topic',
   'pulsar+ws://localhost',
   'pulsar+ws://localhost:8080/only-a-tenant',
-  'pulsar+ws://a:1,b:2',
+  'pulsar+ws://a:1,',
   'pulsar://localhost',
   'pulsar+ssl://localhost:6651/only-a-tenant',
+  'pulsar://localhost:6650/acme/extraction?x=1',
+  'pulsar://localhost:6650?x=1',
   'pulsar+http://localhost:8080',
 ])('refuses %j and says what it takes', async (url) => {
   await expect(connect(url)).rejects.toMatchObject({
@@ -51,6 +53,17 @@ test.each([
     message: expect.stringMatching(/kafka:\/\/host:port.*pulsar:\/\/host:port.*pulsar\+ws:\/\/host:port/),
   })
 })
+
+test.each(['pulsar://a:6650,b:6650', 'pulsar+ssl://a:6651,[::1]:6651/acme/extraction', 'pulsar+ws://a:1,b:2'])(
+  'says of %j that one host is enough',
+  async (url) => {
+    const text = /names no broker: name one host of Pulsar/
+    await expect(connect(url)).rejects.toMatchObject({
+      code: 'broker_url_invalid',
+      message: expect.stringMatching(text),
+    })
+  },
+)
 
 test('keeps a password in a URL out of the error', async () => {
   const error: unknown = await connect('pulsar+ws://me:s3cret@localhost:8080').catch((thrown) => thrown)
