@@ -37,8 +37,7 @@ type BrokerTarget =
 const accepted =
   'use kafka://host:port[,host:port], pulsar://host:port[/tenant/namespace] (with TLS pulsar+ssl) or pulsar+ws://host:port[/tenant/namespace] (with TLS pulsar+wss)'
 
-const oneHost =
-  'name one host of Pulsar, since each of them, or a proxy before them, leads to all others'
+const oneHost = 'name one host of Pulsar, since each of them, or a proxy before them, leads to all others'
 
 /**
  * A broker at `kafka://host:port[,host:port]`, `pulsar://host:port[/tenant/namespace]` (`pulsar+ssl` with TLS) or
@@ -95,8 +94,7 @@ function targetOf(url: string): BrokerTarget {
 }
 
 function pulsarLocation(url: string, scheme: string, rest: string) {
-  const [, address = '', tenant, namespace] =
-    /^([^/]*)(?:\/([-=:.\w]+)\/([-=:.\w]+))?\/?$/.exec(rest) ?? []
+  const [, address = '', tenant, namespace] = /^([^/]*)(?:\/([-=:.\w]+)\/([-=:.\w]+))?\/?$/.exec(rest) ?? []
   if (address.includes(',') && address.split(',').every(isAddress)) throw invalid(url, oneHost)
   if (!isAddress(address)) throw invalid(url, accepted)
   const inside = tenant === undefined || namespace === undefined ? {} : { tenant, namespace }

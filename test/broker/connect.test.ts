@@ -54,16 +54,17 @@ test.each([
   })
 })
 
-test.each(['pulsar://a:6650,b:6650', 'pulsar+ssl://a:6651,[::1]:6651/acme/extraction', 'pulsar+ws://a:1,b:2'])(
-  'says of %j that one host is enough',
-  async (url) => {
-    const text = /names no broker: name one host of Pulsar/
-    await expect(connect(url)).rejects.toMatchObject({
-      code: 'broker_url_invalid',
-      message: expect.stringMatching(text),
-    })
-  },
-)
+test.each([
+  'pulsar://a:6650,b:6650',
+  'pulsar+ssl://a:6651,[::1]:6651/acme/extraction',
+  'pulsar+ws://a:1,b:2',
+])('says of %j that one host is enough', async (url) => {
+  const text = /names no broker: name one host of Pulsar/
+  await expect(connect(url)).rejects.toMatchObject({
+    code: 'broker_url_invalid',
+    message: expect.stringMatching(text),
+  })
+})
 
 test('keeps a password in a URL out of the error', async () => {
   const error: unknown = await connect('pulsar+ws://me:s3cret@localhost:8080').catch((thrown) => thrown)
