@@ -1,4 +1,5 @@
 // How long connections of the native client live when tokens are replaced. The module is a stand-in that counts: the real one is optional.
+import { existsSync } from 'node:fs'
 import { beforeEach, expect, test, vi } from 'vitest'
 import { createConnections } from '../../../src/broker/pulsar/binary/client.ts'
 import { loadNativeModule } from '../../../src/broker/pulsar/binary/native-module.ts'
@@ -11,13 +12,20 @@ interface CountedClient {
   isClosed: boolean
 }
 
+interface ClientSettings {
+  readonly authentication: { readonly token: string }
+  readonly tlsTrustCertsFilePath?: string
+}
+
 const clients: CountedClient[] = []
 
 class StandIn {
   static setLogHandler(): void {}
+  static lastCa: string
   readonly #counted: CountedClient
 
-  constructor({ authentication }: { readonly authentication: { readonly token: string } }) {
+  constructor({ authentication, tlsTrustCertsFilePath }: ClientSettings) {
+    StandIn.lastCa = tlsTrustCertsFilePath ?? ''
     this.#counted = { token: authentication.token, isConnected: true, isClosed: false }
     clients.push(this.#counted)
   }
@@ -50,8 +58,8 @@ loadNativeModule(() => ({ Client: StandIn, AuthenticationToken, MessageId: messa
 const { signal } = new AbortController()
 const open = () => clients.filter(({ isClosed }) => !isClosed).map(({ token }) => token)
 let token: string
-const begin = () => {
-  const endpoint = { ...endpointOf({ url: 'ws://127.0.0.1:8080' }), token: async () => token }
+const begin = (tls = {}) => {
+  const endpoint = { ...endpointOf({ url: 'ws://127.0.0.1:8080', tls }), token: async () => token }
   return binaryTransport(endpoint, createConnections('pulsar://127.0.0.1:6650', endpoint))
 }
 const producerOf = (transport: ReturnType<typeof begin>) =>
@@ -97,4 +105,25 @@ test('a reader that is opened again has the current token', async () => {
   await vi.waitFor(() => expect(open()).toEqual(['b']))
   await reading.close()
   expect(open()).toEqual([])
+})
+
+test('many connections with certificates have one listener, and their files go with them', async () => {
+  const before = process.listenerCount('exit')
+  const transport = begin({ ca: 'an authority' })
+  token = 'a'
+  const readings = Array.from({ length: 12 }, () => transport.openReading())
+  for (const reading of readings)
+    await reading.open({
+      topic: 't',
+      name: 't',
+      after: 'latest',
+      receiverQueueSize: 4,
+      signal,
+      onMessage() {},
+    })
+  expect(clients).toHaveLength(12)
+  expect(process.listenerCount('exit')).toBe(before)
+  expect(existsSync(StandIn.lastCa)).toBe(true)
+  await Promise.all(readings.map((reading) => reading.close()))
+  expect(existsSync(StandIn.lastCa)).toBe(false)
 })

@@ -165,16 +165,20 @@ function writeTlsFiles(tls: TlsOptions): TlsFiles | undefined {
   if (pems.length === 0) return undefined
   const folder = mkdtempSync(join(tmpdir(), 'graphmill-tls-'))
   for (const name of pems) writeFileSync(join(folder, name), tls[name] ?? '', { mode: 0o600 })
-  const remove = (): void => rmSync(folder, { recursive: true, force: true })
-  process.once('exit', remove)
+  folders.add(folder)
   return {
     path: (name) => join(folder, name),
     remove() {
-      process.off('exit', remove)
-      remove()
+      removeFolder(folder)
+      folders.delete(folder)
     },
   }
 }
+
+/** Those of open connections. One listener for all: many would bring a warning. */
+const folders = new Set<string>()
+const removeFolder = (folder: string): void => rmSync(folder, { recursive: true, force: true })
+process.once('exit', () => folders.forEach(removeFolder))
 
 function tlsSettings(files: TlsFiles | undefined, tls: TlsOptions): object {
   return {
