@@ -1,6 +1,6 @@
 // One connection of the native client: its credentials, its log, and its end. The addon can crash the process when it is closed during
 // an operation, and it hangs when its operations hang: therefore operations are counted, and the end has a bound.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { closeSync, existsSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -159,22 +159,32 @@ interface TlsFiles {
   remove(): void
 }
 
-/** The client reads PEM from files only, again at each connection. Only this user can read them, and they go with the client. */
+/**
+ * The client reads PEM from files only, again at each connection. Where the system has /proc, the files have no name any more, so that
+ * nothing of them is left when the process is killed. Elsewhere only this user can read them, and they go with the client.
+ */
 function writeTlsFiles(tls: TlsOptions): TlsFiles | undefined {
   const pems = (['ca', 'cert', 'key'] as const).filter((name) => tls[name] !== undefined)
   if (pems.length === 0) return undefined
   const folder = mkdtempSync(join(tmpdir(), 'graphmill-tls-'))
-  for (const name of pems) writeFileSync(join(folder, name), tls[name] ?? '', { mode: 0o600 })
   folders.add(folder)
+  const remove = (): void => {
+    removeFolder(folder)
+    folders.delete(folder)
+  }
+  for (const name of pems) writeFileSync(join(folder, name), tls[name] ?? '', { mode: 0o600 })
+  if (!existsSync(descriptors)) return { path: (name) => join(folder, name), remove }
+  const opened = new Map(pems.map((name) => [name as string, openSync(join(folder, name), 'r')]))
+  remove()
   return {
-    path: (name) => join(folder, name),
+    path: (name) => join(descriptors, String(opened.get(name))),
     remove() {
-      removeFolder(folder)
-      folders.delete(folder)
+      for (const descriptor of opened.values()) closeSync(descriptor)
     },
   }
 }
 
+const descriptors = '/proc/self/fd'
 /** Those of open connections. One listener for all: many would bring a warning. */
 const folders = new Set<string>()
 const removeFolder = (folder: string): void => rmSync(folder, { recursive: true, force: true })
