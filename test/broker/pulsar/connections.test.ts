@@ -67,11 +67,11 @@ const producerOf = (transport: ReturnType<typeof begin>) =>
 
 beforeEach(() => {
   clients.length = 0
+  token = 'a'
 })
 
 test('a connection is closed when its token was replaced and its last channel has ended', async () => {
   const transport = begin()
-  token = 'a'
   const [first, second] = [await producerOf(transport), await producerOf(transport)]
   token = 'b'
   const third = await producerOf(transport)
@@ -95,7 +95,6 @@ test('a reader that is opened again has the current token', async () => {
   const reading = begin().openReading()
   const read = () =>
     reading.open({ topic: 't', name: 't', after: 'latest', receiverQueueSize: 4, signal, onMessage() {} })
-  token = 'a'
   const channel = await read()
   token = 'b'
   // The server ends connections whose token has expired.
@@ -110,7 +109,6 @@ test('a reader that is opened again has the current token', async () => {
 test('many connections with certificates have one listener, and leave no files when the process is killed', async () => {
   const before = process.listenerCount('exit')
   const transport = begin({ ca: 'an authority' })
-  token = 'a'
   const readings = Array.from({ length: 12 }, () => transport.openReading())
   for (const reading of readings)
     await reading.open({
