@@ -463,7 +463,7 @@ describe.runIf((await brokerSource('Pulsar faults', ['jars'])) !== undefined).ea
       await eventually(async () => expect((await broker.lag('group', topic)).total).toBe(200))
       const member = joinGroup(broker, topic, (delivery) => delivery.ack())
       await eventually(() => expect(distinct(member.seen)).toEqual(distinct(all)))
-    }, 90_000)
+    }, 180_000)
   },
 )
 
