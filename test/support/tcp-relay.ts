@@ -5,6 +5,8 @@ import { createServer as createTlsServer, type TlsOptions } from 'node:tls'
 
 export interface TcpRelay {
   readonly port: number
+  /** How many connections came so far. */
+  readonly accepted: number
   /** Breaks every connection. New ones are taken. */
   drop(): void
   /** Passes nothing more through the connections there are, and leaves them open. New ones work. */
@@ -15,7 +17,9 @@ export interface TcpRelay {
 /** With `tls`, clients speak TLS to the relay; the server behind it does not. */
 export async function startTcpRelay(target: number, tls?: TlsOptions): Promise<TcpRelay> {
   const pairs = new Set<readonly [Socket, Socket]>()
+  let accepted = 0
   const take = (client: Socket): void => {
+    accepted++
     const upstream = connect(target, '127.0.0.1')
     const pair = [client, upstream] as const
     pairs.add(pair)
@@ -31,6 +35,9 @@ export async function startTcpRelay(target: number, tls?: TlsOptions): Promise<T
   await once(server, 'listening')
   const relay = {
     port: (server.address() as AddressInfo).port,
+    get accepted() {
+      return accepted
+    },
     drop() {
       for (const [client] of pairs) client.destroy()
     },

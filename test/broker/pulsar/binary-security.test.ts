@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text as bodyText } from 'node:stream/consumers'
+import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { Broker } from '../../../src/broker/broker.ts'
@@ -16,6 +17,7 @@ import { brokerSource } from '../../support/brokers.ts'
 import { nativePulsar } from '../../support/native-pulsar.ts'
 import { freePorts } from '../../support/ports.ts'
 import { type PulsarServer, startPulsar } from '../../support/pulsar-server.ts'
+import { startTcpRelay } from '../../support/tcp-relay.ts'
 
 const run = promisify(execFile)
 const present =
@@ -38,11 +40,13 @@ describe.runIf(present)('pulsar+ssl on a server with authentication', { timeout:
     brokers.push(broker)
     return broker
   }
-  const refused = async (code: unknown, options: Parameters<typeof connect>[0]) => {
+  const refusedSoon = async (code: unknown, connecting: Promise<unknown>) => {
     const begun = performance.now()
-    await expect(connect(options)).rejects.toMatchObject({ code })
+    await expect(connecting).rejects.toMatchObject({ code })
     expect(performance.now() - begun).toBeLessThan(5_000)
   }
+  const refused = (code: unknown, options: Parameters<typeof connect>[0]) =>
+    refusedSoon(code, connect(options))
   /** A message goes there and back. */
   const works = async (broker: Broker) => {
     const topic = `secure-${++topics}`
@@ -114,6 +118,21 @@ describe.runIf(present)('pulsar+ssl on a server with authentication', { timeout:
       url: server.binaryUrl.replace('pulsar:', 'pulsar+ssl:'),
       token,
     })
+  })
+
+  test('a wrong token opens few connections, and none after the refusal', async () => {
+    const relay = await startTcpRelay(Number(new URL(server.binaryUrl).port))
+    try {
+      // Without the admin API, which would refuse it first.
+      const url = `pulsar://127.0.0.1:${relay.port}`
+      await refusedSoon('broker_unavailable', connectPulsarBinary({ url, token: 'wrong' }))
+      const opened = relay.accepted
+      expect(opened).toBeLessThan(20)
+      await setTimeout(2_000)
+      expect(relay.accepted).toBe(opened)
+    } finally {
+      await relay.stop()
+    }
   })
 
   test('the certificate of the server must be signed by a trusted authority', async () => {
