@@ -7,8 +7,6 @@ import type { CallOrder, CallReport } from './worker-calls.ts'
 export interface AnsweredCall {
   /** Aborts when nobody waits for the answer any more. */
   readonly signal: AbortSignal
-  /** Reports an event to the caller. */
-  readonly report: (event: unknown) => void
 }
 
 const say = (report: CallReport) => parentPort!.postMessage(report)
@@ -19,8 +17,7 @@ export function answerCalls<T>(handle: (task: T, call: AnsweredCall) => unknown)
 
   async function answer(id: number, task: T): Promise<void> {
     const stopping = new AbortController()
-    const report = (event: unknown) => say({ id, event })
-    const call = { stopping, signal: stopping.signal, report }
+    const call = { stopping, signal: stopping.signal }
     calls.set(id, call)
     try {
       say({ id, value: await handle(task, call) })
@@ -44,5 +41,5 @@ export function answerCalls<T>(handle: (task: T, call: AnsweredCall) => unknown)
 
 /** Reports an event that belongs to no call. */
 export function notify(event: unknown): void {
-  say({ id: 0, event })
+  say({ event })
 }

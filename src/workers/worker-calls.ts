@@ -1,5 +1,5 @@
 // Calls to a worker thread, from the side that asks; `answer-calls.ts` is the side that answers. A call is a task that goes to the
-// thread. The thread may report events before it answers with a value or an error.
+// thread, which answers with a value or an error. The thread may also report events that belong to no call.
 // A thread is never restarted here: the caller starts another when `ended` says why this one is over.
 import { Worker, type WorkerOptions } from 'node:worker_threads'
 import { GraphmillError } from '../errors.ts'
@@ -9,15 +9,13 @@ import { type ErrorData, errorOf } from './error-data.ts'
 /** What goes to the thread. */
 export type CallOrder = { readonly id: number } & ({ readonly task: unknown } | { readonly abort: true })
 
-/** What comes back. An event with the id 0 belongs to no call. */
-export type CallReport = { readonly id: number } & (
+/** What comes back. An event belongs to no call. */
+export type CallReport =
   | { readonly event: unknown }
-  | { readonly value: unknown }
-  | { readonly error: ErrorData }
-)
+  | { readonly id: number; readonly value: unknown }
+  | { readonly id: number; readonly error: ErrorData }
 
 export interface CallListener {
-  readonly onEvent?: (event: unknown) => void
   readonly onValue: (value: unknown) => void
   /** What the thread threw, or `ended`. */
   readonly onError: (error: GraphmillError) => void
@@ -74,8 +72,7 @@ export function startWorker(
   worker.on('message', (report: CallReport) => {
     if ('error' in report) settle(report.id, undefined, errorOf(report.error))
     else if ('value' in report) settle(report.id, report.value)
-    else if (report.id === 0) onNotice?.(report.event)
-    else calls.get(report.id)?.onEvent?.(report.event)
+    else onNotice?.(report.event)
   })
   worker.on('error', end)
   worker.on('exit', (code) => end(new Error(`it ended with ${code}`)))

@@ -120,7 +120,7 @@ describe.skipIf(!present)('poison, on Kafka', { timeout: 240_000 }, () => {
     const large = ['k', 2_000_000, 'large']
     expect((await stored(broker, deadTopic(topic('document')))).map(look)).toEqual([large])
 
-    // Whoever was gone is back: the request is replayed, and answered.
+    // The client that was gone is back: the request is replayed, and answered.
     await broker.ensureTopics([topicSpec(gone)])
     await graphmill('dead', 'replay', 'prompt', '--id', unheard, ...flags)
     for await (const { headers } of broker.read(

@@ -129,7 +129,7 @@ describe('a reader of version N and a writer of version N+1', () => {
     expect(performance.now() - begun).toBeLessThan(10_000)
     await announce()
     await new Promise((resolve) => setTimeout(resolve, 1100))
-    // Whoever asks then, also while another looks.
+    // Those that ask then, also while another looks.
     const { read } = broker
     let other: Promise<Message> | undefined
     broker.read = async function* (range, until) {

@@ -4,16 +4,12 @@ import { answerCalls, notify } from '../../src/workers/answer-calls.ts'
 
 export type EchoTask =
   | { readonly act: 'echo'; readonly value: unknown }
-  | { readonly act: 'count'; readonly to: number }
   | { readonly act: 'throw' | 'throw-function' | 'wait' | 'notify' | 'exit' }
 
 answerCalls(async (task: EchoTask, call) => {
   switch (task.act) {
     case 'echo':
       return task.value
-    case 'count':
-      for (let number = 1; number <= task.to; number++) call.report(number)
-      return 'counted'
     case 'throw':
       throw new GraphmillError('llm_rate_limited', 'too fast', {
         retryAfterMs: 5,

@@ -46,19 +46,6 @@ describe('a call to a thread', () => {
     await expect(ask({ act: 'throw-function' })).rejects.toMatchObject({ message: 'too fast', details: {} })
   })
 
-  it('hears its events in order, and then its answer', async () => {
-    start()
-    const events: unknown[] = []
-    const value = await new Promise((resolve, reject) =>
-      worker.open({ act: 'count', to: 3 } satisfies EchoTask, {
-        onEvent: (event) => events.push(event),
-        onValue: resolve,
-        onError: reject,
-      }),
-    )
-    expect([...events, value]).toEqual([1, 2, 3, 'counted'])
-  })
-
   it('is aborted in the thread when nobody waits for it any more', async () => {
     start()
     const stopping = new AbortController()

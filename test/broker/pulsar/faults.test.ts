@@ -395,7 +395,7 @@ describe.runIf((await brokerSource('Pulsar faults', ['jars'])) !== undefined).ea
           retentionSizeInMB: -1,
         }),
       )
-      // Whoever made it was ended before it had set anything.
+      // Its maker was ended before it had set anything.
       const half = `${topic}.half`
       const path = `/admin/v2/persistent/public/default/${half}/partitions`
       const json = { 'content-type': 'application/json' }
