@@ -1,13 +1,14 @@
 // A bare kafkajs + fetch loop that repeats the messages and calls of a recorded execution: the cost of the broker and the model without
-// graphmill. Nothing is decoded, checked or stored; the messages were made before. It runs in a thread that loads nothing of graphmill,
+// graphmill. Nothing is decoded, checked or stored; the messages were made before. It runs in a thread that loads no client of graphmill,
 // so kafkajs is unpatched.
 import { once } from 'node:events'
 import { parentPort, Worker } from 'node:worker_threads'
 import kafkajs, { type Message } from 'kafkajs'
+import { batches } from '../src/batches.ts'
 import type { Outgoing, Script } from './bare-script.ts'
 
-/** Messages of a topic in one request. */
-const perRequest = 300
+/** What a broker accepts for a partition in one request: a whole batch may go to one. */
+const limits = { maxItems: 300, maxSize: 800 * 1024, sizeOf: ({ value }: Message) => value!.length + 500 }
 /** Calls of the model at a time. */
 const concurrency = 64
 
@@ -112,15 +113,14 @@ async function perform({
   await Promise.all([producer.disconnect(), ...joined.map((consumer) => consumer.disconnect())])
 }
 
-/** In pieces that a broker accepts: most messages are smaller than 2 KiB, and a whole piece may go to one partition. */
-function* requests(byTopic: ReadonlyMap<string, Message[]>) {
-  const most = Math.max(0, ...[...byTopic.values()].map(({ length }) => length))
-  for (let first = 0; first < most; first += perRequest) {
-    const pieces = [...byTopic].map(([topic, all]) => ({
-      topic,
-      messages: all.slice(first, first + perRequest),
-    }))
-    yield pieces.filter(({ messages }) => messages.length > 0)
+/** Each has the next batch of every topic. */
+function* requests(byTopic: ReadonlyMap<string, readonly Message[]>) {
+  const pieces = [...byTopic].map(([topic, all]) => ({ topic, batches: batches(all, limits) }))
+  for (;;) {
+    const next = pieces.map(({ topic, batches }) => ({ topic, messages: batches.next().value ?? [] }))
+    const topicMessages = next.filter(({ messages }) => messages.length > 0)
+    if (topicMessages.length === 0) return
+    yield topicMessages
   }
 }
 
