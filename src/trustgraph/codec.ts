@@ -5,8 +5,10 @@ import { GraphmillError } from '../errors.ts'
 import { isObject } from '../is-object.ts'
 import { jsonValue } from '../json-value.ts'
 import { emptyHeader, type Header, type Message } from '../messages/envelope.ts'
-import type { EntityContext, Rows, Term, Triple, Usage } from '../messages/generated.ts'
-import { readRecord, type TrustGraphRecord, writeRecord } from './records.ts'
+import type { EntityContext, Rows, Term, Triple } from '../messages/generated.ts'
+import { type CallType, isCall, isRequest, payloadOfCall, recordOfCall } from './calls.ts'
+import { ownFields, readRecord, type TrustGraphRecord, writeRecord } from './records.ts'
+import { readRequestId, writeRequestId } from './request-id.ts'
 
 /** TrustGraph's type for each of ours that travels on its topics. */
 const theirTypes = {
@@ -39,8 +41,8 @@ export interface Receipt {
   readonly time: number
 }
 
-const isRequest = (type: WireType) => type === 'PromptRequest' || type === 'TextCompletionRequest'
-const isResponse = (type: WireType) => type === 'PromptResponse' || type === 'TextCompletionResponse'
+/** How long a client of TrustGraph waits for its reply, in milliseconds. */
+const patienceMs = 600_000
 
 /**
  * The message in these bytes. A message that does not come from graphmill has a hash of its topic, its request id or URN, and its
@@ -50,39 +52,51 @@ const isResponse = (type: WireType) => type === 'PromptResponse' || type === 'Te
  */
 export function readMessage(type: WireType, { body, headers }: WireBytes, receipt: Receipt): WireMessage {
   const record = readRecord(theirTypes[type], body)
-  const requestId = headers['id'] ?? ''
-  if (requestId === '' && (isRequest(type) || isResponse(type)))
+  const requestId = isCall(type) ? headers['id'] : undefined
+  if (isCall(type) && !requestId)
     throw new GraphmillError('bytes_undecodable', `A ${theirTypes[type]} needs the header "id".`)
+  const asked = readRequestId(requestId ?? '')
   const urn = textOf(metadataOf(record)['id'])
-  const id = headers['gm-id'] ?? foreignId(receipt.topic, requestId || urn, body)
+  const id = headers['gm-id'] ?? foreignId(receipt.topic, requestId ?? urn, body)
+  const source = headers['gm-source'] ?? 'trustgraph'
+  const lateAt = isRequest(type) && source === 'trustgraph' ? receipt.time + patienceMs : null
   const header: Header = {
     ...emptyHeader,
     ...placeOf(type, record),
     id,
-    source: headers['gm-source'] ?? 'trustgraph',
+    source,
     time: receipt.time,
     workspace: receipt.workspace,
     flow: receipt.flow,
-    correlationId: headers['gm-correlation'] ?? requestId,
+    correlationId: requestId ?? headers['gm-correlation'] ?? '',
     causationId: headers['gm-causation'] ?? '',
-    deadline: numberOf(headers['gm-deadline']),
+    deadline: numberOf(headers['gm-deadline']) ?? lateAt,
     traceparent: headers['traceparent'] ?? null,
+    ...asked?.header,
   }
-  const run = runOf(headers['gm-run']) ?? { id, startedAt: receipt.time }
-  return { ...header, type, payload: payloadOf(type, record, { run, headers }) } as WireMessage
+  const own = isObject(record['graphmill']) ? record['graphmill'] : {}
+  // Two answers to a request are one run: the first counts.
+  const runId = requestId === undefined ? id : foreignId(receipt.topic, requestId)
+  const run = runOf(headers['gm-run']) ?? { id: runId, startedAt: receipt.time }
+  const seq = numberOf(headers['gm-seq']) ?? 0
+  const payload = isCall(type)
+    ? payloadOfCall(type, record, own, { run, seq, asked })
+    : payloadOf(type, record, own, run)
+  return { ...header, type, payload } as WireMessage
 }
 
-/** The body and headers of a message. A request has its own id as `id`, and a reply that of its request. */
-export function writeMessage(message: WireMessage): WireBytes {
+/**
+ * The body and headers of a message. `receiver` is the processor of ours that reads the reply to this request, or this reply; without
+ * it, the request or reply has its correlation id as `id`, as TrustGraph's have.
+ */
+export function writeMessage(message: WireMessage, receiver?: string): WireBytes {
   const { type, payload } = message
-  const correlated = isResponse(type) || (isRequest(type) && message.correlationId !== '')
-  const id = correlated ? message.correlationId : message.id
   const run = 'run' in payload ? `${payload.run.id} ${payload.run.startedAt}` : undefined
   const headers = {
-    ...((isRequest(type) || isResponse(type)) && { id }),
+    ...(isCallMessage(message) && { id: requestIdOf(message, receiver) }),
     'gm-id': message.id,
     'gm-source': message.source,
-    'gm-correlation': message.correlationId,
+    'gm-correlation': isCall(type) ? undefined : message.correlationId,
     'gm-causation': message.causationId,
     'gm-deadline': message.deadline === null ? undefined : String(message.deadline),
     'gm-run': run,
@@ -90,11 +104,20 @@ export function writeMessage(message: WireMessage): WireBytes {
     traceparent: message.traceparent ?? undefined,
   }
   const used = Object.entries(headers).filter((entry): entry is [string, string] => Boolean(entry[1]))
-  return { body: writeRecord(theirTypes[type], recordOf(message)), headers: Object.fromEntries(used) }
+  const record = isCallMessage(message) ? recordOfCall(message, receiver !== undefined) : recordOf(message)
+  return { body: writeRecord(theirTypes[type], record), headers: Object.fromEntries(used) }
+}
+
+const isCallMessage = (message: WireMessage): message is Message<CallType> => isCall(message.type)
+
+function requestIdOf(message: Message<CallType>, receiver: string | undefined): string {
+  if (receiver === undefined) return message.correlationId || message.id
+  const promptId = 'promptId' in message.payload ? message.payload.promptId : ''
+  return writeRequestId(receiver, { header: message, promptId, context: message.payload.context })
 }
 
 /** Different content never shares an id, and a repeat keeps its own. */
-function foreignId(topic: string, name: string, body: Uint8Array): string {
+function foreignId(topic: string, name: string, body: Uint8Array = new Uint8Array()): string {
   const hash = createHash('sha256')
     .update(JSON.stringify([topic, name]))
     .update(body)
@@ -103,7 +126,7 @@ function foreignId(topic: string, name: string, body: Uint8Array): string {
 
 /** The header's fields that the body has: collection, document and chunk. */
 function placeOf(type: WireType, record: TrustGraphRecord) {
-  if (isRequest(type) || isResponse(type)) return {}
+  if (isCall(type)) return {}
   const { id, root, collection } = metadataOf(record)
   const documentId = textOf(root) || textOf(id)
   if (type === 'TextDocument') return { collection: textOf(collection), documentId: textOf(id) || documentId }
@@ -114,14 +137,12 @@ function placeOf(type: WireType, record: TrustGraphRecord) {
   return { collection: textOf(collection), documentId, chunkId }
 }
 
-interface Carried {
-  readonly run: { readonly id: string; readonly startedAt: number }
-  readonly headers: Readonly<Record<string, string>>
-}
-
-function payloadOf(type: WireType, record: TrustGraphRecord, { run, headers }: Carried): unknown {
-  const own = isObject(record['graphmill']) ? record['graphmill'] : {}
-  const seq = numberOf(headers['gm-seq']) ?? 0
+function payloadOf(
+  type: Exclude<WireType, CallType>,
+  record: TrustGraphRecord,
+  own: TrustGraphRecord,
+  run: Rows['run'],
+): unknown {
   switch (type) {
     case 'TextDocument':
       return textDocument(record)
@@ -133,20 +154,6 @@ function payloadOf(type: WireType, record: TrustGraphRecord, { run, headers }: C
       return { entities: (record['entities'] as TrustGraphRecord[]).map(ourContext) }
     case 'Rows':
       return rows(record, own, run)
-    case 'PromptRequest':
-      return {
-        promptId: record['id'],
-        terms: record['terms'],
-        streaming: record['streaming'],
-        context: {},
-        grounding: null,
-      }
-    case 'PromptResponse':
-      return promptResponse(record, own, { run, seq })
-    case 'TextCompletionRequest':
-      return completionRequest(record)
-    case 'TextCompletionResponse':
-      return { ...completionResponse(record), run, seq }
     default:
       return type satisfies never
   }
@@ -180,64 +187,7 @@ function rows(record: TrustGraphRecord, own: TrustGraphRecord, run: Rows['run'])
   }
 }
 
-/** The fields of a reply that only our readers know. */
-const replyFields = {
-  finishReason: null,
-  truncated: false,
-  accepted: 0,
-  rejected: 0,
-  rejections: {},
-  repaired: 0,
-  duplicates: 0,
-  reasked: 0,
-  incomplete: null,
-  cause: null,
-  outputMode: null,
-  groundings: [],
-} as const
-
-function promptResponse(
-  record: TrustGraphRecord,
-  own: TrustGraphRecord,
-  part: { run: unknown; seq: number },
-) {
-  const carried = Object.entries(replyFields).map(([name, otherwise]) => [name, own[name] ?? otherwise])
-  return {
-    promptId: textOf(own['promptId']),
-    ...part,
-    text: record['text'],
-    object: record['object'],
-    endOfStream: record['end_of_stream'],
-    usage: ourUsage(record, own['spent']),
-    model: record['model'],
-    error: record['error'],
-    context: {},
-    ...Object.fromEntries(carried),
-  }
-}
-
-function completionRequest(record: TrustGraphRecord) {
-  const { operation, system, prompt, streaming, schema } = record
-  // The word `json` counts only with a schema, and a schema only with the word.
-  const asked = record['response_format'] === 'json' && isObject(schema) ? JSON.stringify(schema) : null
-  return { operation, system, prompt, streaming, responseFormat: null, schema: asked, context: {} }
-}
-
-function completionResponse(record: TrustGraphRecord) {
-  return {
-    response: record['response'] ?? '',
-    endOfStream: record['end_of_stream'],
-    finishReason: null,
-    usage: ourUsage(record, undefined),
-    model: record['model'],
-    error: record['error'],
-    context: {},
-    outputMode: null,
-    models: (record['models'] as unknown[]).map((model) => JSON.stringify(model)),
-  }
-}
-
-function recordOf(message: WireMessage): TrustGraphRecord {
+function recordOf(message: Exclude<WireMessage, Message<CallType>>): TrustGraphRecord {
   const { type, chunkId, documentId, collection } = message
   const metadata = { id: chunkId || documentId, root: documentId, collection }
   switch (type) {
@@ -253,36 +203,6 @@ function recordOf(message: WireMessage): TrustGraphRecord {
       return { metadata, entities: message.payload.entities.map(theirContext) }
     case 'Rows':
       return theirRows(message.payload, metadata)
-    case 'PromptRequest': {
-      const { promptId, terms, streaming } = message.payload
-      return { id: promptId, terms, streaming }
-    }
-    case 'PromptResponse': {
-      const { payload } = message
-      const { error, text, object, endOfStream, model } = payload
-      const own = { promptId: payload.promptId, spent: payload.usage?.spent ?? [], ...pick(payload) }
-      return {
-        ...{ error, text, object, end_of_stream: endOfStream, ...theirUsage(payload.usage), model },
-        ...ownFields(own),
-      }
-    }
-    case 'TextCompletionRequest': {
-      const { operation, system, prompt, streaming, schema } = message.payload
-      const format = schema === null ? null : 'json'
-      return {
-        operation,
-        system,
-        prompt,
-        streaming,
-        response_format: format,
-        schema: schema && jsonValue(schema),
-      }
-    }
-    case 'TextCompletionResponse': {
-      const { error, response, usage, model, endOfStream, models } = message.payload
-      const answer = { error, response: error === null ? response : null, end_of_stream: endOfStream, model }
-      return { ...answer, ...theirUsage(usage), models: models.map(jsonValue) }
-    }
     default:
       return message satisfies never
   }
@@ -300,19 +220,6 @@ function theirRows(payload: Rows, metadata: { readonly id: string }): TrustGraph
     source_span: text,
     ...ownFields({ typed, model, source }),
   }
-}
-
-function pick(payload: Message<'PromptResponse'>['payload']): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.keys(replyFields).map((name) => [name, payload[name as keyof typeof replyFields]]),
-  )
-}
-
-/** The field `graphmill`, when something in it is not empty. */
-function ownFields(fields: Readonly<Record<string, unknown>>): TrustGraphRecord {
-  const isEmpty = (value: unknown) => !value || (typeof value === 'object' && Object.keys(value).length === 0)
-  const told = Object.entries(fields).filter(([, value]) => !isEmpty(value))
-  return told.length > 0 ? { graphmill: Object.fromEntries(told) } : {}
 }
 
 const termFields = ['iri', 'id', 'value', 'datatype', 'language'] as const
@@ -361,17 +268,6 @@ function asJsonTexts(value: unknown): Record<string, string> {
 
 function fromJsonTexts(texts: Readonly<Record<string, string>>): TrustGraphRecord {
   return Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, jsonValue(text)]))
-}
-
-function ourUsage(record: TrustGraphRecord, spent: unknown): Usage | null {
-  const [promptTokens, completionTokens] = [record['in_token'], record['out_token']] as (number | null)[]
-  const calls = Array.isArray(spent) ? (spent as Usage['spent']) : []
-  if (promptTokens === null && completionTokens === null && calls.length === 0) return null
-  return { promptTokens: promptTokens!, completionTokens: completionTokens!, totalTokens: null, spent: calls }
-}
-
-function theirUsage(usage: Usage | null) {
-  return { in_token: usage?.promptTokens ?? null, out_token: usage?.completionTokens ?? null }
 }
 
 function runOf(header: string | undefined) {

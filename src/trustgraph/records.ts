@@ -108,6 +108,13 @@ function ownField({ graphmill }: TrustGraphRecord): TrustGraphRecord {
   return isObject(graphmill) ? { graphmill } : {}
 }
 
+/** Fields of ours for the body, in its field `graphmill`, as far as they are not empty. */
+export function ownFields(fields: Readonly<Record<string, unknown>>): TrustGraphRecord {
+  const isEmpty = (value: unknown) => !value || (typeof value === 'object' && Object.keys(value).length === 0)
+  const told = Object.entries(fields).filter(([, value]) => !isEmpty(value))
+  return told.length > 0 ? { graphmill: Object.fromEntries(told) } : {}
+}
+
 function shaped(kind: Kind, value: unknown, path: string): unknown {
   if (kind === 'any') return value ?? null
   if (typeof kind === 'object') return shapedStructure(kind, value, path)
