@@ -40,8 +40,8 @@ export interface Subscription {
   readonly maxInFlight: number
   /** The most bytes that are held (fetched and unsettled); one message larger than this still passes, alone. Default 64 MiB. */
   readonly maxBytes?: number
-  /** Where a group that was never seen before begins. */
-  readonly from: 'earliest'
+  /** Where a group that was never seen before begins. `latest`: at the end that a partition has when a member first takes it. */
+  readonly from: 'earliest' | 'latest'
   /**
    * `member`: the messages of a key go to one member at a time, in order and concurrently. Another member gets the next one
    * only when this one has settled, or lost, all its messages of the key.

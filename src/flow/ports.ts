@@ -3,6 +3,7 @@ import { groupName, parseTopic, type TopicOverrides, topicName, topicRoles } fro
 import { GraphmillError } from '../errors.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { PayloadInits } from '../messages/generated.ts'
+import type { WirePort } from '../trustgraph/wire.ts'
 
 /** The payload's name, for each port that a processor may yield to. */
 export const payloadOf = {
@@ -42,7 +43,7 @@ export type OutputPort = keyof OutputPorts
 export const isReply = (port: OutputPort): port is ReplyPort => port === 'reply' || port === 'text-reply'
 
 /** How the topics of a flow are made when not as usual, by port. */
-export type TopicSettings = Readonly<Partial<Record<InputPort, TopicOverrides>>>
+export type TopicSettings = Readonly<Partial<Record<InputPort | WirePort, TopicOverrides>>>
 
 /** The messages of a port. */
 export type MessageOf<P extends InputPort> = Message<InputPorts[P]>

@@ -15,6 +15,7 @@ import { createLogger } from '../observe/log.ts'
 import type { Catalogue } from '../prompt/catalogue/prompt.ts'
 import type { RunLimits } from '../prompt/engine/reply.ts'
 import type { TripleStore } from '../rdf/store.ts'
+import type { Wire, WirePort } from '../trustgraph/wire.ts'
 import { systemClock, uuids } from './clock.ts'
 import {
   type FlowTopics,
@@ -59,6 +60,8 @@ export interface FlowRuntimeOptions
   /** What topic names begin with. Default `gm`. */
   readonly space?: string
   readonly codec?: Codec
+  /** The flows whose messages are on TrustGraph's topics. Default: none. */
+  readonly wire?: Wire | undefined
   /** Default: none, messages name their schema by its fingerprint. */
   readonly registry?: SchemaRegistry | undefined
   /** Shared by the runtimes of a process, so that all know what is unavailable. */
@@ -72,21 +75,24 @@ export interface FlowRuntime extends Runner {
 }
 
 /** Makes the topics of the flows, publishes the schemas, and starts the processors. Resolves when they take messages. */
-export async function run(options: FlowRuntimeOptions, signal: AbortSignal): Promise<FlowRuntime> {
+export async function run(given: FlowRuntimeOptions, signal: AbortSignal): Promise<FlowRuntime> {
+  const options = await wired(given)
   const {
     broker,
+    codec,
+    wire,
     flows,
     space = 'gm',
     clock = systemClock,
     ids = uuids,
     log = createLogger('warn'),
   } = options
-  const { codec = createCodec(loadSchemas()), circuits = createCircuits() } = options
+  const { circuits = createCircuits() } = options
   options.metrics?.circuits(circuits.open)
   const draining = new AbortController()
   const servicesOf = await createServices({ ...options, circuits }, draining.signal)
   const schemas = createSchemasTopic(broker, codec, space, options.registry)
-  const specs = flows.flatMap((flow) => topicsOf(options.processors, { ...flow, space }))
+  const specs = flows.flatMap((flow) => topicsOf(options.processors, { ...flow, space, wire }))
   const untilBroker = (act: () => Promise<void>) =>
     untilAvailable(act, {
       signal,
@@ -102,7 +108,6 @@ export async function run(options: FlowRuntimeOptions, signal: AbortSignal): Pro
     ids,
     log,
     space,
-    codec,
     circuits,
     schemas,
     scopes: flows.map(({ workspace, flow }) => ({ workspace, flow })),
@@ -116,6 +121,15 @@ export async function run(options: FlowRuntimeOptions, signal: AbortSignal): Pro
       return runner.stop(graceMs)
     },
   }
+}
+
+/** Some topics of wired flows have other names on the broker, and another format. */
+async function wired(options: FlowRuntimeOptions) {
+  const { broker, codec = createCodec(loadSchemas()), wire } = options
+  if (wire === undefined) return { ...options, codec }
+  const { trustGraphBroker } = await import('../trustgraph/broker.ts')
+  const { trustGraphCodec } = await import('../trustgraph/wire-codec.ts')
+  return { ...options, broker: trustGraphBroker(broker, wire), codec: trustGraphCodec(codec, wire) }
 }
 
 /** What the handlers of an input get. What waits for a model or store when the runtime `drains` is handed back to its topic. */
@@ -143,10 +157,15 @@ async function builtInPrompts(): Promise<Catalogue> {
 /** The topics that processors read and write in a flow, by name. */
 export function topicsOf(
   processors: readonly AnyProcessor[],
-  flow: FlowTopics & { readonly topics?: TopicSettings },
+  flow: FlowTopics & { readonly topics?: TopicSettings; readonly wire?: Wire | undefined },
 ): TopicSpec[] {
+  const { topics, wire } = flow
   const specs = new Map<string, TopicSpec>()
-  const add = (port: InputPort, name: string) => specs.set(name, topicSpec(name, flow.topics?.[port]))
+  const add = (port: InputPort | WirePort, name: string): void => {
+    specs.set(name, topicSpec(name, { ...wire?.settingsOf(name), ...topics?.[port] }))
+    const replies = wire?.repliesTo(name)
+    if (replies) add(replies.port, replies.topic)
+  }
   for (const processor of processors) {
     for (const port of processor.inputs as readonly InputPort[])
       add(port, inputTopic(port, flow, processor.name))

@@ -3,7 +3,7 @@
 import type { Broker, ReadMessage } from '../broker/broker.ts'
 import { schemasTopic, topicSpec } from '../broker/topics.ts'
 import { GraphmillError, toGraphmillError } from '../errors.ts'
-import type { Codec } from '../messages/codec.ts'
+import type { Codec, Receipt } from '../messages/codec.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { PayloadName } from '../messages/registry.ts'
 import type { SchemaRegistry } from '../messages/schema-registry.ts'
@@ -20,7 +20,7 @@ export interface SchemasTopic {
   decode(entry: Encoded, signal: AbortSignal): Promise<Message>
 }
 
-type Encoded = Pick<ReadMessage, 'value' | 'headers'>
+type Encoded = Pick<ReadMessage, 'value' | 'headers'> & Partial<Receipt>
 
 /** With a registry, schemas are also registered there, and messages are written in Confluent's format. */
 export function createSchemasTopic(
@@ -93,13 +93,14 @@ export function createSchemasTopic(
           ),
       )
     },
-    async decode({ value, headers }, signal) {
+    async decode(entry, signal) {
+      const { value, headers } = entry
       try {
-        return codec.decode(value, headers)
+        return codec.decode(value, headers, entry)
       } catch (error) {
         if (!(error instanceof GraphmillError) || error.code !== 'schema_unknown') throw error
         await learn(error, signal)
-        return codec.decode(value, headers)
+        return codec.decode(value, headers, entry)
       }
     },
   }

@@ -35,13 +35,20 @@ export interface Sealing {
   readonly startsCorrelation?: boolean
 }
 
+/** Where a message was received, and its timestamp on the broker, in milliseconds since 1970. */
+export interface Receipt {
+  readonly topic: string
+  readonly timestamp: number
+}
+
 export interface Codec {
   /** A whole message, ready to publish. Throws `message_invalid`, and `message_too_large` above 700 KiB. */
   encode(header: Omit<Header, 'id'>, payload: TypedPayload, sealing: Sealing): OutgoingBytes
   /**
-   * Throws `bytes_undecodable`, `message_too_large` above 700 KiB, or `schema_unknown` with `details.prefix`: then `learn` may help.
+   * `receipt` says which format a topic has that does not have ours. Throws `bytes_undecodable`, `message_too_large` above 700 KiB,
+   * or `schema_unknown` with `details.prefix`: then `learn` may help.
    */
-  decode(bytes: Uint8Array, headers: Readonly<Record<string, string>>): Message
+  decode(bytes: Uint8Array, headers: Readonly<Record<string, string>>, receipt?: Partial<Receipt>): Message
   /**
    * Adds a writer's schema, by its id in a registry or else by the fingerprint of single-object encoding. Returns the fingerprint.
    * A known schema is never replaced. Throws `bytes_undecodable` when it is not the schema of one of our messages.

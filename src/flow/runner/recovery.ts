@@ -50,9 +50,9 @@ export function createRecovery(
   const waitingThrottle = createLogThrottle(clock, waitingReportMs)
 
   // Decoded again, so that a message that waits takes no more memory than its delivery.
-  function decodeAgain({ value, headers }: Delivery): Message | undefined {
+  function decodeAgain(delivery: Delivery): Message | undefined {
     try {
-      return codec.decode(value, headers)
+      return codec.decode(delivery.value, delivery.headers, delivery)
     } catch {
       return undefined
     }

@@ -1,0 +1,115 @@
+// A broker on which some topics of ours have TrustGraph's names: it translates the names of topics and groups on the way in and out.
+// A response topic has the replies for all clients there; a receiver of ours gets only its own.
+import type { Broker, Delivery, OutgoingBytes, ReadMessage, Subscription, TopicSpec } from '../broker/broker.ts'
+import { deadTopic, sourceOfDead } from '../broker/topics.ts'
+import { receiverOf } from './request-id.ts'
+import type { Wire, WiredTopic } from './wire.ts'
+
+const deadTopicHeader = 'dead-topic'
+
+export function trustGraphBroker(broker: Broker, wire: Wire): Broker {
+  const nameOf = (topic: string) => wire.find(topic)?.name ?? topic
+
+  async function* deliveries(
+    subscription: Subscription,
+    wired: WiredTopic,
+    signal: AbortSignal,
+  ): AsyncGenerator<Delivery, void> {
+    const { group, topic, onLost } = subscription
+    const theirs = wire.groupOf(group)
+    const translated: Subscription = {
+      ...subscription,
+      topic: wired.name,
+      ...(theirs !== undefined && { group: theirs, from: 'latest' }),
+      ...(onLost && { onLost: (lost) => onLost({ ...lost, topic }) }),
+    }
+    for await (const delivery of broker.consume(translated, signal)) {
+      if (isForOthers(delivery, wired)) await delivery.ack()
+      else yield deliveryOn(topic, delivery, wired)
+    }
+  }
+
+  async function* messages(
+    range: Parameters<Broker['read']>[0],
+    wired: WiredTopic,
+    signal: AbortSignal,
+  ): AsyncGenerator<ReadMessage, void> {
+    for await (const message of broker.read({ ...range, topic: wired.name }, signal))
+      if (!isForOthers(message, wired))
+        yield { ...message, topic: range.topic, headers: ourHeaders(message, range.topic, wired) }
+  }
+
+  function deliveryOn(topic: string, delivery: Delivery, wired: WiredTopic): Delivery {
+    const { partition, position, key, value, timestamp, signal, attempt, suspect } = delivery
+    return {
+      ...{ topic, partition, position, key, value, timestamp, signal, attempt, suspect },
+      headers: ourHeaders(delivery, topic, wired),
+      ack: () => delivery.ack(),
+      retryLater: (delayMs) => delivery.retryLater(delayMs),
+    }
+  }
+
+  return {
+    ensureTopics: (specs) => broker.ensureTopics(theirSpecs(specs, nameOf)),
+    hasTopic: (topic) => broker.hasTopic(nameOf(topic)),
+    async listTopics(prefix) {
+      const ours = [...(await broker.listTopics(prefix))]
+      const wired = wire.topics.flatMap((topic) => [topic, deadTopic(topic)]).filter((topic) => topic.startsWith(prefix))
+      const folders = new Set(wired.map((topic) => folderOf(nameOf(topic))))
+      const found = await Promise.all([...folders].map((folder) => broker.listTopics(folder)))
+      const partitions = new Map(found.flat().map((topic) => [topic.name, topic.partitions]))
+      for (const name of wired) {
+        const count = partitions.get(nameOf(name))
+        if (count !== undefined) ours.push({ name, partitions: count })
+      }
+      return ours.sort((one, other) => (one.name < other.name ? -1 : 1))
+    },
+    publish(message) {
+      const wired = wire.find(message.topic)
+      return broker.publish(wired ? theirMessage(message, wired, wire) : message)
+    },
+    consume(subscription, signal) {
+      const wired = wire.find(subscription.topic)
+      return wired ? deliveries(subscription, wired, signal) : broker.consume(subscription, signal)
+    },
+    read(range, signal) {
+      const wired = wire.find(range.topic)
+      return wired ? messages(range, wired, signal) : broker.read(range, signal)
+    },
+    async lag(group, topic) {
+      const { partitions, ...lag } = await broker.lag(wire.groupOf(group) ?? group, nameOf(topic))
+      return { ...lag, partitions: partitions.map((each) => ({ ...each, topic })) }
+    },
+    /** TrustGraph's topics stay. */
+    deleteTopics: (topics) => broker.deleteTopics(topics.filter((topic) => !wire.find(topic))),
+    close: () => broker.close(),
+  }
+}
+
+/** One spec for each name: all receivers of replies share a topic. */
+function theirSpecs(specs: readonly TopicSpec[], nameOf: (topic: string) => string): TopicSpec[] {
+  const made = new Map<string, TopicSpec>()
+  for (const spec of specs) {
+    const name = nameOf(spec.name)
+    if (!made.has(name)) made.set(name, { ...spec, name })
+  }
+  return [...made.values()]
+}
+
+/** A dead letter names the topic that it came from as the broker does. */
+function theirMessage(message: OutgoingBytes, { name, isDead }: WiredTopic, wire: Wire): OutgoingBytes {
+  const source = isDead ? wire.find(message.headers[deadTopicHeader] ?? '')?.name : undefined
+  const headers = source === undefined ? message.headers : { ...message.headers, [deadTopicHeader]: source }
+  return { ...message, topic: name, headers, anySize: true }
+}
+
+function ourHeaders(message: ReadMessage, topic: string, { isDead }: WiredTopic): ReadMessage['headers'] {
+  const source = isDead ? sourceOfDead(topic) : undefined
+  return source === undefined ? message.headers : { ...message.headers, [deadTopicHeader]: source }
+}
+
+const isForOthers = ({ headers }: ReadMessage, { receiver, isDead }: WiredTopic) =>
+  receiver !== undefined && !isDead && receiverOf(headers['id'] ?? '') !== receiver
+
+/** What is listed to find a topic: a namespace of Pulsar, or all. */
+const folderOf = (name: string) => (name.includes('://') ? name.slice(0, name.lastIndexOf('/') + 1) : '')
