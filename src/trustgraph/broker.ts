@@ -1,6 +1,13 @@
 // A broker on which some topics of ours have TrustGraph's names: it translates the names of topics and groups on the way in and out.
 // A response topic has the replies for all clients there; a receiver of ours gets only its own.
-import type { Broker, Delivery, OutgoingBytes, ReadMessage, Subscription, TopicSpec } from '../broker/broker.ts'
+import type {
+  Broker,
+  Delivery,
+  OutgoingBytes,
+  ReadMessage,
+  Subscription,
+  TopicSpec,
+} from '../broker/broker.ts'
 import { deadTopic, sourceOfDead } from '../broker/topics.ts'
 import { receiverOf } from './request-id.ts'
 import type { Wire, WiredTopic } from './wire.ts'
@@ -54,7 +61,9 @@ export function trustGraphBroker(broker: Broker, wire: Wire): Broker {
     hasTopic: (topic) => broker.hasTopic(nameOf(topic)),
     async listTopics(prefix) {
       const ours = [...(await broker.listTopics(prefix))]
-      const wired = wire.topics.flatMap((topic) => [topic, deadTopic(topic)]).filter((topic) => topic.startsWith(prefix))
+      const wired = wire.topics
+        .flatMap((topic) => [topic, deadTopic(topic)])
+        .filter((topic) => topic.startsWith(prefix))
       const folders = new Set(wired.map((topic) => folderOf(nameOf(topic))))
       const found = await Promise.all([...folders].map((folder) => broker.listTopics(folder)))
       const partitions = new Map(found.flat().map((topic) => [topic.name, topic.partitions]))

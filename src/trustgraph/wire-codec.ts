@@ -19,7 +19,11 @@ export function trustGraphCodec(codec: Codec, wire: Wire): Codec {
       if (!wired) return codec.decode(bytes, headers)
       checkSize(bytes, wired)
       const { type, identifier: topic, workspace, flow } = wired
-      const message = readMessage(type, { body: bytes, headers }, { topic, workspace, flow, time: receipt?.timestamp ?? 0 })
+      const message = readMessage(
+        type,
+        { body: bytes, headers },
+        { topic, workspace, flow, time: receipt?.timestamp ?? 0 },
+      )
       if (!wire.repliesTo(receipt!.topic!)) return message
       return { ...message, replyTo: wire.replyTopic(wired, receiverOf(headers['id'] ?? '')) }
     },

@@ -158,13 +158,18 @@ export function createWire(flows: readonly WiredFlow[], { space, nameOf }: WireO
       const [ours, processor = '', role = '', workspace, flow, ...rest] = group.split('.')
       const known = byName.get(`${workspace}/${flow}`)
       if (ours !== space || rest.length > 0 || !known || known.trustgraph.group === 'beside') return undefined
-      const theirs = Object.hasOwn(counterparts, processor) ? counterparts[processor]![role as WirePort] : undefined
+      const theirs = Object.hasOwn(counterparts, processor)
+        ? counterparts[processor]![role as WirePort]
+        : undefined
       if (theirs === undefined) return undefined
       const { trustgraph } = known
       const id = trustgraph.processors?.[processor] ?? theirs.processor
       return groupName(id, trustgraph.workspace, trustgraph.flow, theirs.port)
     },
-    replyTopic: ({ port, workspace, flow }, receiver = port === 'prompt-live' ? foreign + liveSuffix : foreign) =>
+    replyTopic: (
+      { port, workspace, flow },
+      receiver = port === 'prompt-live' ? foreign + liveSuffix : foreign,
+    ) =>
       topicName({
         ...{ space, workspace, flow, class: 'response', receiver },
         role: port === 'text-completion' ? 'text-completion' : 'prompt',
@@ -193,7 +198,8 @@ const withIdentifiers = ({ workspace, flow, trustgraph }: WiredFlow) => {
 
 /** The port of a topic of ours, if it is one on TrustGraph's wire. */
 function portOf(parts: TopicParts): WirePort | undefined {
-  if (parts.class !== 'response') return Object.hasOwn(wireTypes, parts.role) ? (parts.role as WirePort) : undefined
+  if (parts.class !== 'response')
+    return Object.hasOwn(wireTypes, parts.role) ? (parts.role as WirePort) : undefined
   if (parts.role === 'text-completion') return 'text-completion-reply'
   return parts.receiver.endsWith(liveSuffix) ? 'prompt-live-reply' : 'prompt-reply'
 }

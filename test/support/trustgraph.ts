@@ -1,7 +1,7 @@
 // A flow on TrustGraph's wire, and the other side of it: bytes as TrustGraph's processes write them.
 import type { Broker, ReadMessage } from '../../src/broker/broker.ts'
-import { createWire, type TrustGraphFlow, type Wire } from '../../src/trustgraph/wire.ts'
 import { kafkaTopic, pulsarTopic } from '../../src/trustgraph/names.ts'
+import { createWire, type TrustGraphFlow, type Wire } from '../../src/trustgraph/wire.ts'
 
 export const usual: TrustGraphFlow = { workspace: 'default', flow: 'default' }
 
