@@ -195,6 +195,9 @@ const table = {
   document_empty: document('Load a document that contains text.'),
   // everything else
   configuration_invalid: { ...operator('Fix the option or file that the message names.'), ends: 'command' },
+  configuration_unavailable: later(
+    'Check that the configuration service of TrustGraph runs, and that this process may use its topics.',
+  ),
   usage: { ...operator('See `graphmill --help`, or `graphmill <command> --help`.'), ends: 'command' },
   store_refused: operator(
     'Check the address in --store, its credentials, and that --store-protocol matches the endpoint.',

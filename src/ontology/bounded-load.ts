@@ -1,4 +1,5 @@
 // Parses ontology files in a child process. A hostile file ends the child, and is reported as a problem like any other.
+import type { InputFile } from '../input-file.ts'
 import type { Problem } from '../prompt/catalogue/problem.ts'
 import {
   defaultLimits,
@@ -7,12 +8,12 @@ import {
   type SubprocessLimits,
 } from '../subprocess/subprocess.ts'
 import { siblingModule } from '../workers/sibling-module.ts'
-import { type OntologyFile, type ReadOntology, readFiles, readOntology } from './load.ts'
+import { type ReadOntology, readFiles, readOntology } from './load.ts'
 import type { run } from './parse-task.ts'
 
 /** As `readOntology`, but when a limit is exceeded the problem `ontology_too_large` names the file. */
 export async function readOntologyBounded(
-  from: readonly (string | OntologyFile)[],
+  from: readonly (string | InputFile)[],
   limits: SubprocessLimits = defaultLimits,
 ): Promise<ReadOntology> {
   const problems: Problem[] = []

@@ -2,6 +2,7 @@
 // with file and place; when there are any, nothing is loaded. Nothing is ever fetched.
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
+import type { InputFile } from '../input-file.ts'
 import { type Problem, problemsError } from '../prompt/catalogue/problem.ts'
 import { quote } from '../rdf/iri.ts'
 import { systemCall } from '../system-calls.ts'
@@ -17,12 +18,7 @@ export interface LoadedOntology {
   /** Notes on what was left out because extraction cannot use it, as sentences. */
   readonly notes: readonly string[]
   /** The content that was read: it makes the same ontology again, even when the files on disk have changed. */
-  readonly files: readonly OntologyFile[]
-}
-
-export interface OntologyFile {
-  readonly path: string
-  readonly bytes: Uint8Array
+  readonly files: readonly InputFile[]
 }
 
 /**
@@ -30,7 +26,7 @@ export interface OntologyFile {
  *
  * @throws GraphmillError with the first problem's code and place, all of them in `details.problems`
  */
-export async function loadOntology(from: readonly (string | OntologyFile)[]): Promise<LoadedOntology> {
+export async function loadOntology(from: readonly (string | InputFile)[]): Promise<LoadedOntology> {
   return sound(await readOntology(from))
 }
 
@@ -47,7 +43,7 @@ export interface ReadOntology {
 }
 
 /** All problems of the ontologies of files and folders, and the ontology that they make together. */
-export async function readOntology(from: readonly (string | OntologyFile)[]): Promise<ReadOntology> {
+export async function readOntology(from: readonly (string | InputFile)[]): Promise<ReadOntology> {
   const problems: Problem[] = []
   const files = await readFiles(from, problems)
   return parseFiles(files, problems)
@@ -55,7 +51,7 @@ export async function readOntology(from: readonly (string | OntologyFile)[]): Pr
 
 /** `onFile` is called with the path of every file before it is parsed. */
 export async function parseFiles(
-  files: readonly OntologyFile[],
+  files: readonly InputFile[],
   problems: Problem[],
   onFile: (path: string) => void = () => undefined,
 ): Promise<ReadOntology> {
@@ -78,10 +74,10 @@ export async function parseFiles(
 
 /** Adds unreadable files to the problems, and the first file with which there would be more than `maxBytes`. */
 export async function readFiles(
-  from: readonly (string | OntologyFile)[],
+  from: readonly (string | InputFile)[],
   problems: Problem[],
   maxBytes: number = Number.POSITIVE_INFINITY,
-): Promise<OntologyFile[]> {
+): Promise<InputFile[]> {
   const files = from.filter((each) => typeof each !== 'string')
   const paths = from.filter((each) => typeof each === 'string')
   let left = maxBytes
@@ -136,7 +132,7 @@ async function isSpecial(path: string): Promise<boolean> {
 
 async function readInto(
   builder: OntologyBuilder,
-  { path: file, bytes }: OntologyFile,
+  { path: file, bytes }: InputFile,
   problems: Problem[],
 ): Promise<void> {
   const report = (message: string, more: Partial<Problem> = {}) =>

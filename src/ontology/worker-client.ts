@@ -1,15 +1,15 @@
 // An ontology service in a worker thread: reading, indexing and searching 10,000 classes never blocks the event loop of this one.
+import type { InputFile } from '../input-file.ts'
 import type { EmbeddingsCall, OntologyMeter } from '../observe/ontology-metrics.ts'
 import type { SubprocessLimits } from '../subprocess/subprocess.ts'
 import { siblingModule } from '../workers/sibling-module.ts'
 import { startWorker } from '../workers/worker-calls.ts'
 import type { OntologyTerms } from './element-list.ts'
-import type { OntologyFile } from './load.ts'
 import type { OntologyService, OntologyServiceOptions, OntologySummary } from './ontology-service.ts'
 
 export interface OntologyOptions extends OntologyServiceOptions {
-  /** Files and folders. */
-  readonly paths: readonly string[]
+  /** Files and folders, and files that were read before. */
+  readonly paths: readonly (string | InputFile)[]
   /** What reading them may take. */
   readonly limits?: SubprocessLimits
   /** Learns what is chosen and embedded. Default: nothing does. */
@@ -18,13 +18,13 @@ export interface OntologyOptions extends OntologyServiceOptions {
 
 export interface OntologyWorkerOptions extends OntologyOptions {
   /** The content of `paths` from an earlier reading. Default: they are read now. */
-  readonly files?: readonly OntologyFile[]
+  readonly files?: readonly InputFile[]
 }
 
 /** What a thread answers when it is ready. */
 export interface Opened {
   readonly summary: OntologySummary
-  readonly files: readonly OntologyFile[]
+  readonly files: readonly InputFile[]
 }
 
 export interface OntologyWorker extends OntologyService, Opened {

@@ -1,6 +1,7 @@
 // Loads row schemas from JSON or YAML files, with one schema or a map of schemas per file. Either all are loaded or none.
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { InputFile } from '../input-file.ts'
 import { isObject } from '../is-object.ts'
 import { type Problem, problemsError } from '../prompt/catalogue/problem.ts'
 import { type KeyPath, parseSource, reporter, type Source } from '../prompt/catalogue/source.ts'
@@ -9,12 +10,12 @@ import { readTable } from './definition.ts'
 import { type RowSchema, rowSchema } from './row-schema.ts'
 
 /**
- * The row schemas of `paths`, files or folders, in order.
+ * The row schemas of `paths`, files or folders or files that were read before, in order.
  *
  * @throws GraphmillError `row_schema_invalid`, or `configuration_invalid` when a file is missing, with the place of the first problem and all
  * problems in `details.problems`
  */
-export async function loadRowSchemas(paths: readonly string[]): Promise<readonly RowSchema[]> {
+export async function loadRowSchemas(paths: readonly (string | InputFile)[]): Promise<readonly RowSchema[]> {
   const { schemas, problems } = await checkRowSchemas(paths)
   const [first, ...others] = problems
   if (first !== undefined) throw problemsError([first, ...others])
@@ -23,13 +24,12 @@ export async function loadRowSchemas(paths: readonly string[]): Promise<readonly
 
 /** All problems of the row schemas of `paths`, and the schemas that have none. */
 export async function checkRowSchemas(
-  paths: readonly string[],
+  paths: readonly (string | InputFile)[],
 ): Promise<{ readonly problems: readonly Problem[]; readonly schemas: readonly RowSchema[] }> {
   const problems: Problem[] = []
   const found = new Map<string, { schema: RowSchema; file: string }>()
   for (const path of paths)
-    for (const file of await schemaFiles(path, problems)) {
-      const source = await readSource(file, problems)
+    for (const { file, source } of await readSources(path, problems)) {
       for (const { name, value, at } of source ? tablesOf(source, problems) : []) {
         const report = reporter(source!, problems, code)
         const table = readTable(name, value, { at, report })
@@ -56,6 +56,15 @@ async function schemaFiles(path: string, problems: Problem[]): Promise<string[]>
     problems.push(unreadable(path, error))
     return []
   }
+}
+
+async function readSources(path: string | InputFile, problems: Problem[]) {
+  if (typeof path !== 'string') {
+    const source = parseSource(Buffer.from(path.bytes).toString('utf8'), path.path, problems, code)
+    return [{ file: path.path, source }]
+  }
+  const files = await schemaFiles(path, problems)
+  return Promise.all(files.map(async (file) => ({ file, source: await readSource(file, problems) })))
 }
 
 async function readSource(file: string, problems: Problem[]): Promise<Source | undefined> {

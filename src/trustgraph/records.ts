@@ -77,6 +77,28 @@ const types = {
     end_of_stream: 'boolean',
     models: list('any'),
   },
+  ConfigKey: { type: text, key: text },
+  ConfigValue: { type: text, key: text, value: text, workspace: text },
+  ConfigRequest: {
+    operation: text,
+    workspace: text,
+    keys: list(record('ConfigKey')),
+    type: text,
+    values: list(record('ConfigValue')),
+  },
+  ConfigResponse: {
+    version: 'number',
+    values: list(record('ConfigValue')),
+    directory: list(text),
+    config: map(map(text)),
+    error,
+  },
+  WorkspaceChanges: { created: list(text), deleted: list(text) },
+  ConfigPush: {
+    version: 'number',
+    changes: map(list(text)),
+    workspace_changes: maybe(record('WorkspaceChanges')),
+  },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Kind>>>>
 
 export type TrustGraphType = keyof typeof types

@@ -28,6 +28,13 @@ const mill = {
 }
 
 describe('row schemas', () => {
+  test('load from a file that was read before', async () => {
+    const bytes = Buffer.from(JSON.stringify({ mill: JSON.stringify(mill) }))
+    expect(await loadRowSchemas([{ path: 'schema.json', bytes }])).toMatchObject([{ name: 'mill' }])
+    const broken = { path: 'schema.json', bytes: Buffer.from('{"mill": "{"}') }
+    await expect(loadRowSchemas([broken])).rejects.toThrow('schema.json: mill: not JSON')
+  })
+
   test('load from TrustGraph’s form', async () => {
     const [schema] = await loadRowSchemas([await file(mill)])
     expect(schema).toMatchObject({ name: 'mill', description: 'Mills' })

@@ -1,13 +1,14 @@
 // The prompts in use: the built-in ones, overridden by those of the user, later files first. Loading reads and compiles
 // everything before it gives a catalogue, or gives none, so that a reload can swap one for the other.
 
+import type { InputFile } from '../../input-file.ts'
 import { compileSchema, type ItemSchema } from '../../items/validate.ts'
 import type { JsonSchema } from '../../llm/llm.ts'
 import type { Dialect } from '../template/dialect.ts'
 import { compileTemplate, type Template } from '../template/template.ts'
 import { TemplateFault } from '../template/tree.ts'
 import type { PromptDefinition, SystemDefinition } from './definition.ts'
-import { mergePrompts, type PlacedDefinition, readLayers } from './layer.ts'
+import { mergePrompts, type PlacedDefinition, type PromptSources, readLayers } from './layer.ts'
 import { type Problem, throwProblems } from './problem.ts'
 import { type Catalogue, catalogueOf, type Prompt } from './prompt.ts'
 import { type KeyPath, reporter, type Source } from './source.ts'
@@ -15,12 +16,13 @@ import { overrideTerms, type Terms } from './terms.ts'
 
 /**
  * The built-in prompts and, over them, those of `paths`: files or folders, a later one over an earlier one, id by id.
- * A file holds one prompt (its name is the id), the system template (`system.yaml`), or TrustGraph's whole configuration.
+ * A file holds one prompt (its name is the id), the system template (`system.yaml`), or TrustGraph's whole configuration. With
+ * `instead`, such a configuration, there are no built-in prompts.
  *
  * @throws GraphmillError with the first problem's code and place, all of them in `details.problems`
  */
-export async function loadCatalogue(paths: readonly string[] = []): Promise<Catalogue> {
-  const { catalogue, problems } = await readCatalogue(paths)
+export async function loadCatalogue(paths: readonly string[] = [], instead?: InputFile): Promise<Catalogue> {
+  const { catalogue, problems } = await readCatalogue({ paths, instead })
   throwProblems(problems)
   return catalogue
 }
@@ -33,9 +35,9 @@ export interface CompiledPrompt {
 }
 
 /** The catalogue of what compiles, and everything that is wrong with the rest. */
-export async function readCatalogue(paths: readonly string[]) {
+export async function readCatalogue(sources: PromptSources) {
   const problems: Problem[] = []
-  const layers = await readLayers(paths, problems)
+  const layers = await readLayers(sources, problems)
   const system = compileSystem(
     layers.flatMap(({ systems }) => systems),
     problems,

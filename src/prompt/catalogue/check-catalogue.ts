@@ -13,8 +13,8 @@ import { reporter } from './source.ts'
 export async function checkCatalogue(
   paths: readonly string[] = [],
 ): Promise<{ readonly problems: readonly Problem[]; readonly ids: readonly string[] }> {
-  const { compiled, problems } = await readCatalogue(paths)
-  const own = paths.length === 0 ? undefined : (await readCatalogue([])).catalogue
+  const { compiled, problems } = await readCatalogue({ paths })
+  const own = paths.length === 0 ? undefined : (await readCatalogue({ paths: [] })).catalogue
   for (const { prompt, source, at } of compiled) {
     for (const [index, example] of prompt.examples.entries())
       for (const problem of checkExample(prompt, example))

@@ -3,6 +3,7 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { InputFile } from '../../input-file.ts'
 import { systemCall } from '../../system-calls.ts'
 import { findConfiguration, readConfiguration } from './configuration.ts'
 import { type PromptDefinition, readPrompt, readSystem, type SystemDefinition } from './definition.ts'
@@ -26,11 +27,30 @@ export interface Layer {
 /** Beside `src`, and beside `dist/src`, where the build writes it. */
 const builtIn = new URL('../../../prompts/', import.meta.url)
 
-/** The built-in prompts, then those of `paths`; what cannot be read is added to `problems`. */
-export async function readLayers(paths: readonly string[], problems: Problem[]): Promise<Layer[]> {
-  const layers = [await readLayer(fileURLToPath(builtIn), 'prompts', problems)]
+/** Where prompts come from. */
+export interface PromptSources {
+  /** Files and folders, a later one over an earlier one. */
+  readonly paths: readonly string[]
+  /** TrustGraph's prompts, which take the place of all built-in ones. */
+  readonly instead?: InputFile | undefined
+}
+
+/** The built-in prompts or those instead, then those of `paths`; what cannot be read is added to `problems`. */
+export async function readLayers({ paths, instead }: PromptSources, problems: Problem[]): Promise<Layer[]> {
+  const layers = [
+    instead === undefined
+      ? await readLayer(fileURLToPath(builtIn), 'prompts', problems)
+      : readContent(instead, problems),
+  ]
   for (const path of paths) layers.push(await readLayer(path, path, problems))
   return layers
+}
+
+function readContent({ path, bytes }: InputFile, problems: Problem[]): Layer {
+  const layer: Layer = { systems: [], prompts: [] }
+  const source = parseSource(Buffer.from(bytes).toString('utf8'), path, problems)
+  if (source !== undefined) readDefinitions(source, layer, problems)
+  return layer
 }
 
 /** The definitions of a file or folder; what cannot be read is added to `problems`. `shown` is its name in them. */

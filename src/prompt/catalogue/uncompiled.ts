@@ -1,15 +1,16 @@
 // The catalogue of a process that asks no model. Its extractors need only the item types of their prompts, so neither templates nor
 // validators are compiled, and what compiles them is not loaded.
 import { GraphmillError } from '../../errors.ts'
+import type { InputFile } from '../../input-file.ts'
 import { schemaShape } from '../../items/schema-shape.ts'
 import { mergePrompts, readLayers } from './layer.ts'
 import { type Problem, throwProblems } from './problem.ts'
 import { type Catalogue, catalogueOf } from './prompt.ts'
 
 /** As `loadCatalogue`, but faults in templates and schemas are not found, and `render` throws `prompt_render_failed`. */
-export async function loadUncompiled(paths: readonly string[] = []): Promise<Catalogue> {
+export async function loadUncompiled(paths: readonly string[] = [], instead?: InputFile): Promise<Catalogue> {
   const problems: Problem[] = []
-  const merged = mergePrompts(await readLayers(paths, problems), problems)
+  const merged = mergePrompts(await readLayers({ paths, instead }, problems), problems)
   throwProblems(problems)
   return catalogueOf(
     [...merged.values()].map(({ definition, source }) => {

@@ -287,6 +287,16 @@ describe('TrustGraph’s configuration', () => {
     expect(ids).not.toContain('b')
   })
 
+  it('takes the place of all built-in prompts when it is given as such, and of their system template', async () => {
+    const bytes = Buffer.from(JSON.stringify({ 'template.a': JSON.stringify({ prompt: 'A: {{ x }}' }) }))
+    const catalogue = await loadCatalogue([], { path: 'trustgraph.json', bytes })
+    expect(catalogue.ids()).toEqual(['a'])
+    expect(catalogue.get('a').render({ x: 1 })).toEqual({ system: '', user: 'A: 1' })
+    const own = await write('a.yaml', 'prompt: "mine: {{ x }}"')
+    const over = await loadCatalogue([own], { path: 'trustgraph.json', bytes })
+    expect(over.get('a').render({ x: 1 }).user).toBe('mine: 1')
+  })
+
   it('names what is missing or broken, and loads nothing then', async () => {
     const path = await write('tg.json', {
       system: { not: 'text' },
