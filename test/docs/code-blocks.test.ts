@@ -15,6 +15,7 @@ import { loadCatalogue } from '../../src/prompt/catalogue/catalogue.ts'
 import { loadRowSchemas } from '../../src/rows/load.ts'
 import { graphmill } from '../support/command.ts'
 import { startFlow } from '../support/flow.ts'
+import { findHelm } from '../support/helm.ts'
 import { startLlmServer } from '../support/llm-server.ts'
 import { type Block, blocks, pages, placeOf } from './blocks.ts'
 
@@ -26,6 +27,12 @@ const readers: readonly { readonly of: RegExp; read(path: string): unknown }[] =
   { of: /^flows\.yaml$/, read: (path) => flowsOf(readConfig({ flags: { flows: path }, environment: {} })) },
   { of: /^prompts\/.*\.yaml$/, read: (path) => loadCatalogue([path]) },
   { of: /^schemas\/.*\.yaml$/, read: (path) => loadRowSchemas([path]) },
+  {
+    of: /^values\.yaml$/,
+    async read(path) {
+      await run((await findHelm())!, ['lint', '--strict', 'deploy/helm/graphmill', '--values', path])
+    },
+  },
   { of: /\.ttl$/, read: (path) => loadOntology([path]) },
 ]
 
