@@ -20,6 +20,8 @@ const header: Omit<Header, 'id'> = {
   replyTo: null,
   deadline: null,
   traceparent: null,
+  version: '',
+  versionTime: 0,
 }
 const run = { id: '01920000-0000-7000-8000-000000000000', startedAt: 1_700_000_000_000 }
 const label = { type: 'i', iri: 'http://www.w3.org/2000/01/rdf-schema#label' }

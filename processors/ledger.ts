@@ -8,7 +8,7 @@ import { GraphmillError } from '../src/errors.ts'
 import { type Context, defineProcessor, type Outputs, type Scope } from '../src/flow/processor.ts'
 import type { Message } from '../src/messages/envelope.ts'
 import type { LostRecords, Status } from '../src/messages/generated.ts'
-import { addToFlow, flowStatusId, statusOfFlow } from '../src/progress/flow-status.ts'
+import { addToFlow, flowStatusId, statusOfFlow, unversioned } from '../src/progress/flow-status.ts'
 import { createProgressAggregate, type ProgressAggregate } from '../src/progress/progress-aggregate.ts'
 import { createStatusCache, type KnownStatus, type StatusCache } from '../src/progress/status-cache.ts'
 import { unlessAborted } from '../src/wait.ts'
@@ -261,5 +261,5 @@ function statusOf(
   const own = { state, title, error: error ?? null, chunks, ...units, truncated, incomplete }
   const counted = { facts, rejected, repaired, duplicates, ungrounded, calls, tokens }
   const ledger = aggregate.save(documentId)!
-  return { epoch, revision, ...own, ...counted, ledger, lost: [], waiting: [] }
+  return { epoch, revision, ...own, ...counted, ledger, lost: [], waiting: [], ...unversioned }
 }

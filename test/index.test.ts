@@ -71,6 +71,8 @@ test('a program of a few lines runs processors of its own beside the built-in on
     replyTo: null,
     deadline: null,
     traceparent: null,
+    version: '',
+    versionTime: 0,
   }
   const text = 'Chalk is a soft white limestone. Chalk is formed of the shells of tiny sea creatures.'
   const document = { type: 'TextDocument', payload: { text } } as const

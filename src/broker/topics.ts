@@ -42,6 +42,8 @@ export const topicRoles = {
   notify: {
     schemas: { key: 'fingerprint', partitions: 3, compacted: true },
     status: { ...perDocument, compacted: true },
+    contents: { ...perDocument, compacted: true },
+    retractions: { ...perDocument, compacted: true },
   },
 } as const satisfies Record<string, Record<string, RoleEntry>>
 
@@ -60,7 +62,7 @@ export type TopicParts = FlowScope &
   (
     | { readonly class: 'flow'; readonly role: keyof (typeof topicRoles)['flow'] }
     | { readonly class: 'request'; readonly role: keyof (typeof topicRoles)['request'] }
-    | { readonly class: 'notify'; readonly role: 'status' }
+    | { readonly class: 'notify'; readonly role: 'status' | 'contents' | 'retractions' }
     | {
         readonly class: 'response'
         readonly role: keyof (typeof topicRoles)['response']

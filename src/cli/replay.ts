@@ -6,6 +6,7 @@ import { GraphmillError, toGraphmillError } from '../errors.ts'
 import { systemClock, uuids } from '../flow/clock.ts'
 import { outputRoute } from '../flow/ports.ts'
 import { cutHeader, deathOf, originalHeaders, originOf, replayedHeader } from '../flow/runner/dead-letter.ts'
+import { timeOf } from '../flow/runner/failed-delivery.ts'
 import { untilAvailable } from '../flow/runner/retry.ts'
 import type { Codec } from '../messages/codec.ts'
 import { pause } from '../wait.ts'
@@ -149,6 +150,7 @@ function entryOn(
     replyTo: null,
     deadline: null,
     traceparent: headers['traceparent'] ?? null,
+    versionTime: timeOf(headers['versionTime']),
   }
   const route = outputRoute('progress', { space, workspace, flow })
   const entry = { type: 'Progress', payload: { kind: 'replayed', topic } } as const

@@ -24,6 +24,8 @@ export const payloadOf = {
   rejected: 'Rejected',
   progress: 'Progress',
   status: 'Status',
+  contents: 'Contents',
+  retractions: 'Retractions',
   reply: 'PromptResponse',
   'text-reply': 'TextCompletionResponse',
 } as const
@@ -44,6 +46,9 @@ export const isReply = (port: OutputPort): port is ReplyPort => port === 'reply'
 
 /** How the topics of a flow are made when not as usual, by port. */
 export type TopicSettings = Readonly<Partial<Record<InputPort | WirePort, TopicOverrides>>>
+
+/** The ports of compacted topics, which hold the newest message of each document. */
+export type CompactedPort = 'status' | 'contents' | 'retractions'
 
 /** The messages of a port. */
 export type MessageOf<P extends InputPort> = Message<InputPorts[P]>
@@ -91,7 +96,7 @@ export function inputGroup(port: InputPort, topics: FlowTopics, processor: strin
 export function outputRoute(port: Exclude<OutputPort, ReplyPort>, topics: FlowTopics): Route {
   if (port === 'prompt' || port === 'prompt-live' || port === 'text-completion')
     return { topic: topicName({ ...pick(topics), class: 'request', role: port }), key: 'id' }
-  if (port === 'status')
+  if (port === 'status' || port === 'contents' || port === 'retractions')
     return { topic: topicName({ ...pick(topics), class: 'notify', role: port }), key: 'documentId' }
   return {
     topic: topicName({ ...pick(topics), class: 'flow', role: port }),

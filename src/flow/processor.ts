@@ -17,12 +17,12 @@ import type { ReplyCache } from '../llm/cache/reply-cache.ts'
 import type { Llm } from '../llm/llm.ts'
 import type { HeaderOverrides } from '../messages/envelope.ts'
 import type { Ontologies } from '../ontology/ontologies.ts'
-import type { StatusCacheContext } from '../progress/status-cache.ts'
+import type { ReadPositions, StoredEntry } from '../progress/status-cache.ts'
 import type { Catalogue } from '../prompt/catalogue/prompt.ts'
 import type { RunLimits } from '../prompt/engine/reply.ts'
 import type { TripleStore } from '../rdf/store.ts'
 import type { RowSchema } from '../rows/row-schema.ts'
-import type { InputPort, MessageOf, OutputPort, PayloadOf } from './ports.ts'
+import type { CompactedPort, InputPort, MessageOf, OutputPort, OutputPorts, PayloadOf } from './ports.ts'
 
 export interface Scope {
   readonly workspace: string
@@ -77,8 +77,11 @@ export interface Context {
   readonly replies?: ReplyCache | undefined
   /** Where triples are stored. */
   readonly store: TripleStore
-  /** The entries of the flow's topic `status` that are stored now, behind the given positions. */
-  readonly read: StatusCacheContext['read']
+  /** The entries of a compacted topic of the flow that are stored now, behind the given positions. */
+  readonly read: <P extends CompactedPort>(
+    port: P,
+    behind: ReadPositions,
+  ) => AsyncIterable<StoredEntry<OutputPorts[P]>>
 }
 
 /** A message to be published: its port, its payload, and header fields that it does not inherit from the handled message. */

@@ -6,7 +6,7 @@ import type avro from 'avsc'
 import { maxMessageBytes, type OutgoingBytes } from '../broker/broker.ts'
 import { GraphmillError } from '../errors.ts'
 import { isObject } from '../is-object.ts'
-import { brokerHeaders, type Header, type Message, type TypedPayload } from './envelope.ts'
+import { brokerHeaders, type HeaderInit, type Message, type TypedPayload } from './envelope.ts'
 import { type PayloadName, readRecords, type SchemaSet } from './registry.ts'
 import {
   avroType,
@@ -43,7 +43,7 @@ export interface Receipt {
 
 export interface Codec {
   /** A whole message, ready to publish. Throws `message_invalid`, and `message_too_large` above 700 KiB. */
-  encode(header: Omit<Header, 'id'>, payload: TypedPayload, sealing: Sealing): OutgoingBytes
+  encode(header: Omit<HeaderInit, 'id'>, payload: TypedPayload, sealing: Sealing): OutgoingBytes
   /**
    * `receipt` says which format a topic has that does not have ours. Throws `bytes_undecodable`, `message_too_large` above 700 KiB,
    * or `schema_unknown` with `details.prefix`: then `learn` may help.
@@ -132,7 +132,7 @@ function createEncoder(types: readonly CurrentType[]): Pick<Codec, 'encode' | 'w
       const start = headerRoom + scratch.write(sealing.salt, headerRoom)
       const { end, digest } = writePayload(typed, start)
       const id = sealing.id(digest)
-      const header: Header = { id, ...partial, ...(sealing.startsCorrelation && { correlationId: id }) }
+      const header: HeaderInit = { id, ...partial, ...(sealing.startsCorrelation && { correlationId: id }) }
       const headerEnd = encodeInto(headerType, { type, ...header }, 0, 'envelope')
       if (headerEnd > headerRoom) throw tooLarge('The envelope is larger than 64 KiB.')
       const prefix = prefixes.get(type)!

@@ -6,6 +6,10 @@ import type { PayloadName } from './registry.ts'
 /** The fields of every envelope except `type`. Times are milliseconds since 1970 UTC. */
 export type Header = Omit<Envelope, 'type'>
 
+/** A header to be written: the fields of versions may be left out. */
+export type HeaderInit = Omit<Header, 'version' | 'versionTime'> &
+  Partial<Pick<Header, 'version' | 'versionTime'>>
+
 /** The fields of a header that a message without a cause leaves empty. */
 export const emptyHeader = {
   collection: '',
@@ -16,6 +20,8 @@ export const emptyHeader = {
   replyTo: null,
   deadline: null,
   traceparent: null,
+  version: '',
+  versionTime: 0,
 } as const
 
 /** A decoded message; narrow it by `type`. */
@@ -32,7 +38,15 @@ export type TypedPayload<N extends PayloadName = PayloadName> = {
 export type HeaderOverrides = Partial<
   Pick<
     Header,
-    'collection' | 'documentId' | 'chunkId' | 'correlationId' | 'replyTo' | 'deadline' | 'traceparent'
+    | 'collection'
+    | 'documentId'
+    | 'chunkId'
+    | 'correlationId'
+    | 'replyTo'
+    | 'deadline'
+    | 'traceparent'
+    | 'version'
+    | 'versionTime'
   >
 >
 
@@ -54,11 +68,13 @@ export function inherit(
     replyTo: own.replyTo ?? null,
     deadline: own.deadline === undefined ? cause.deadline : own.deadline,
     traceparent: own.traceparent ?? cause.traceparent,
+    version: own.version ?? cause.version,
+    versionTime: own.versionTime ?? cause.versionTime,
   }
 }
 
 /** The broker headers: tools route by them, and dead letters are counted by them, without decoding. Empty fields are left out. */
-export function brokerHeaders(header: Header, type: PayloadName): Record<string, string> {
+export function brokerHeaders(header: HeaderInit, type: PayloadName): Record<string, string> {
   const headers: Record<string, string> = { id: header.id, type, source: header.source }
   for (const name of [
     'correlationId',
@@ -68,9 +84,10 @@ export function brokerHeaders(header: Header, type: PayloadName): Record<string,
     'documentId',
     'chunkId',
     'traceparent',
+    'versionTime',
   ] as const) {
     const value = header[name]
-    if (value) headers[name] = value
+    if (value) headers[name] = String(value)
   }
   return headers
 }

@@ -28,6 +28,37 @@ export interface Chunk {
 /** A Chunk to be written: fields with a default may be left out. */
 export type ChunkInit = Defaulted<Chunk, 'part' | 'index' | 'offset' | 'length' | 'attributes' | 'page' | 'start' | 'pages'>
 
+/** What one part of a document consists of. */
+export interface ContentsPart {
+  /** The index of the part. */
+  readonly part: number
+  /** Whether it is the last part. */
+  readonly last: boolean
+  /** Its chunks, by the version that sent them. */
+  readonly emissions: readonly Emissions[]
+}
+
+/** A ContentsPart to be written: fields with a default may be left out. */
+export interface ContentsPartInit extends Defaulted<Omit<ContentsPart, 'emissions'>, 'last'> {
+  readonly emissions: readonly EmissionsInit[]
+}
+
+/** What the newest version of a document consists of, for the processor that cuts the next version. Kept in a compacted topic. */
+export interface Contents {
+  /** The id of the removal, where it is one. */
+  readonly cause: string
+  /** The parts that were cut so far. */
+  readonly parts: readonly ContentsPart[]
+  /** What the version before consists of: its chunks are not sent again. */
+  readonly base: readonly Emissions[]
+}
+
+/** A Contents to be written: fields with a default may be left out. */
+export interface ContentsInit extends Defaulted<Omit<Contents, 'parts' | 'base'>, 'cause'> {
+  readonly parts?: readonly ContentsPartInit[] | undefined
+  readonly base?: readonly EmissionsInit[] | undefined
+}
+
 /** What something is. */
 export interface Definition {
   /** The name of the thing. */
@@ -58,6 +89,17 @@ export interface DefinitionsInit extends Defaulted<Omit<Definitions, 'run' | 'fa
   readonly run: RunInit
   readonly facts: readonly DefinitionInit[]
 }
+
+/** Chunks that one version of a document sent to the extractors. */
+export interface Emissions {
+  /** The time of that version. */
+  readonly versionTime: number
+  /** 6 bytes for each chunk: the beginning of the SHA-256 of <chunkId>@<versionTime>. */
+  readonly keys: Uint8Array
+}
+
+/** A Emissions to be written: fields with a default may be left out. */
+export type EmissionsInit = Emissions
 
 /** An entity and a text that says something of it, for embeddings. */
 export interface EntityContext {
@@ -107,7 +149,7 @@ export interface Envelope {
   readonly collection: string
   /** The document that this is about; empty for requests without one. */
   readonly documentId: string
-  /** The chunk that this is about: <documentId>/<part>/<index>; empty before chunking. */
+  /** The chunk that this is about; empty before chunking. For a document with a version: <documentId>/<16 hexadecimal digits of the hash of its text>, and /<n> for the n-th repeat of that text, from 2; otherwise <documentId>/<part>/<index>. */
   readonly chunkId: string
   /** The id of the request that this answers or belongs to. */
   readonly correlationId: string
@@ -119,10 +161,14 @@ export interface Envelope {
   readonly deadline: number | null
   /** W3C trace context. */
   readonly traceparent: string | null
+  /** The version of the document: the SHA-256 of its text in hexadecimal, the first 32 digits. Empty where nobody said it. */
+  readonly version: string
+  /** When the version was loaded, in milliseconds since 1970. Of two versions of a document the one with the later time is the newer. 0 where nobody said it. */
+  readonly versionTime: number
 }
 
 /** A Envelope to be written: fields with a default may be left out. */
-export type EnvelopeInit = Defaulted<Envelope, 'documentId' | 'chunkId' | 'correlationId' | 'causationId' | 'replyTo' | 'deadline' | 'traceparent'>
+export type EnvelopeInit = Defaulted<Envelope, 'documentId' | 'chunkId' | 'correlationId' | 'causationId' | 'replyTo' | 'deadline' | 'traceparent' | 'version' | 'versionTime'>
 
 /** Why something could not be done. */
 export interface Error {
@@ -303,7 +349,7 @@ export interface OntologyRelationshipsInit extends Defaulted<Omit<OntologyRelati
 
 /** What was started, what is done. Nobody but the reader of these decides that something is done. */
 export interface Progress {
-  /** loading (a source begins to publish it), document (it has published all parts), part (a part was chunked), reply (a part of a run was handled), spent (an attempt that failed has used tokens), dead (a message was dead-lettered), replayed (it was brought back), failed (a document could not be read, or not be published whole), paused (a flow waits for its operator), lost (the broker deleted records before they were read), waiting (a processor waits for something; not repeated when it goes on). Entries of the last two kinds may be of no document: then they are of the whole flow. */
+  /** loading (a source begins to publish it), document (it has published all parts), part (a part was chunked), reply (a part of a run was handled), spent (an attempt that failed has used tokens), dead (a message was dead-lettered), replayed (it was brought back), removed (a document was removed), failed (a document could not be read, or not be published whole), paused (a flow waits for its operator), lost (the broker deleted records before they were read), waiting (a processor waits for something; not repeated when it goes on). Entries of the last two kinds may be of no document: then they are of the whole flow. */
   readonly kind: string
   /** part, and dead where it was a part that died: which part of the document. */
   readonly part: number | null
@@ -347,10 +393,12 @@ export interface Progress {
   readonly until: number | null
   /** reply: facts published from this part that do not stand in the text. */
   readonly ungrounded: number
+  /** removed: why. */
+  readonly reason: string | null
 }
 
 /** A Progress to be written: fields with a default may be left out. */
-export interface ProgressInit extends Defaulted<Omit<Progress, 'run' | 'usage' | 'error' | 'lost'>, 'part' | 'parts' | 'chunks' | 'units' | 'unit' | 'seq' | 'last' | 'incomplete' | 'facts' | 'rejected' | 'repaired' | 'duplicates' | 'model' | 'topic' | 'title' | 'until' | 'ungrounded'> {
+export interface ProgressInit extends Defaulted<Omit<Progress, 'run' | 'usage' | 'error' | 'lost'>, 'part' | 'parts' | 'chunks' | 'units' | 'unit' | 'seq' | 'last' | 'incomplete' | 'facts' | 'rejected' | 'repaired' | 'duplicates' | 'model' | 'topic' | 'title' | 'until' | 'ungrounded' | 'reason'> {
   readonly run?: RunInit | null | undefined
   readonly usage?: UsageInit | null | undefined
   readonly error?: ErrorInit | null | undefined
@@ -501,6 +549,19 @@ export interface RelationshipsInit extends Defaulted<Omit<Relationships, 'run' |
   readonly facts: readonly RelationshipInit[]
 }
 
+/** What a document no longer states: everything that its versions up to the version of this message have stated, except for what is kept. The newest message of a document is the whole truth about it. Kept in a compacted topic. */
+export interface Retractions {
+  /** superseded (a new version was processed), removed, erased or collection (the document was removed with its collection). */
+  readonly reason: string
+  /** What the document consists of now, sorted: 6 bytes each, the beginning of the SHA-256 of <chunkId>@<versionTime>, and of <documentId>@<versionTime> for what the document itself states. Empty after a removal. */
+  readonly kept: Uint8Array
+  /** The units of work whose statements are meant; empty: all. */
+  readonly units: readonly string[]
+}
+
+/** A Retractions to be written: fields with a default may be left out. */
+export type RetractionsInit = Defaulted<Retractions, 'kept' | 'units'>
+
 /** Rows of one row schema, found in one chunk. */
 export interface Rows {
   /** The run that found these facts. */
@@ -598,7 +659,7 @@ export interface Status {
   readonly epoch: number
   /** Within an epoch: the higher, the newer. */
   readonly revision: number
-  /** queued, running, done, partial or failed; flow in the status of the whole flow. */
+  /** queued, running, done, partial, failed or removed; flow in the status of the whole flow. */
   readonly state: string
   /** The name of the document for people. */
   readonly title: string
@@ -638,10 +699,20 @@ export interface Status {
   readonly waiting: readonly Waiting[]
   /** Facts of complete runs that do not stand in the text. */
   readonly ungrounded: number
+  /** Where the triples of the document belong. */
+  readonly collection: string
+  /** The newest version, which the state is of; empty where nobody said it. */
+  readonly version: string
+  /** When the newest version was loaded; 0 where nobody said it. */
+  readonly versionTime: number
+  /** The version that readers of the store see: the last one that was processed. Empty where there is none yet. */
+  readonly currentVersion: string
+  /** When that version was loaded, or removed; 0 where there is none. */
+  readonly currentTime: number
 }
 
 /** A Status to be written: fields with a default may be left out. */
-export interface StatusInit extends Defaulted<Omit<Status, 'error' | 'tokens' | 'lost' | 'waiting'>, 'title' | 'chunks' | 'expected' | 'done' | 'partial' | 'dead' | 'truncated' | 'incomplete' | 'facts' | 'rejected' | 'repaired' | 'duplicates' | 'calls' | 'ledger' | 'ungrounded'> {
+export interface StatusInit extends Defaulted<Omit<Status, 'error' | 'tokens' | 'lost' | 'waiting'>, 'title' | 'chunks' | 'expected' | 'done' | 'partial' | 'dead' | 'truncated' | 'incomplete' | 'facts' | 'rejected' | 'repaired' | 'duplicates' | 'calls' | 'ledger' | 'ungrounded' | 'collection' | 'version' | 'versionTime' | 'currentVersion' | 'currentTime'> {
   readonly error?: ErrorInit | null | undefined
   readonly tokens?: { readonly [key: string]: TokensInit } | undefined
   readonly lost?: readonly LostRecordsInit[] | undefined
@@ -745,10 +816,16 @@ export interface TextDocument {
   readonly firstPage: number
   /** Where the part begins in the document, in Unicode code points; null where unknown. */
   readonly start: number | null
+  /** Whether this is the last part of a document that has a version. */
+  readonly last: boolean
+  /** Whether every chunk is extracted again, also those that the version before had. */
+  readonly again: boolean
+  /** Why the document is removed: removed, erased or collection. The text is empty then. Null for a document. */
+  readonly removed: string | null
 }
 
 /** A TextDocument to be written: fields with a default may be left out. */
-export type TextDocumentInit = Defaulted<TextDocument, 'title' | 'uri' | 'mediaType' | 'part' | 'offset' | 'pages' | 'firstPage' | 'start'>
+export type TextDocumentInit = Defaulted<TextDocument, 'title' | 'uri' | 'mediaType' | 'part' | 'offset' | 'pages' | 'firstPage' | 'start' | 'last' | 'again' | 'removed'>
 
 /** Tokens of many calls together. */
 export interface Tokens {
@@ -863,6 +940,7 @@ export interface WaitingInit extends Defaulted<Omit<Waiting, 'error'>, 'until'> 
 /** Every message by name, as it is read. */
 export interface Payloads {
   readonly Chunk: Chunk
+  readonly Contents: Contents
   readonly Definitions: Definitions
   readonly EntityContexts: EntityContexts
   readonly OntologyAttributes: OntologyAttributes
@@ -873,6 +951,7 @@ export interface Payloads {
   readonly PromptResponse: PromptResponse
   readonly Rejected: Rejected
   readonly Relationships: Relationships
+  readonly Retractions: Retractions
   readonly Rows: Rows
   readonly Status: Status
   readonly TextCompletionRequest: TextCompletionRequest
@@ -885,6 +964,7 @@ export interface Payloads {
 /** Every message by name, as it is written. */
 export interface PayloadInits {
   readonly Chunk: ChunkInit
+  readonly Contents: ContentsInit
   readonly Definitions: DefinitionsInit
   readonly EntityContexts: EntityContextsInit
   readonly OntologyAttributes: OntologyAttributesInit
@@ -895,6 +975,7 @@ export interface PayloadInits {
   readonly PromptResponse: PromptResponseInit
   readonly Rejected: RejectedInit
   readonly Relationships: RelationshipsInit
+  readonly Retractions: RetractionsInit
   readonly Rows: RowsInit
   readonly Status: StatusInit
   readonly TextCompletionRequest: TextCompletionRequestInit

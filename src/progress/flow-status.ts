@@ -41,11 +41,20 @@ function newest<T>(known: readonly T[], fresh: T, keyOf: (one: T) => string): T[
   return [...known.filter((one) => keyOf(one) !== keyOf(fresh)), fresh].slice(-kept)
 }
 
+/** What a status says of versions when there are none. */
+export const unversioned = {
+  collection: '',
+  version: '',
+  versionTime: 0,
+  currentVersion: '',
+  currentTime: 0,
+} as const
+
 /** The status to be stored, newer than the one before. */
 export function statusOfFlow({ lost, waiting }: FlowStatus, before: Status | undefined, now: number): Status {
   const nothing = { done: 0, partial: 0, dead: 0, expected: 0, chunks: 0, truncated: 0, incomplete: {} }
   const counts = { facts: {}, rejected: {}, repaired: 0, duplicates: 0, ungrounded: 0, calls: {}, tokens: {} }
   const epoch = Math.max(now, (before?.epoch ?? 0) + 1)
   const own = { state: 'flow', title: '', error: null, ledger: Buffer.alloc(0) } // avsc takes no other bytes
-  return { epoch, revision: 1, ...own, ...nothing, ...counts, lost, waiting }
+  return { epoch, revision: 1, ...own, ...nothing, ...counts, lost, waiting, ...unversioned }
 }

@@ -5,19 +5,23 @@
 import { toGraphmillError } from '../errors.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { Status } from '../messages/generated.ts'
+import type { PayloadName } from '../messages/registry.ts'
 import { shareRuns } from '../wait.ts'
 import { flowStatusId } from './flow-status.ts'
 
 /** How far a topic was read: the position of the last message of each partition. */
 export type ReadPositions = Readonly<Record<number, string>>
 
-/** An entry of the topic `status`. */
-export interface StoredStatus {
-  /** Undefined when the entry is a deletion or not a status. */
-  readonly message: Message<'Status'> | undefined
+/** An entry of a compacted topic. */
+export interface StoredEntry<N extends PayloadName> {
+  /** Undefined when the entry is a deletion or not what the topic holds. */
+  readonly message: Message<N> | undefined
   readonly partition: number
   readonly position: string
 }
+
+/** An entry of the topic `status`. */
+export type StoredStatus = StoredEntry<'Status'>
 
 export interface StatusCacheContext {
   readonly signal: AbortSignal

@@ -132,6 +132,8 @@ function envelopeRoundTrip(rng: Rng): void {
     replyTo: chance(rng, 0.5) ? null : any(),
     deadline: chance(rng, 0.5) ? null : below(rng, 2 ** 31),
     traceparent: chance(rng, 0.5) ? null : any(),
+    version: any(),
+    versionTime: pick(rng, [0, 1_700_000_000_000]),
   }
   const { id: _, ...header } = { id: '', ...inherit(cause, { source: any(), time: cause.time }) }
   const payload = {

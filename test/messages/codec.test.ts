@@ -30,6 +30,8 @@ const header: Omit<Header, 'id'> = {
   replyTo: null,
   deadline: null,
   traceparent: null,
+  version: 'v',
+  versionTime: 1_700_000_000_001,
 }
 const chunk: TypedPayload = {
   type: 'Chunk',

@@ -28,6 +28,7 @@ const nothing: Progress = {
   error: null,
   lost: null,
   until: null,
+  reason: null,
 } as Progress
 
 let causes = 0
@@ -49,6 +50,8 @@ const entry = (
   replyTo: null,
   deadline: null,
   traceparent: null,
+  version: '',
+  versionTime: 0,
   payload: { ...nothing, ...payload },
   ...more,
 })

@@ -4,6 +4,7 @@ import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
 import type { Message } from '../../src/messages/envelope.ts'
 import type { Status } from '../../src/messages/generated.ts'
+import { unversioned } from '../../src/progress/flow-status.ts'
 import { createProgressAggregate } from '../../src/progress/progress-aggregate.ts'
 import { createStatusCache, type StoredStatus } from '../../src/progress/status-cache.ts'
 
@@ -35,7 +36,17 @@ function statusOf(number: number, chunks = 10): Status {
   const { models, facts, rejected, repaired, duplicates, ungrounded, calls } = structuredClone(totals)
   const counts = { facts, rejected, repaired, duplicates, ungrounded, calls, tokens: models, incomplete }
   const ledger = Buffer.from(aggregate.save(documentId)!)
-  const own = { state, title, error: null, chunks, ...ended, truncated: 0, lost: [], waiting: [] }
+  const own = {
+    state,
+    title,
+    error: null,
+    chunks,
+    ...ended,
+    truncated: 0,
+    lost: [],
+    waiting: [],
+    ...unversioned,
+  }
   return { epoch: Date.UTC(2026, 0, 1) + number, revision: 3, ...own, ...counts, ledger }
 }
 

@@ -1,7 +1,7 @@
 // What a handler may use besides its message.
 import type { ReadMessage, TopicRange } from '../../broker/broker.ts'
-import type { ReadPositions, StoredStatus } from '../../progress/status-cache.ts'
-import { outputRoute } from '../ports.ts'
+import type { ReadPositions, StoredEntry } from '../../progress/status-cache.ts'
+import { type CompactedPort, type OutputPorts, outputRoute, payloadOf } from '../ports.ts'
 import type { Context } from '../processor.ts'
 import { decodeEntry, type OnUnreadable } from '../schemas-topic.ts'
 import type { ConsumerBinding } from './consumer-binding.ts'
@@ -15,23 +15,23 @@ export function contextOf(
 ): Context {
   const { space, clock, ids } = resources
   const { services, scope, log } = binding
-  const read: Context['read'] = (_port, from) => readStatus(resources, binding, { from, signal })
+  const read: Context['read'] = (port, from) => readEntries(resources, binding, { port, from, signal })
   return { ...services, scope, space, log, clock, ids, signal, read }
 }
 
-async function* readStatus(
+async function* readEntries<P extends CompactedPort>(
   resources: RunnerResources,
   { scope, processor, log }: ConsumerBinding,
-  { from, signal }: { readonly from: ReadPositions; readonly signal: AbortSignal },
-): AsyncGenerator<StoredStatus> {
+  { port, from, signal }: { readonly port: P; readonly from: ReadPositions; readonly signal: AbortSignal },
+): AsyncGenerator<StoredEntry<OutputPorts[P]>> {
   const { schemas, space, metrics } = resources
-  const { topic } = outputRoute('status', { space, ...scope })
+  const { topic } = outputRoute(port, { space, ...scope })
   const onUnreadable: OnUnreadable = ({ partition, position, key }, err) => {
     log.warn({ topic, partition, position, key, err }, 'an unreadable entry is skipped')
     metrics?.unreadable(processor.name, topic)
   }
   for await (const entry of readTopic(resources, { topic, from, until: 'end' }, signal)) {
-    const message = await decodeEntry(entry, 'Status', { schemas, signal, onUnreadable })
+    const message = await decodeEntry(entry, payloadOf[port], { schemas, signal, onUnreadable })
     yield { message, partition: entry.partition, position: entry.position }
   }
   // A read that is aborted ends like one that has reached the end.

@@ -19,7 +19,7 @@ export const positionOf = ({ topic, partition, position }: Delivery) => `${topic
 export function causeOf({ binding, delivery, message }: FailedDelivery): Header {
   if (message && message.workspace === binding.scope.workspace && message.flow === binding.scope.flow)
     return message
-  const { id, source, documentId, chunkId, correlationId, traceparent } = delivery.headers
+  const { id, source, documentId, chunkId, correlationId, traceparent, versionTime } = delivery.headers
   return {
     ...emptyHeader,
     id: id ?? positionOf(delivery),
@@ -31,5 +31,11 @@ export function causeOf({ binding, delivery, message }: FailedDelivery): Header 
     chunkId: chunkId ?? '',
     correlationId: correlationId ?? '',
     traceparent: traceparent ?? null,
+    versionTime: timeOf(versionTime),
   }
+}
+
+/** The time in a header, in milliseconds since 1970; 0 when there is none. */
+export function timeOf(header: string | undefined): number {
+  return /^[1-9]\d{0,15}$/.test(header ?? '') ? Math.min(Number(header), Number.MAX_SAFE_INTEGER) : 0
 }
