@@ -31,7 +31,13 @@ export function trustGraphCodec(codec: Codec, wire: Wire): Codec {
 
   function encode(wired: WiredTopic, { header, typed, sealing }: Unsealed) {
     const id = sealing.id(digestOf(typed, sealing.salt))
-    const whole: Header = { id, ...header, ...(sealing.startsCorrelation && { correlationId: id }) }
+    const whole: Header = {
+      id,
+      version: '',
+      versionTime: 0,
+      ...header,
+      ...(sealing.startsCorrelation && { correlationId: id }),
+    }
     const receiver = wired.receiver ?? wire.find(whole.replyTo ?? '')?.receiver
     const { body, headers } = writeMessage({ ...whole, ...typed } as WireMessage, receiver)
     checkSize(body, wired)
