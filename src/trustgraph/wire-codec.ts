@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { GraphmillError } from '../errors.ts'
 import type { Codec, Sealing } from '../messages/codec.ts'
-import type { Header, TypedPayload } from '../messages/envelope.ts'
+import type { Header, HeaderInit, TypedPayload } from '../messages/envelope.ts'
 import { readMessage, type WireMessage, writeMessage } from './codec.ts'
 import { receiverOf } from './request-id.ts'
 import { maxWireBytes, type Wire, type WiredTopic } from './wire.ts'
@@ -46,7 +46,7 @@ export function trustGraphCodec(codec: Codec, wire: Wire): Codec {
 }
 
 interface Unsealed {
-  readonly header: Omit<Header, 'id'>
+  readonly header: Omit<HeaderInit, 'id'>
   readonly typed: TypedPayload
   readonly sealing: Sealing
 }
