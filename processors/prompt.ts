@@ -1,5 +1,6 @@
 // The prompt processor: a PromptRequest is rendered and sent to the model, and answered in parts on its reply topic.
 import { batches } from '../src/batches.ts'
+import { isForeign, promptReply, reformed } from '../src/flow/foreign-replies.ts'
 import { type Context, defineProcessor, type Outputs } from '../src/flow/processor.ts'
 import type { Message } from '../src/messages/envelope.ts'
 import type { ProgressInit, PromptResponseInit } from '../src/messages/generated.ts'
@@ -22,9 +23,10 @@ export const prompt = defineProcessor({
   async *handle(message: Message<'PromptRequest'>, context: Context): Answers {
     let lost: LostRun | undefined
     try {
-      yield* answer(message, context, (run) => {
+      const answers = answer(message, context, (run) => {
         lost = run
       })
+      yield* isForeign(message) ? formed(answers, message, context) : answers
     } catch (thrown) {
       if (lost && !context.signal.aborted)
         await (yield { to: 'progress', payload: spentOn(lost, message.payload.context['unit']) })
@@ -34,13 +36,14 @@ export const prompt = defineProcessor({
 
   async *onDead(message, error, context) {
     const { promptId, context: echo } = message.payload
+    const isUnset = isForeign(message) && context.prompts.ids().length === 0
     yield {
       to: 'reply',
       payload: {
         promptId,
         run: { id: context.ids.next(), startedAt: context.clock.now() },
         endOfStream: true,
-        error: { type: error.code, message: error.message },
+        error: { type: isUnset ? 'no-configuration' : error.code, message: error.message },
         // Every reply part must fit a message.
         context: error.code === 'context_too_large' ? {} : echo,
       },
@@ -93,6 +96,12 @@ async function* answer(
       payload: { promptId, run, model: llm.model, context: echo, seq: seq++, ...replyPartOf(runPart) },
     })
   }
+}
+
+function formed(answers: Answers, { payload }: Message<'PromptRequest'>, { prompts }: Context): Answers {
+  const { promptId, streaming } = payload
+  const kind = prompts.find(promptId)?.responseType ?? 'text'
+  return reformed(answers, 'reply', (parts) => promptReply(parts, { kind, streaming }))
 }
 
 function spentOn({ run, model, spent }: LostRun, unit: string | undefined): ProgressInit {

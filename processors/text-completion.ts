@@ -1,6 +1,7 @@
 // The text-completion processor gives access to the model by a topic: it passes a TextCompletionRequest to the model, and answers
 // on the reply topic in parts while the model writes. A reply that must fit a schema is checked before it is sent.
 import { GraphmillError } from '../src/errors.ts'
+import { completionReply, isForeign, reformed } from '../src/flow/foreign-replies.ts'
 import { type Context, defineProcessor, type Outputs } from '../src/flow/processor.ts'
 import { isObject } from '../src/is-object.ts'
 import type { CompletionRequest, JsonSchema, Llm } from '../src/llm/llm.ts'
@@ -19,28 +20,16 @@ export const textCompletion = defineProcessor({
   maxInFlight: 256,
 
   async *handle(message: Message<'TextCompletionRequest'>, context: Context): Outputs<'text-reply'> {
-    const { operation, streaming, schema, context: echo } = message.payload
-    const run = { id: context.ids.next(), startedAt: context.clock.now() }
-    if (operation !== 'completion') {
-      const error = { type: 'not-implemented', message: `The operation "${operation}" is not implemented.` }
-      yield { to: 'text-reply', payload: { run, endOfStream: true, error, context: echo } }
-      return
-    }
-    const inParts = streaming && schema === null ? coalesce : collect
-    let seq = 0
-    for await (const batch of inParts(answer(message.payload, context), ({ text }) => text.length, maxPart)) {
-      const response = batch.map(({ text }) => text).join('')
-      const end = batch.at(-1)?.end
-      const replyPart = { run, seq: seq++, response, endOfStream: end !== undefined, ...end, context: echo }
-      await (yield { to: 'text-reply', payload: replyPart })
-    }
+    const { payload } = message
+    const parts = payload.operation === 'completion' ? complete(payload, context) : perform(payload, context)
+    yield* isForeign(message) ? reformed(parts, 'text-reply', (all) => completionReply(all, payload)) : parts
   },
 
   async *onDead(message, error, context) {
     yield {
       to: 'text-reply',
       payload: {
-        run: { id: context.ids.next(), startedAt: context.clock.now() },
+        run: newRun(context),
         endOfStream: true,
         error: { type: error.code, message: error.message },
         context: error.code === 'context_too_large' ? {} : message.payload.context,
@@ -48,6 +37,46 @@ export const textCompletion = defineProcessor({
     }
   },
 })
+
+const newRun = ({ ids, clock }: Context) => ({ id: ids.next(), startedAt: clock.now() })
+
+async function* complete(payload: TextCompletionRequest, context: Context): Outputs<'text-reply'> {
+  const { streaming, schema, context: echo } = payload
+  const run = newRun(context)
+  const inParts = streaming && schema === null ? coalesce : collect
+  let seq = 0
+  for await (const batch of inParts(answer(payload, context), ({ text }) => text.length, maxPart)) {
+    const response = batch.map(({ text }) => text).join('')
+    const end = batch.at(-1)?.end
+    const replyPart = { run, seq: seq++, response, endOfStream: end !== undefined, ...end, context: echo }
+    await (yield { to: 'text-reply', payload: replyPart })
+  }
+}
+
+/** An operation other than `completion`. */
+async function* perform(payload: TextCompletionRequest, context: Context): Outputs<'text-reply'> {
+  const { operation, context: echo } = payload
+  const { llm, signal } = context
+  const reply = { run: newRun(context), endOfStream: true, context: echo }
+  if (operation === 'list-models' && llm.listModels) {
+    const listed = await llm.listModels(signal)
+    const models = listed.length > 0 ? listed : [llm.model]
+    const described = models.map((id) => JSON.stringify({ ...unknownModel, id }))
+    yield { to: 'text-reply', payload: { ...reply, models: described } }
+    return
+  }
+  const error = { type: 'not-implemented', message: `The operation "${operation}" is not implemented.` }
+  yield { to: 'text-reply', payload: { ...reply, error } }
+}
+
+/** A model of which nothing but its id is known, as TrustGraph describes it. */
+const unknownModel = {
+  ...{ id: '', name: null, owned_by: null, created: null, description: null },
+  ...{ context_length: null, max_output_length: null },
+  ...{ input_modalities: [], output_modalities: [], supported_features: [] },
+  ...{ input_price: null, output_price: null },
+  ...{ family: null, parameter_size: null, quantization: null, format: null },
+}
 
 /** A piece of a reply, at most `maxPart` characters long. The last one has `end`. */
 interface Piece {

@@ -108,6 +108,8 @@ export interface Llm {
    * can't be asked. Default: it is not known to.
    */
   constrains?(signal: AbortSignal): Promise<boolean>
+  /** The ids of the models that the server lists; none if it has no list. Default: it can't be asked. */
+  listModels?(signal: AbortSignal): Promise<readonly string[]>
   /** A cheap check of key, model and server. Throws `llm_authentication`, `llm_model_unknown`, `llm_unavailable`. */
   ready(signal: AbortSignal): Promise<void>
 }

@@ -113,7 +113,7 @@ const isCallMessage = (message: WireMessage): message is Message<CallType> => is
 function requestIdOf(message: Message<CallType>, receiver: string | undefined): string {
   if (receiver === undefined) return message.correlationId || message.id
   const promptId = 'promptId' in message.payload ? message.payload.promptId : ''
-  return writeRequestId(receiver, { header: message, promptId, context: message.payload.context })
+  return writeRequestId(receiver, { header: message, promptId, context: message.payload.context ?? {} })
 }
 
 /** Different content never shares an id, and a repeat keeps its own. */

@@ -63,10 +63,18 @@ const person = {
 describe('a request for text', () => {
   test('with another operation is answered with an error, and the model is not asked', async () => {
     const { server, flow } = await start({ rules: [{ reply: 'A mill grinds.' }] })
-    await ask(flow, { operation: 'list-models', prompt: '', context: { n: '1' } })
+    await ask(flow, { operation: 'embed', prompt: '', context: { n: '1' } })
     const parts = await partsOf(flow)
     expect(parts).toMatchObject([{ error: { type: 'not-implemented' }, context: { n: '1' }, models: [] }])
     expect(server.requests).toHaveLength(0)
+  })
+
+  test('for the models is answered with those that the server lists', async () => {
+    const { flow } = await start({})
+    await ask(flow, { operation: 'list-models', prompt: '', context: { n: '1' } })
+    const [{ models, ...part }] = (await partsOf(flow)) as [TextCompletionResponse]
+    expect(part).toMatchObject({ response: '', error: null, context: { n: '1' }, endOfStream: true })
+    expect(models.map((model) => (JSON.parse(model) as { id: string }).id)).toEqual(['test-model'])
   })
 
   test('is answered whole, with finish reason, usage, model and its context', async () => {

@@ -6,7 +6,7 @@ import { startSpan } from '../../observe/trace.ts'
 import type { Deferral } from '../processor.ts'
 import type { ConsumerBinding } from './consumer-binding.ts'
 import { contextOf } from './context.ts'
-import { checkMessage } from './message-checks.ts'
+import { checkMessage, watchDeadline } from './message-checks.ts'
 import type { RunnerResources } from './resources.ts'
 import { type HandlerRun, runHandler } from './run-handler.ts'
 
@@ -66,8 +66,13 @@ async function handle(
   { binding, work }: Handling,
 ): Promise<Deferral | undefined> {
   await checkMessage(message, binding, resources)
-  const outputs = binding.processor.handle(message as never, contextOf(resources, binding, work.signal))
-  return runHandler(resources, outputs, { binding, cause: message, work })
+  const lift = watchDeadline(message, binding, resources, work.abort)
+  try {
+    const outputs = binding.processor.handle(message as never, contextOf(resources, binding, work.signal))
+    return await runHandler(resources, outputs, { binding, cause: message, work })
+  } finally {
+    lift()
+  }
 }
 
 /** By OpenTelemetry's conventions for messaging, and ours. */

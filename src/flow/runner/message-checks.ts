@@ -9,26 +9,53 @@ import type { RunnerResources } from './resources.ts'
 /** The largest context of a request, in bytes: every reply part repeats it. */
 const maxContextBytes = 4096
 
-type CheckResources = Pick<RunnerResources, 'clock' | 'signer' | 'space' | 'topics'>
+type CheckResources = Pick<RunnerResources, 'circuits' | 'clock' | 'signer' | 'space' | 'topics'>
 
 /** Throws the error for which the message is dead. */
 export async function checkMessage(
   message: Message,
   binding: ConsumerBinding,
-  { clock, signer, space, topics }: CheckResources,
+  resources: CheckResources,
 ): Promise<void> {
+  const { signer, space, topics } = resources
   const { port, scope, processor } = binding
   checkAddress(message, binding)
   checkContext(message, binding, signer)
   // Progress reports what was done, so it counts however late it comes.
-  if (port !== 'progress' && message.deadline !== null && message.deadline <= clock.now())
-    throw new GraphmillError(
-      'deadline_exceeded',
-      `The deadline was ${new Date(message.deadline).toISOString()}.`,
-    )
+  if (port !== 'progress' && message.deadline !== null && message.deadline <= resources.clock.now())
+    throw deadlineExceeded(message.deadline, binding, resources)
   // A reply that can't be delivered must not cost a call of the model.
   if (processor.outputs.some(isReply))
     await topics.checkReplyTopic(replyRoute(message.replyTo, { space, ...scope }).topic)
+}
+
+/** Aborts the work on a request at its deadline: nobody waits for its reply any longer. Returns what lifts the deadline. */
+export function watchDeadline(
+  { deadline }: Message,
+  binding: ConsumerBinding,
+  resources: CheckResources,
+  abort: (reason: GraphmillError) => void,
+): () => void {
+  if (deadline === null || !binding.processor.outputs.some(isReply)) return () => {}
+  const left = deadline - resources.clock.now()
+  if (left > longestTimerMs) return () => {}
+  const timer = setTimeout(() => abort(deadlineExceeded(deadline, binding, resources)), left)
+  return () => clearTimeout(timer)
+}
+
+/** The longest time that a timer of Node can wait, in milliseconds. */
+const longestTimerMs = 2 ** 31 - 1
+
+/** The caller gets to know what its request has waited for. */
+function deadlineExceeded(
+  deadline: number,
+  { processor, services }: ConsumerBinding,
+  { circuits }: Pick<CheckResources, 'circuits'>,
+): GraphmillError {
+  const cause = processor.outputs.some(isReply) ? circuits.reason(services.llm.circuit) : undefined
+  const why = cause ? ` The last failure was ${cause.code}: ${cause.message}` : ''
+  const message = `The deadline was ${new Date(deadline).toISOString()}.${why}`
+  return new GraphmillError('deadline_exceeded', message, { cause })
 }
 
 function checkAddress({ type, workspace, flow }: Message, { port, scope }: ConsumerBinding): void {

@@ -94,13 +94,18 @@ export function createRecovery(
     const { delivery, message, error } = failure
     log('warn', failure, 'message will be tried again', { delayMs })
     await reportWaiting(failure)
-    const left = message?.deadline ? message.deadline - clock.now() : Number.POSITIVE_INFINITY
-    const outcome = await handBack(delivery, Math.max(0, Math.min(delayMs, left)))
+    const outcome = await handBack(delivery, withinDeadline(message, delayMs))
     return error.code === 'llm_rate_limited' ? 'limited' : outcome
   }
 
+  /** A message that must wait comes back at its deadline at the latest, and is then given up. */
+  function withinDeadline(message: Message | undefined, delayMs: number): number {
+    const left = message?.deadline ? message.deadline - clock.now() : Number.POSITIVE_INFINITY
+    return Math.max(0, Math.min(delayMs, left))
+  }
+
   async function pause(failure: FailedDelivery): Promise<DeliveryOutcome> {
-    const { binding, delivery, error } = failure
+    const { binding, delivery, message, error } = failure
     if (onOperatorFault) {
       onOperatorFault(error)
       return await handBack(delivery, operatorPauseMs)
@@ -114,7 +119,7 @@ export function createRecovery(
         binding.log.error({ err: toGraphmillError(thrown) }, 'the pause could not be reported on progress'),
       )
     await reportWaiting(failure)
-    return await handBack(delivery, operatorPauseMs * (0.5 + Math.random() / 2))
+    return await handBack(delivery, withinDeadline(message, operatorPauseMs * (0.5 + Math.random() / 2)))
   }
 
   async function giveUp(failure: FailedDelivery): Promise<DeliveryOutcome> {

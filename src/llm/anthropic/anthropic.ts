@@ -4,7 +4,7 @@ import { createConstraintProbe } from '../constraint-probe.ts'
 import { callEvents } from '../event-stream.ts'
 import type { CompletionRequest, Llm } from '../llm.ts'
 import { asksByTool, type Known, learnRefusal, messagesBody } from './body.ts'
-import { checkModel, constrains } from './models.ts'
+import { checkModel, constrains, listAnthropicModels } from './models.ts'
 import { readBatches, readWhole } from './reply.ts'
 import { type AnthropicServer, anthropicServer } from './server.ts'
 
@@ -51,6 +51,7 @@ export function createAnthropic(options: AnthropicOptions): Llm {
     circuit: peer.circuit,
     stream: (request, signal) => callEvents(peer, signal, (upstream) => replyTo(request, signal, upstream)),
     ready: (signal) => checkModel(server, model, signal),
+    listModels: (signal) => listAnthropicModels(options, signal),
     constrains: createConstraintProbe((signal) => constrains(server, model, signal)),
   }
 }

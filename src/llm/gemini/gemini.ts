@@ -4,7 +4,7 @@ import { GraphmillError } from '../../errors.ts'
 import { callEvents } from '../event-stream.ts'
 import type { CompletionRequest, Llm } from '../llm.ts'
 import { type Quirk, refusedQuirk, textBody } from './body.ts'
-import { checkModel } from './models.ts'
+import { checkModel, listGeminiModels } from './models.ts'
 import { readBatches } from './reply.ts'
 import { type GeminiServerOptions, geminiServer, modelPath } from './server.ts'
 
@@ -51,6 +51,7 @@ export function createGemini(options: GeminiOptions): Llm {
     circuit: peer.circuit,
     stream: (request, signal) => callEvents(peer, signal, (upstream) => replyTo(request, upstream)),
     ready: (signal) => checkModel(server, model, signal),
+    listModels: (signal) => listGeminiModels(options, signal),
     constrains: async () => true,
   }
 }

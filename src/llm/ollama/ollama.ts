@@ -2,7 +2,7 @@
 import { callEvents } from '../event-stream.ts'
 import type { CompletionRequest, Llm } from '../llm.ts'
 import { type OllamaApi, type OllamaDefaults, ollamaBody } from './body.ts'
-import { checkModel } from './models.ts'
+import { checkModel, listOllamaModels } from './models.ts'
 import { readReply } from './reply.ts'
 import { type OllamaServerOptions, ollamaServer } from './server.ts'
 
@@ -46,6 +46,7 @@ export function createOllama(options: OllamaOptions): Llm {
     defaults,
     stream: (request, signal) => callEvents(peer, signal, (upstream) => replyTo(request, upstream)),
     ready: (signal) => checkModel(server, model, signal),
+    listModels: (signal) => listOllamaModels(options.host, signal),
     constrains: async () => true,
   }
 }

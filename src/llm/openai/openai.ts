@@ -5,7 +5,7 @@ import { createConstraintProbe } from '../constraint-probe.ts'
 import { callEvents } from '../event-stream.ts'
 import type { CompletionRequest, Llm } from '../llm.ts'
 import { chatBody, type Quirk, refusedParameter } from './body.ts'
-import { checkModel, constrains } from './models.ts'
+import { checkModel, constrains, listModels } from './models.ts'
 import { readBatches, readWhole } from './reply.ts'
 import { type OpenAiServer, openAiServer } from './server.ts'
 
@@ -54,6 +54,8 @@ export function createOpenAi(options: OpenAiOptions): Llm {
     circuit: peer.circuit,
     stream: (request, signal) => callEvents(peer, signal, (upstream) => replyTo(request, signal, upstream)),
     ready: (signal) => checkModel(connection, model, signal),
+    // Azure's list has its models, and not the deployments that can be asked.
+    ...(!connection.azure && { listModels: (signal: AbortSignal) => listModels(options, signal) }),
     constrains: createConstraintProbe((signal) => constrains(connection, signal)),
   }
 }
