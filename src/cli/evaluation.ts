@@ -14,11 +14,8 @@ import { loadDocument } from '../flow/load-document.ts'
 import { readPrices } from '../llm/limits/prices.ts'
 import { offline } from '../llm/providers.ts'
 import { createLogger } from '../observe/log.ts'
-import {
-  createProgressAggregate,
-  type DocumentStatus,
-  type ProgressAggregate,
-} from '../progress/progress-aggregate.ts'
+import type { DocumentStatus } from '../progress/document-status.ts'
+import { createProgressAggregate, type ProgressAggregate } from '../progress/progress-aggregate.ts'
 import { createTokenUsage, type TokenUsageRow } from '../progress/token-usage.ts'
 import type { Counts } from '../progress/totals.ts'
 import { limitCost, totalCost } from './cost.ts'

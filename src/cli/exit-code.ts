@@ -1,6 +1,6 @@
 // The exit codes of the commands: of an error, and of the documents of `extract`.
 import type { ErrorCode, GraphmillError } from '../errors.ts'
-import type { DocumentStatus } from '../progress/progress-aggregate.ts'
+import type { DocumentStatus } from '../progress/document-status.ts'
 import { sumOf } from './counts.ts'
 import type { Files } from './summary.ts'
 

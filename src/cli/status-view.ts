@@ -5,6 +5,7 @@ import type { Status, Tokens } from '../messages/generated.ts'
 import type { Counts } from '../progress/totals.ts'
 import { countsText, sumOf } from './counts.ts'
 import { cutText } from './table.ts'
+import { unitsIn } from './waits.ts'
 
 /** What `--json` prints: one object per document. */
 export interface StatusView {
@@ -13,8 +14,8 @@ export interface StatusView {
   readonly state: string
   readonly error: Status['error']
   readonly chunks: number
-  /** Units of chunks: a chunk has one for each extractor. */
-  readonly units: Readonly<Record<'expected' | 'done' | 'partial' | 'dead', number>>
+  /** Units of chunks: a chunk has one for each extractor. `expected` is null when nobody has announced the chunks. */
+  readonly units: Readonly<Record<'done' | 'partial' | 'dead', number>> & { readonly expected: number | null }
   readonly facts: Counts
   readonly rejected: Counts
   /** Units that are not done, by reason. */
@@ -44,7 +45,11 @@ export function viewStatus(
   prices: Prices,
   waitsFor: StatusView['waitsFor'],
 ): StatusView {
-  const { title, state, error, chunks, expected, done, partial, dead } = payload
+  const { title, error, chunks, done, partial, dead } = payload
+  const known = payload.state === 'running' && payload.expected === 0 ? unitsIn(payload.ledger) : undefined
+  const expected = known?.isForeign ? null : payload.expected
+  const isIdle = expected === null && known?.units.size === 0 && time < Date.now() - idleMs
+  const state = isIdle ? 'idle' : payload.state
   const { facts, rejected, incomplete, truncated, repaired, duplicates, ungrounded, calls, tokens } = payload
   return {
     documentId,
@@ -69,6 +74,9 @@ export function viewStatus(
   }
 }
 
+/** Chunks that nobody announces may still come: their document is idle when no unit waits and nothing has changed for so long. */
+const idleMs = 60_000
+
 function costOfAll(tokens: StatusView['tokens'], prices: Prices): number | null {
   let sum = 0
   for (const [model, used] of Object.entries(tokens)) {
@@ -86,7 +94,7 @@ export function statusRow(view: StatusView): Record<string, string | number> {
     document: view.title ? cutText(view.title) : view.documentId,
     state: view.state,
     chunks: view.chunks,
-    done: `${units.done}/${units.expected}`,
+    done: `${units.done}/${units.expected ?? '?'}`,
     partial: units.partial,
     dead: units.dead,
     facts: sumOf(view.facts),
@@ -108,7 +116,7 @@ export function statusLines(view: StatusView): string[] {
     ['chunks', String(view.chunks)],
     [
       'units',
-      `${units.done} of ${units.expected} done, ${units.partial} partial, ${units.dead} dead${inBrackets(countsText(view.incomplete))}`,
+      `${units.done} of ${units.expected ?? 'an unknown number'} done, ${units.partial} partial, ${units.dead} dead${inBrackets(countsText(view.incomplete))}`,
     ],
     [
       'facts',

@@ -1,5 +1,5 @@
 // The summary at the end of `extract` and its line of progress, computed from the documents' progress.
-import type { DocumentStatus } from '../progress/progress-aggregate.ts'
+import type { DocumentStatus } from '../progress/document-status.ts'
 import { addCounts, countsText, sumOf } from './counts.ts'
 
 /** The files of an `extract` command. */

@@ -46,11 +46,11 @@ export async function waitsOf(
 }
 
 /** The units that are not done. If the ledger that wrote the status has another version, nothing is known. */
-function unitsIn(ledger: Uint8Array): Running {
+export function unitsIn(ledger: Uint8Array): Running {
   try {
     return runningUnits(ledger)
   } catch {
-    return { loading: false, uncutParts: 0, units: new Map() }
+    return { isForeign: false, loading: false, uncutParts: 0, units: new Map() }
   }
 }
 

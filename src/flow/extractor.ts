@@ -20,6 +20,7 @@ import type {
   TopicInit,
 } from '../messages/generated.ts'
 import { pythonText, type Row } from '../rows/row.ts'
+import { unitsOf } from './expected-units.ts'
 import {
   type Context,
   defineProcessor,
@@ -178,7 +179,9 @@ export function defineExtractor<const Kind extends string, const P extends FactP
 export function defineUnitExtractor<const P extends FactPort>(options: UnitExtractorOptions<P>): Extractor {
   const { name, prompt } = options
 
-  async function* ask(message: Message<'Chunk'>, context: Context): Outputs<'prompt'> {
+  async function* ask(message: Message<'Chunk'>, context: Context): Outputs<'prompt' | 'progress'> {
+    const units = unitsOf(name, context.settings)
+    if (!isAnnounced(message) && units.length > 0) yield { to: 'progress', payload: { kind: 'chunk', units } }
     const { text, part, index, offset, start, page, pages } = message.payload
     const { space, scope } = context
     const replyTo = topicName({ space, ...scope, class: 'response', role: 'prompt', receiver: name })
@@ -223,6 +226,11 @@ export function defineUnitExtractor<const P extends FactPort>(options: UnitExtra
       else yield* publishFacts(message.payload, context)
     },
   })
+}
+
+/** Whether an entry of its part announces the chunk. Of one that comes from elsewhere the ledger knows nothing but what its extractors say. */
+function isAnnounced({ source, documentId, chunkId, payload: { part, index } }: Message<'Chunk'>): boolean {
+  return source === 'chunk-text' || chunkId === `${documentId}/${part}/${index}`
 }
 
 /** The facts by port, and the items that are none. */

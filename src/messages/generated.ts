@@ -349,7 +349,7 @@ export interface OntologyRelationshipsInit extends Defaulted<Omit<OntologyRelati
 
 /** What was started, what is done. Nobody but the reader of these decides that something is done. */
 export interface Progress {
-  /** loading (a source begins to publish it), document (it has published all parts), part (a part was chunked), reply (a part of a run was handled), spent (an attempt that failed has used tokens), dead (a message was dead-lettered), replayed (it was brought back), removed (a document was removed), failed (a document could not be read, or not be published whole), paused (a flow waits for its operator), lost (the broker deleted records before they were read), waiting (a processor waits for something; not repeated when it goes on). Entries of the last two kinds may be of no document: then they are of the whole flow. */
+  /** loading (a source begins to publish it), document (it has published all parts), part (a part was chunked), chunk (an extractor has begun with a chunk that no part entry announces), reply (a part of a run was handled), spent (an attempt that failed has used tokens), dead (a message was dead-lettered), replayed (it was brought back), removed (a document was removed), failed (a document could not be read, or not be published whole), paused (a flow waits for its operator), lost (the broker deleted records before they were read), waiting (a processor waits for something; not repeated when it goes on). Entries of the last two kinds may be of no document: then they are of the whole flow. */
   readonly kind: string
   /** part, and dead where it was a part that died: which part of the document. */
   readonly part: number | null
@@ -357,7 +357,7 @@ export interface Progress {
   readonly parts: number | null
   /** part: how many chunks it has. */
   readonly chunks: number | null
-  /** part: the units of work that are expected for every chunk. */
+  /** part: the units of work that are expected for every chunk. chunk: those that the extractor has begun. */
   readonly units: readonly string[]
   /** reply, spent, dead: the unit of work; null where unknown. */
   readonly unit: string | null
@@ -395,10 +395,12 @@ export interface Progress {
   readonly ungrounded: number
   /** removed: why. */
   readonly reason: string | null
+  /** part: the chunks, when their ids are not <documentId>/<part>/<index>: in order, the first 6 bytes of the SHA-256 of each id in UTF-8. */
+  readonly keys: Uint8Array
 }
 
 /** A Progress to be written: fields with a default may be left out. */
-export interface ProgressInit extends Defaulted<Omit<Progress, 'run' | 'usage' | 'error' | 'lost'>, 'part' | 'parts' | 'chunks' | 'units' | 'unit' | 'seq' | 'last' | 'incomplete' | 'facts' | 'rejected' | 'repaired' | 'duplicates' | 'model' | 'topic' | 'title' | 'until' | 'ungrounded' | 'reason'> {
+export interface ProgressInit extends Defaulted<Omit<Progress, 'run' | 'usage' | 'error' | 'lost'>, 'part' | 'parts' | 'chunks' | 'units' | 'unit' | 'seq' | 'last' | 'incomplete' | 'facts' | 'rejected' | 'repaired' | 'duplicates' | 'model' | 'topic' | 'title' | 'until' | 'ungrounded' | 'reason' | 'keys'> {
   readonly run?: RunInit | null | undefined
   readonly usage?: UsageInit | null | undefined
   readonly error?: ErrorInit | null | undefined

@@ -2,9 +2,9 @@
 // its counts (when a complete run comes later, both runs are counted) and the ids of its dead messages (the replay of any message of its
 // chunk brings it back).
 
+import { readOpenKey } from './chunk-places.ts'
 import {
   type ChunkPlace,
-  chunkPlace,
   clearBit,
   type Document,
   type Fold,
@@ -22,11 +22,8 @@ export const anyDeath = ''
 export function foldUnits(document: Document, keep: number): void {
   const ended = [...document.open].filter(([, unit]) => stateOfUnit(unit) !== 'running')
   for (const [key, unit] of ended.slice(0, Math.max(0, ended.length - keep))) {
-    const [name, chunkId] = key.split('\n') as [string, string]
-    const { part, index } = chunkPlace(chunkId)!
-    const fold = foldFor(document, endingOf(unit))
-    setBit(fold.units, unitKey(name, part), index)
-    fold.count++
+    const { unit: name, place } = readOpenKey(key)
+    setBit(foldFor(document, endingOf(unit)).units, unitKey(name, place.part), place.index)
     document.open.delete(key)
   }
 }
@@ -43,9 +40,7 @@ export function foldDead(
   { part, index }: ChunkPlace,
   reason: string,
 ): void {
-  const fold = foldFor(document, { ending: 'dead', reason })
-  setBit(fold.units, unitKey(unit, part), index)
-  fold.count++
+  setBit(foldFor(document, { ending: 'dead', reason }).units, unitKey(unit, part), index)
 }
 
 /** Takes the unit out of its fold. Returns an empty unit when it was in none. */
@@ -54,7 +49,6 @@ export function unfoldUnit(document: Document, unit: string, { part, index }: Ch
   const fold = document.folds.find(({ units }) => hasBit(units, unitKey(unit, part), index))
   if (!fold) return open
   clearBit(fold.units, unitKey(unit, part), index)
-  fold.count--
   const { ending, reason } = fold
   if (ending === 'cut') {
     open.counted = { seqs: new Set(), last: 0, incomplete: reason, totals: emptyTotals() }
@@ -78,7 +72,7 @@ function endingOf({ counted, wholeDead, partDead }: OpenUnit): Pick<Fold, 'endin
 function foldFor(document: Document, { ending, reason }: Pick<Fold, 'ending' | 'reason'>): Fold {
   const known = document.folds.find((fold) => fold.ending === ending && fold.reason === reason)
   if (known) return known
-  const fresh = { ending, reason, units: new Map(), count: 0 }
+  const fresh = { ending, reason, units: new Map() }
   document.folds.push(fresh)
   return fresh
 }

@@ -29,13 +29,14 @@ export interface Fold {
   readonly ending: 'cut' | 'hurt' | 'lost' | 'dead'
   readonly reason: string
   readonly units: ChunkSets
-  count: number
 }
 
 /** The chunks of a part, and the units of each. */
 export interface PartSize {
   readonly chunks: number
   readonly units: readonly string[]
+  /** The indexes of its chunks when they are known by their ids. */
+  readonly indexes?: readonly number[] | undefined
   /** When it was cut, in milliseconds since 1970; undefined in the state of an older ledger. */
   readonly time?: number | undefined
 }
@@ -53,8 +54,15 @@ export interface Document {
   /** The newest deaths that a replay cancelled: their entries may come again. */
   readonly replayed: Set<string>
   readonly chunksOfPart: Map<number, PartSize>
+  /** The chunks that are known by their ids: the index of each by its key. */
+  readonly known: Map<number, number>
+  /** The units of these chunks, by index; nothing for chunks that no part has announced. Follows from `chunksOfPart`. */
+  readonly unitsOfKnown: (readonly string[] | undefined)[]
+  /** As long as no part was announced: the chunks that were seen (as the unit `''`), and the units that extractors have begun. */
+  readonly seen: ChunkSets
+  /** When the last of these was seen, in milliseconds since 1970. */
+  seenAt: number | undefined
   readonly done: ChunkSets
-  doneCount: number
   readonly open: Map<string, OpenUnit>
   /** The units beyond a number of those that ended badly. */
   readonly folds: Fold[]
@@ -73,8 +81,11 @@ export function emptyDocument(id: string): Document {
     deadParts: new Map(),
     replayed: new Set(),
     chunksOfPart: new Map(),
+    known: new Map(),
+    unitsOfKnown: [],
+    seen: new Map(),
+    seenAt: undefined,
     done: new Map(),
-    doneCount: 0,
     open: new Map(),
     folds: [],
     unplaced: [],
@@ -90,35 +101,36 @@ export interface ChunkPlace {
   readonly index: number
 }
 
-/** Part and index from `<documentId>/<part>/<index>`. */
-export function chunkPlace(chunkId: string): ChunkPlace | undefined {
-  const found = /\/(\d+)\/(\d+)$/.exec(chunkId)
-  return found ? { part: Number(found[1]), index: Number(found[2]) } : undefined
-}
-
 export function isDone(document: Document, unit: string, { part, index }: ChunkPlace): boolean {
   return hasBit(document.done, unitKey(unit, part), index)
 }
 
 export function setDone(document: Document, unit: string, { part, index }: ChunkPlace): void {
   setBit(document.done, unitKey(unit, part), index)
-  document.doneCount++
 }
 
 export function clearDone(document: Document, unit: string, { part, index }: ChunkPlace): void {
   clearBit(document.done, unitKey(unit, part), index)
-  document.doneCount--
 }
 
-/** Forgets which units of the part are done, except those of chunks below `chunks` that are among `units`. */
-export function keepDone(document: Document, part: number, { chunks, units }: PartSize): void {
-  for (const [key, bits] of document.done) {
-    const [unit, of] = key.split('\n') as [string, string]
-    if (Number(of) !== part) continue
+/** Forgets the units of the part in these sets, except those of chunks below `chunks` that are among `units`. */
+export function keepOnly(sets: ChunkSets, part: number, { chunks, units }: PartSize): void {
+  for (const [key, bits] of sets) {
+    const [unit, of] = readUnitKey(key)
+    if (of !== part) continue
     const end = units.includes(unit) ? chunks : 0
-    for (let index = end; index < bits.length * 8; index++)
-      if (hasBit(document.done, key, index)) clearDone(document, unit, { part, index })
+    for (const index of indexesIn(bits)) if (index >= end) clearBit(sets, key, index)
   }
+}
+
+export function readUnitKey(key: string): [unit: string, part: number] {
+  const [unit, part] = key.split('\n') as [string, string]
+  return [unit, Number(part)]
+}
+
+export function* indexesIn(bits: Uint8Array): Generator<number> {
+  for (let index = 0; index < bits.length * 8; index++)
+    if ((bits[index >> 3]! & (1 << (index & 7))) !== 0) yield index
 }
 
 export function hasBit(sets: ChunkSets, key: string, index: number): boolean {

@@ -2,8 +2,9 @@
 // that may have waited for one of them is dead, `expired`, until it is done after all.
 import { parseTopic } from '../broker/topics.ts'
 import type { LostRecords } from '../messages/generated.ts'
+import { expectedUnits, openKey } from './chunk-places.ts'
 import { foldDead, isFolded } from './compaction.ts'
-import { type Document, isDone, unitKey } from './document-progress.ts'
+import { type ChunkPlace, type Document, isDone } from './document-progress.ts'
 import { stateOfUnit } from './unit-state.ts'
 
 const reason = 'expired'
@@ -21,10 +22,9 @@ export function expire(document: Document, losses: Iterable<LostRecords>, only?:
     const end = lost.before + slackMs
     if (role === 'document' || role === 'progress') expireParts(document, lost, end)
     if (isHurt === undefined) continue
-    for (const [part, { chunks, units, time = 0 }] of document.chunksOfPart) {
+    for (const { unit, place, time, part } of expectedUnits(document)) {
       if (time > end || (only !== undefined && part !== only)) continue
-      for (const unit of units.filter(isHurt))
-        for (let index = 0; index < chunks; index++) expireUnit(document, unit, { part, index }, lost)
+      if (isHurt(unit)) expireUnit(document, unit, place, lost)
     }
   }
 }
@@ -56,12 +56,11 @@ function expireParts(document: Document, lost: LostRecords, end: number): void {
 function expireUnit(
   document: Document,
   unit: string,
-  place: { readonly part: number; readonly index: number },
+  place: ChunkPlace,
   { topic, partition, next }: LostRecords,
 ): void {
-  const { part, index } = place
   if (isDone(document, unit, place)) return
-  const open = document.open.get(unitKey(unit, `${document.id}/${part}/${index}`))
+  const open = document.open.get(openKey(document, unit, place))
   if (!open) {
     if (!isFolded(document, unit, place)) foldDead(document, unit, place, reason)
   } else if (stateOfUnit(open) === 'running') open.wholeDead.set(`${topic}:${partition}:${next}`, reason)

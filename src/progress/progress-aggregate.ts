@@ -4,48 +4,36 @@
 import { parseTopic } from '../broker/topics.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { LostRecords } from '../messages/generated.ts'
-import { anyDeath, foldUnits, stateOfFold, unfoldUnit } from './compaction.ts'
+import {
+  chunkPlace,
+  indexOfKnown,
+  openKey,
+  readKeys,
+  readOpenKey,
+  see,
+  setPart,
+  setParts,
+  unitsOfChunk,
+  unitsSeen,
+} from './chunk-places.ts'
+import { anyDeath, foldUnits, unfoldUnit } from './compaction.ts'
 import {
   type ChunkPlace,
-  chunkPlace,
-  clearBit,
   clearDone,
   type Document,
   emptyDocument,
-  hasBit,
   isDone,
-  keepDone,
+  keepOnly,
   type PartSize,
   type ProgressEntry,
   type Reason,
   setDone,
-  unitKey,
 } from './document-progress.ts'
+import { type DocumentStatus, empty, statusOf } from './document-status.ts'
 import { expire } from './expiry.ts'
 import { readState, writeState } from './snapshot.ts'
-import { addTotals, addUsage, type Counts, type Totals } from './totals.ts'
+import { addTotals, addUsage } from './totals.ts'
 import { addToRun, countedBefore, emptyRun, type OpenUnit, stateOfUnit } from './unit-state.ts'
-
-export type DocumentPhase = 'queued' | 'running' | 'done' | 'partial' | 'failed'
-
-export interface DocumentStatus {
-  readonly documentId: string
-  readonly title: string
-  readonly state: DocumentPhase
-  /** Why it failed. */
-  readonly error: Reason | undefined
-  readonly chunks: number
-  /** Numbers of units, over all chunks. */
-  readonly units: {
-    readonly expected: number
-    readonly done: number
-    readonly partial: number
-    readonly dead: number
-  }
-  /** Why units are partial, with their numbers. */
-  readonly incomplete: Counts
-  readonly totals: Totals
-}
 
 export interface ProgressAggregate {
   /** Adds a message of the topic `progress`. Returns its document's id, or undefined when it concerns no document. */
@@ -67,9 +55,6 @@ const clockDifferenceMs = 5000
 
 /** How many units that ended badly are saved in detail. */
 const maxDetailedUnits = 2000
-
-/** The code is that of the specification; `load` calls a file without text `document_empty`. */
-const empty: Reason = { type: 'empty_document', message: 'it has no text' }
 
 export function createProgressAggregate(): ProgressAggregate {
   const documents = new Map<string, Document>()
@@ -114,7 +99,7 @@ function addEntry(document: Document, entry: ProgressEntry, losses: Map<string, 
       document.title = payload.title ?? document.title
       break
     case 'document':
-      document.parts = payload.parts ?? 0
+      setParts(document, payload.parts ?? 0)
       document.loadedAt = entry.time
       document.title = payload.title ?? document.title
       expire(document, losses.values())
@@ -126,6 +111,9 @@ function addEntry(document: Document, entry: ProgressEntry, losses: Map<string, 
     case 'part':
       addPart(document, entry)
       expire(document, losses.values(), payload.part ?? 0)
+      break
+    case 'chunk':
+      addChunk(document, entry)
       break
     case 'reply':
       addReply(document, entry)
@@ -143,16 +131,20 @@ function addEntry(document: Document, entry: ProgressEntry, losses: Map<string, 
   }
 }
 
-/** A part that was cut differently, or has other units than before, starts from scratch. */
+/**
+ * A part that was cut differently, or has other units than before, starts from scratch. Chunks that are known by their ids keep what was
+ * done, also when they move to another part.
+ */
 function addPart(document: Document, { time, payload }: ProgressEntry): void {
   const part = payload.part ?? 0
   const before = document.chunksOfPart.get(part)
+  const keys = readKeys(payload.keys ?? Buffer.of())
+  const indexes = keys.map((key) => indexOfKnown(document, key)).filter((index) => index !== undefined)
   const size = { chunks: payload.chunks ?? 0, units: payload.units, time }
   const isSame = before?.chunks === size.chunks && before.units.join('\n') === size.units.join('\n')
-  document.chunksOfPart.set(part, size)
-  const kept = before === undefined || isSame ? size : { chunks: 0, units: [] }
-  keepDone(document, part, kept)
-  forgetUnits(document, (unit, chunk) => chunk.part === part && !isExpected(kept, unit, chunk))
+  setPart(document, part, keys.length > 0 ? { ...size, indexes } : size)
+  const kept = keys.length === 0 && (before === undefined || isSame) ? size : { chunks: 0, units: [] }
+  forgetUnits(document, part, kept)
   for (const [cause, dead] of document.deadParts)
     if (dead.part === part && dead.time < time) document.deadParts.delete(cause)
   const unplaced = document.unplaced
@@ -160,42 +152,38 @@ function addPart(document: Document, { time, payload }: ProgressEntry): void {
   for (const dead of unplaced) addDead(document, dead)
 }
 
-function forgetUnits(document: Document, is: (unit: string, chunk: ChunkPlace) => boolean): void {
+/** Forgets the units of the part, except those that are kept. */
+function forgetUnits(document: Document, part: number, kept: PartSize): void {
   for (const [key, open] of document.open) {
-    const [unit, chunkId] = key.split('\n') as [string, string]
-    if (!is(unit, chunkPlace(chunkId)!)) continue
+    const { unit, place } = readOpenKey(key)
+    if (place.part !== part || (place.index < kept.chunks && kept.units.includes(unit))) continue
     if (open.counted) addTotals(document.totals, open.counted.totals, -1)
     document.open.delete(key)
   }
-  for (const fold of document.folds)
-    for (const [key, bits] of fold.units) {
-      const [unit, part] = key.split('\n') as [string, string]
-      for (let index = 0; index < bits.length * 8; index++)
-        if (hasBit(fold.units, key, index) && is(unit, { part: Number(part), index })) {
-          clearBit(fold.units, key, index)
-          fold.count--
-        }
-    }
+  for (const sets of [document.done, ...document.folds.map(({ units }) => units)]) keepOnly(sets, part, kept)
 }
-
-const isExpected = ({ chunks, units }: PartSize, unit: string, { index }: ChunkPlace) =>
-  index < chunks && units.includes(unit)
 
 /** Whether the unit is not one of the chunk's: it is of an extractor that was added later, or of another cut. */
 function isExtra(document: Document, unit: string, chunk: ChunkPlace): boolean {
-  const size = document.chunksOfPart.get(chunk.part)
-  return size !== undefined && !isExpected(size, unit, chunk)
+  return unitsOfChunk(document, chunk)?.includes(unit) === false
+}
+
+/** An extractor has begun with a chunk that no part announces: its units are not known otherwise until their replies come. */
+function addChunk(document: Document, { chunkId, time, payload }: ProgressEntry): void {
+  const chunk = chunkPlace(document, chunkId)
+  if (chunk) for (const unit of ['', ...payload.units]) see(document, chunk, unit, time)
 }
 
 function addReply(document: Document, entry: ProgressEntry): void {
-  const { chunkId, causationId, payload } = entry
-  const chunk = chunkPlace(chunkId)
+  const { chunkId, causationId, time, payload } = entry
+  const chunk = chunkPlace(document, chunkId)
   const { unit, run: from } = payload
   if (!chunk || !unit || !from || isDone(document, unit, chunk) || isExtra(document, unit, chunk)) return
-  const open = openUnit(document, unit, chunkId)
+  see(document, chunk, unit, time)
+  const open = openUnit(document, unit, chunk)
   if (isWholeAgain(open, entry)) {
     open.partDead.clear()
-    close(document, unit, chunkId)
+    close(document, unit, chunk)
   }
   if (open.counted && !open.counted.incomplete) return
   if (payload.error) {
@@ -210,7 +198,7 @@ function addReply(document: Document, entry: ProgressEntry): void {
   if (open.counted) addTotals(document.totals, open.counted.totals, -1)
   addTotals(document.totals, run.totals, 1)
   open.counted = run
-  close(document, unit, chunkId)
+  close(document, unit, chunk)
 }
 
 /** Whether this entry completes a run all of whose parts were handled well after the unit's facts had died. */
@@ -223,22 +211,23 @@ function isWholeAgain(open: OpenUnit, { time, payload }: ProgressEntry): boolean
 }
 
 /** Adds what a failed run spent. Its entry comes before the one that ends its unit, so later ones are repetitions. */
-function addFailedRun(document: Document, { chunkId, payload }: ProgressEntry): void {
-  const chunk = chunkPlace(chunkId)
+function addFailedRun(document: Document, { chunkId, time, payload }: ProgressEntry): void {
+  const chunk = chunkPlace(document, chunkId)
   const { unit, run } = payload
   if (!chunk || !unit || !run || isDone(document, unit, chunk) || isExtra(document, unit, chunk)) return
-  const { failedRuns } = openUnit(document, unit, chunkId)
+  see(document, chunk, unit, time)
+  const { failedRuns } = openUnit(document, unit, chunk)
   if (failedRuns.has(run.id)) return
   failedRuns.add(run.id)
   addUsage(document.totals, payload)
 }
 
 /** A unit that is done needs one bit only. */
-function close(document: Document, unit: string, chunkId: string): void {
-  const open = document.open.get(unitKey(unit, chunkId))
-  const chunk = chunkPlace(chunkId)
-  if (!open || !chunk || stateOfUnit(open) !== 'done') return
-  document.open.delete(unitKey(unit, chunkId))
+function close(document: Document, unit: string, chunk: ChunkPlace): void {
+  const key = openKey(document, unit, chunk)
+  const open = document.open.get(key)
+  if (!open || stateOfUnit(open) !== 'done') return
+  document.open.delete(key)
   setDone(document, unit, chunk)
 }
 
@@ -246,25 +235,25 @@ function addDead(document: Document, entry: ProgressEntry): void {
   const { chunkId, causationId, time, payload } = entry
   if (document.replayed.has(causationId)) return
   const role = payload.topic ? parseTopic(payload.topic) : undefined
-  const chunk = chunkPlace(chunkId)
+  const chunk = chunkPlace(document, chunkId)
   if (!chunk) {
     const reason = payload.error ?? { type: 'dead', message: 'a part of it is dead' }
-    document.deadParts.set(causationId, { part: payload.part, time, reason })
+    if (chunkId === '') document.deadParts.set(causationId, { part: payload.part, time, reason })
     return
   }
-  const size = document.chunksOfPart.get(chunk.part)
-  if (!size) {
+  const units = unitsOfChunk(document, chunk) ?? unitsSeen(document, chunk, payload.unit)
+  if (units.length === 0 && !unitsOfChunk(document, chunk)) {
     document.unplaced.push(entry)
     return
   }
-  if (chunk.index >= size.chunks) return
   const whole = role?.class === 'request' || role?.role === 'chunk'
   const reason = payload.error?.type ?? 'dead'
-  for (const unit of unitsHurt(size, payload.unit, role?.role)) {
+  for (const unit of unitsHurt(units, payload.unit, role?.role)) {
+    see(document, chunk, unit, time)
     const done = isDone(document, unit, chunk)
     if (done && whole) continue
     if (done) clearDone(document, unit, chunk)
-    const open = openUnit(document, unit, chunkId)
+    const open = openUnit(document, unit, chunk)
     if (done) open.counted = countedBefore
     ;(whole ? open.wholeDead : open.partDead).set(causationId, reason)
     if (whole) continue
@@ -274,7 +263,11 @@ function addDead(document: Document, entry: ProgressEntry): void {
 }
 
 /** Triples do not name their unit: any unit of the chunk may lack some. */
-function unitsHurt({ units }: PartSize, unit: string | null, role: string | undefined): readonly string[] {
+function unitsHurt(
+  units: readonly string[],
+  unit: string | null,
+  role: string | undefined,
+): readonly string[] {
   const isAny = unit === null || role === 'triples' || role === 'entity-contexts'
   return isAny ? units : units.filter((each) => each === unit)
 }
@@ -285,64 +278,24 @@ function cancelDeath(document: Document, { chunkId, causationId }: ProgressEntry
   for (const oldest of [...document.replayed].slice(0, -maxReplays)) document.replayed.delete(oldest)
   document.deadParts.delete(causationId)
   document.unplaced = document.unplaced.filter((dead) => dead.causationId !== causationId)
-  const chunk = chunkPlace(chunkId)
-  for (const unit of (chunk && document.chunksOfPart.get(chunk.part)?.units) ?? []) {
-    if (!chunk || isDone(document, unit, chunk)) continue
-    const open = openUnit(document, unit, chunkId)
+  const chunk = chunkPlace(document, chunkId)
+  if (!chunk) return
+  for (const unit of unitsOfChunk(document, chunk) ?? unitsSeen(document, chunk)) {
+    if (isDone(document, unit, chunk)) continue
+    const open = openUnit(document, unit, chunk)
     for (const id of [causationId, anyDeath]) {
       open.partDead.delete(id)
       open.wholeDead.delete(id)
     }
-    close(document, unit, chunkId)
+    close(document, unit, chunk)
   }
 }
 
-function statusOf(document: Document): DocumentStatus {
-  let chunks = 0
-  let expected = 0
-  for (const [part, size] of document.chunksOfPart) {
-    // A document that was loaded again may have fewer parts.
-    if (part >= (document.parts ?? Number.POSITIVE_INFINITY)) continue
-    chunks += size.chunks
-    expected += size.chunks * size.units.length
-  }
-  const ended = { done: document.doneCount, partial: 0, dead: 0 }
-  const incomplete: Counts = {}
-  for (const unit of document.open.values()) {
-    const state = stateOfUnit(unit)
-    if (state === 'running') continue
-    ended[state]++
-    const [reason] = [unit.counted?.incomplete, ...unit.partDead.values(), ...unit.wholeDead.values()].filter(
-      Boolean,
-    )
-    if (reason) incomplete[reason] = (incomplete[reason] ?? 0) + 1
-  }
-  for (const fold of document.folds) {
-    ended[stateOfFold(fold)] += fold.count
-    if (fold.count > 0) incomplete[fold.reason] = (incomplete[fold.reason] ?? 0) + fold.count
-  }
-  const known = document.parts !== undefined && document.chunksOfPart.size >= document.parts
-  const over = known && ended.done + ended.partial + ended.dead >= expected
-  // A document that was published completely once is loaded, also when another attempt failed.
-  const unloaded = document.parts === undefined ? document.failed : undefined
-  const error =
-    unloaded ?? [...document.deadParts.values()][0]?.reason ?? (known && chunks === 0 ? empty : undefined)
-  const units = { expected, ...ended }
-  const state = error !== undefined ? 'failed' : over ? endState(units) : chunks > 0 ? 'running' : 'queued'
-  const { id: documentId, title, totals } = document
-  return { documentId, title, state, error, chunks, units, incomplete, totals }
-}
-
-function endState({ expected, partial, dead }: DocumentStatus['units']): DocumentPhase {
-  if (dead === expected) return 'failed'
-  return partial + dead > 0 ? 'partial' : 'done'
-}
-
-function openUnit(document: Document, unit: string, chunkId: string): OpenUnit {
-  const key = unitKey(unit, chunkId)
+function openUnit(document: Document, unit: string, chunk: ChunkPlace): OpenUnit {
+  const key = openKey(document, unit, chunk)
   const known = document.open.get(key)
   if (known) return known
-  const fresh = unfoldUnit(document, unit, chunkPlace(chunkId)!)
+  const fresh = unfoldUnit(document, unit, chunk)
   document.open.set(key, fresh)
   return fresh
 }

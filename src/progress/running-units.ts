@@ -1,10 +1,14 @@
 // What of a document has not ended yet, from the state that the ledger stores.
+
+import { expectedUnits, isForeign, openKey } from './chunk-places.ts'
 import { isFolded } from './compaction.ts'
-import { isDone, unitKey } from './document-progress.ts'
+import { isDone } from './document-progress.ts'
 import { readState } from './snapshot.ts'
 import { stateOfUnit } from './unit-state.ts'
 
 export interface Running {
+  /** Whether nobody has announced its chunks: further ones may come. */
+  readonly isForeign: boolean
   /** Whether its parts were not all published yet. */
   readonly loading: boolean
   /** Parts that were not cut into chunks yet. */
@@ -17,18 +21,13 @@ export interface Running {
 export function runningUnits(state: Uint8Array): Running {
   const document = readState(state)
   const units = new Map<string, number>()
-  for (const [part, size] of document.chunksOfPart)
-    for (const unit of size.units) {
-      let running = 0
-      for (let index = 0; index < size.chunks; index++) {
-        const place = { part, index }
-        if (isDone(document, unit, place) || isFolded(document, unit, place)) continue
-        const open = document.open.get(unitKey(unit, `${document.id}/${part}/${index}`))
-        if (!open || stateOfUnit(open) === 'running') running++
-      }
-      if (running > 0) units.set(unit, (units.get(unit) ?? 0) + running)
-    }
+  for (const { unit, place } of expectedUnits(document)) {
+    if (isDone(document, unit, place) || isFolded(document, unit, place)) continue
+    const open = document.open.get(openKey(document, unit, place))
+    if (!open || stateOfUnit(open) === 'running') units.set(unit, (units.get(unit) ?? 0) + 1)
+  }
+  if (isForeign(document)) return { isForeign: true, loading: false, uncutParts: 0, units }
   const { parts } = document
   const uncutParts = Math.max(0, (parts ?? 0) - document.chunksOfPart.size)
-  return { loading: parts === undefined, uncutParts, units }
+  return { isForeign: false, loading: parts === undefined, uncutParts, units }
 }

@@ -3,6 +3,16 @@
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { GraphmillError } from '../errors.ts'
 import {
+  byId,
+  countUnits,
+  indexOfKnown,
+  keyBytes,
+  readKeys,
+  readOpenKey,
+  setPart,
+  writeKeys,
+} from './chunk-places.ts'
+import {
   type ChunkSets,
   type DeadPart,
   type Document,
@@ -10,6 +20,7 @@ import {
   type Fold,
   type ProgressEntry,
   type Reason,
+  readUnitKey,
 } from './document-progress.ts'
 import { addTotals, emptyTotals, type Totals } from './totals.ts'
 import { countedBefore, type OpenUnit, type SeenRun } from './unit-state.ts'
@@ -37,6 +48,14 @@ interface Header {
   /** Ending, reason and count of each fold, with key and length of its sets of bits behind those of `done`. */
   readonly folds: readonly [Fold['ending'], string, number, readonly [string, number][]][]
   readonly unplaced: readonly ProgressEntry[]
+  /**
+   * How many keys of chunks known by their ids stand behind these sets, the part and indexes of each part that has such chunks, and the
+   * sets of what was seen, with its time. Not in what older builds wrote.
+   */
+  readonly known?: number
+  readonly indexes?: readonly [number, readonly number[]][]
+  readonly seen?: readonly [string, number][]
+  readonly seenAt?: number | undefined
   readonly totals: Totals
 }
 
@@ -85,16 +104,26 @@ export function writeState(document: Document): Uint8Array {
     failed: document.failed ?? null,
     deadParts: [...document.deadParts],
     replayed: [...document.replayed],
+    indexes: [...document.chunksOfPart].flatMap(([part, { indexes }]) => (indexes ? [[part, indexes]] : [])),
     chunks: [...document.chunksOfPart].map(([part, { chunks, units, time }]) =>
       time === undefined ? [part, chunks, listIndex(units)] : [part, chunks, listIndex(units), time],
     ),
     unitLists,
     done: keep(document.done),
     open: [...document.open].map(storedUnit),
-    folds: document.folds.map(({ ending, reason, count, units }) => [ending, reason, count, keep(units)]),
+    folds: document.folds.map(({ ending, reason, units }) => [
+      ending,
+      reason,
+      countUnits(document, units),
+      keep(units),
+    ]),
+    seen: keep(document.seen),
+    seenAt: document.seenAt,
+    known: document.known.size,
     unplaced: document.unplaced,
     totals: document.totals,
   }
+  bits.push(writeKeys(document.known.keys()))
   const text = Buffer.from(JSON.stringify(header))
   const length = Buffer.alloc(4)
   length.writeUInt32LE(text.length)
@@ -126,22 +155,30 @@ export function readState(state: Uint8Array): Document {
   document.failed = header.failed ?? undefined
   for (const [cause, dead] of header.deadParts) document.deadParts.set(cause, dead)
   for (const cause of header.replayed) document.replayed.add(cause)
+  const indexes = new Map(header.indexes)
   for (const [part, chunks, list, time] of header.chunks)
-    document.chunksOfPart.set(part, { chunks, units: header.unitLists[list]!, time })
+    setPart(document, part, { chunks, units: header.unitLists[list]!, time, indexes: indexes.get(part) })
   const take = (sets: ChunkSets, places: Header['done']) => {
     for (const [key, length] of places) {
-      sets.set(key, Uint8Array.from(bytes.subarray(at, at + length)))
+      // An older build has kept these bits, but not which chunks they mean.
+      if (header.known !== undefined || readUnitKey(key)[1] !== byId)
+        sets.set(key, Uint8Array.from(bytes.subarray(at, at + length)))
       at += length
     }
   }
   take(document.done, header.done)
-  for (const bits of document.done.values()) for (const byte of bits) document.doneCount += ones(byte)
-  for (const entry of header.open) document.open.set(entry[0], openUnit(entry))
-  for (const [ending, reason, count, places] of header.folds) {
+  for (const entry of header.open)
+    if (header.known !== undefined || readOpenKey(entry[0]).place.part !== byId)
+      document.open.set(entry[0], openUnit(entry))
+  for (const [ending, reason, , places] of header.folds) {
     const units: ChunkSets = new Map()
     take(units, places)
-    document.folds.push({ ending, reason, count, units })
+    document.folds.push({ ending, reason, units })
   }
+  take(document.seen, header.seen ?? [])
+  document.seenAt = header.seenAt
+  for (const key of readKeys(bytes.subarray(at, at + keyBytes * (header.known ?? 0))))
+    indexOfKnown(document, key)
   document.unplaced = [...header.unplaced]
   addTotals(document.totals, header.totals, 1)
   return document
@@ -197,10 +234,4 @@ function seenRun([, seqs, last, incomplete, said]: StoredRun): SeenRun {
 /** Without the zeros at the end. */
 function trimmed(bits: Uint8Array): Uint8Array {
   return bits.subarray(0, bits.findLastIndex((byte) => byte !== 0) + 1)
-}
-
-function ones(byte: number): number {
-  let count = 0
-  for (let rest = byte; rest > 0; rest >>= 1) count += rest & 1
-  return count
 }

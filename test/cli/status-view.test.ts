@@ -1,5 +1,8 @@
 import { expect, test } from 'vitest'
-import { type StatusView, statusLines, statusRow } from '../../src/cli/status-view.ts'
+import { type StatusView, statusLines, statusRow, viewStatus } from '../../src/cli/status-view.ts'
+import type { Message } from '../../src/messages/envelope.ts'
+import type { Progress, Status } from '../../src/messages/generated.ts'
+import { createProgressAggregate } from '../../src/progress/progress-aggregate.ts'
 
 const id = `urn:graphmill:document:${'0'.repeat(32)}`
 const view = (title: string): StatusView => ({
@@ -41,4 +44,33 @@ test('a title is shortened between characters', () => {
 
 test('the status of one document has its whole title', () => {
   expect(statusLines(view('m'.repeat(200)))[0]).toBe(`document   ${'m'.repeat(200)} ${id}`)
+})
+
+test('a document whose chunks nobody has announced is running, then idle, and nobody knows how many units it has', () => {
+  const documentId = 'urn:tg:doc'
+  const aggregate = createProgressAggregate()
+  const viewed = (ageMs: number) => {
+    const { state, chunks, units, title } = aggregate.status(documentId)!
+    const counts = { facts: {}, rejected: {}, incomplete: {}, calls: {}, tokens: {}, lost: [], waiting: [] }
+    const payload = { title, state, chunks, ...units, ...counts, ledger: aggregate.save(documentId)! }
+    const message = { documentId, time: Date.now() - ageMs, payload: payload as unknown as Status }
+    return viewStatus(message as Message<'Status'>, new Map() as never, [])
+  }
+  const add = (payload: Partial<Progress>) =>
+    aggregate.add({ documentId, chunkId: 'urn:c', causationId: '', time: 1, payload } as Message<'Progress'>)
+  add({ kind: 'chunk', units: ['extract-topics'] })
+  expect(statusRow(viewed(0))).toMatchObject({ state: 'running', chunks: 1, done: '0/?' })
+  expect(viewed(3_600_000).state).toBe('running') // a unit waits
+  const counts = { facts: {}, rejected: {}, repaired: 0, duplicates: 0, ungrounded: 0, usage: null }
+  add({
+    kind: 'reply',
+    unit: 'extract-topics',
+    run: { id: 'r', startedAt: 1 },
+    seq: 0,
+    last: true,
+    ...counts,
+  })
+  expect(viewed(0)).toMatchObject({ state: 'running', units: { expected: null, done: 1 } })
+  expect(viewed(3_600_000).state).toBe('idle')
+  expect(statusLines(viewed(0)).join('\n')).toContain('1 of an unknown number done')
 })

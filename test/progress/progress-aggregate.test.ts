@@ -29,6 +29,7 @@ const nothing: Progress = {
   lost: null,
   until: null,
   reason: null,
+  keys: Buffer.alloc(0),
 } as Progress
 
 let causes = 0

@@ -8,11 +8,8 @@ import type { AnyProcessor, FlowSettings } from '../../src/flow/processor.ts'
 import type { Llm } from '../../src/llm/llm.ts'
 import { createOpenAi } from '../../src/llm/openai/openai.ts'
 import type { Message } from '../../src/messages/envelope.ts'
-import {
-  createProgressAggregate,
-  type DocumentStatus,
-  type ProgressAggregate,
-} from '../../src/progress/progress-aggregate.ts'
+import type { DocumentStatus } from '../../src/progress/document-status.ts'
+import { createProgressAggregate, type ProgressAggregate } from '../../src/progress/progress-aggregate.ts'
 import { createEncoder } from '../../src/rdf/write.ts'
 import { scope, settings, startFlow, type TestFlow } from './flow.ts'
 

@@ -1,0 +1,181 @@
+// Which place a chunk has in the bits of its document, and which units are expected of it. A chunk of chunk-text has the part and index of
+// its id. Any other chunk is known by its whole id: it takes the next index of the part `byId` at first sight.
+import { createHash } from 'node:crypto'
+import {
+  type ChunkPlace,
+  type ChunkSets,
+  type Document,
+  hasBit,
+  indexesIn,
+  type PartSize,
+  readUnitKey,
+  setBit,
+  unitKey,
+} from './document-progress.ts'
+
+/** Stands for the part of chunks that are known by their ids. No document has so many parts. */
+export const byId = 2 ** 31 - 1
+/** The state of more chunks that are known by their ids would not fit a message. */
+const maxKnown = 80_000
+/** A higher index is taken from an id only when its part has so many chunks: the id may come from anywhere, and bits cost memory. */
+const maxIndex = 2 ** 16
+/** The length of a key in bytes. */
+export const keyBytes = 6
+
+/** The keys of chunks, as the entry of their part announces them: the first 6 bytes of the SHA-256 of each id. */
+export function chunkKeys(chunkIds: readonly string[]): Buffer {
+  return Buffer.concat(chunkIds.map((id) => createHash('sha256').update(id).digest().subarray(0, keyBytes)))
+}
+
+/** The keys as numbers. */
+export function readKeys(keys: Uint8Array): number[] {
+  const bytes = Buffer.from(keys.buffer, keys.byteOffset, keys.byteLength)
+  return Array.from({ length: Math.floor(bytes.length / keyBytes) }, (_, at) =>
+    bytes.readUIntBE(at * keyBytes, keyBytes),
+  )
+}
+
+export function writeKeys(keys: Iterable<number>): Buffer {
+  const numbers = [...keys]
+  const bytes = Buffer.alloc(numbers.length * keyBytes)
+  for (const [at, key] of numbers.entries()) bytes.writeUIntBE(key, at * keyBytes, keyBytes)
+  return bytes
+}
+
+/** The place of a chunk, which a chunk that is known by its id takes now. Undefined without a chunk, and when the document has too many. */
+export function chunkPlace(document: Document, chunkId: string): ChunkPlace | undefined {
+  if (chunkId === '') return undefined
+  const place = placeInId(document, chunkId)
+  if (place && place.index < Math.max(maxIndex, document.chunksOfPart.get(place.part)?.chunks ?? 0))
+    return place
+  const index = indexOfKnown(document, readKeys(chunkKeys([chunkId]))[0]!)
+  return index === undefined ? undefined : { part: byId, index }
+}
+
+export function indexOfKnown({ known }: Document, key: number): number | undefined {
+  const index = known.get(key) ?? known.size
+  if (index >= maxKnown) return undefined
+  known.set(key, index)
+  return index
+}
+
+/** Part and index of an id that chunk-text has made: `<documentId>/<part>/<index>`. No other id has the same. */
+function placeInId({ id }: Document, chunkId: string): ChunkPlace | undefined {
+  if (!chunkId.startsWith(`${id}/`)) return undefined
+  const found = /^(0|[1-9]\d{0,8})\/(0|[1-9]\d{0,8})$/.exec(chunkId.slice(id.length + 1))
+  return found ? { part: Number(found[1]), index: Number(found[2]) } : undefined
+}
+
+/** The key of a unit of a chunk among the open units: unit and `<documentId>/<part>/<index>`. */
+export const openKey = ({ id }: Document, unit: string, { part, index }: ChunkPlace) =>
+  unitKey(unit, `${id}/${part}/${index}`)
+
+export function readOpenKey(key: string): { readonly unit: string; readonly place: ChunkPlace } {
+  const [part, index] = key.split('/').slice(-2).map(Number) as [number, number]
+  return { unit: key.slice(0, key.indexOf('\n')), place: { part, index } }
+}
+
+/** The units that are expected of a chunk; undefined when no part has announced it. */
+export function unitsOfChunk(document: Document, { part, index }: ChunkPlace): readonly string[] | undefined {
+  if (part === byId) return document.unitsOfKnown[index]
+  const size = document.chunksOfPart.get(part)
+  if (!size) return undefined
+  return !size.indexes && index < size.chunks ? size.units : []
+}
+
+/** Whether its chunks come from elsewhere: no part was announced, so nobody knows how many there are. */
+export const isForeign = ({ chunksOfPart, seen }: Document) => chunksOfPart.size === 0 && seen.size > 0
+
+/** Remembers a chunk that no part has announced, and that one of its units has begun. */
+export function see(document: Document, { part, index }: ChunkPlace, unit: string, time: number): void {
+  if (document.chunksOfPart.size > 0) return
+  setBit(document.seen, unitKey('', part), index)
+  if (unit !== '') setBit(document.seen, unitKey(unit, part), index)
+  document.seenAt = Math.max(time, document.seenAt ?? time)
+}
+
+/** How many chunks were seen that no part has announced. */
+export function chunksSeen(document: Document): number {
+  const chunks = [...document.seen].filter(([key]) => readUnitKey(key)[0] === '')
+  return countUnits(document, new Map(chunks))
+}
+
+/** The units of a chunk that no part has announced, and the one that is known otherwise. */
+export function unitsSeen({ seen }: Document, { part, index }: ChunkPlace, named?: string | null): string[] {
+  const units = new Set(named ? [named] : [])
+  for (const key of seen.keys()) {
+    const [unit, of] = readUnitKey(key)
+    if (unit !== '' && of === part && hasBit(seen, key, index)) units.add(unit)
+  }
+  return [...units]
+}
+
+/** Sets the part's size. What was seen before the first part no longer counts. */
+export function setPart(document: Document, part: number, size: PartSize): void {
+  const isNew = !document.chunksOfPart.get(part)?.indexes
+  document.chunksOfPart.set(part, size)
+  document.seen.clear()
+  document.seenAt = undefined
+  if (isNew) expectKnown(document, part, size)
+  else expectAllKnown(document)
+}
+
+/** Sets how many parts the document has. */
+export function setParts(document: Document, parts: number): void {
+  document.parts = parts
+  expectAllKnown(document)
+}
+
+/** From scratch: a chunk may have moved to another part, and a document that was loaded again may have fewer parts. */
+function expectAllKnown(document: Document): void {
+  document.unitsOfKnown.length = 0
+  for (const [part, size] of document.chunksOfPart) expectKnown(document, part, size)
+}
+
+function expectKnown(
+  { parts, unitsOfKnown }: Document,
+  part: number,
+  { units, indexes = [] }: PartSize,
+): void {
+  if (part < (parts ?? Number.POSITIVE_INFINITY)) for (const index of indexes) unitsOfKnown[index] = units
+}
+
+export interface ExpectedUnit {
+  readonly unit: string
+  readonly place: ChunkPlace
+  /** When its part was cut, or its chunk was seen at the latest. */
+  readonly time: number
+  readonly part: number
+}
+
+/** The units that a document must pass, as far as they are known. */
+export function* expectedUnits(document: Document): Generator<ExpectedUnit> {
+  for (const [part, { chunks, units, time = 0, indexes }] of document.chunksOfPart)
+    for (const unit of units)
+      for (let at = 0; at < (indexes?.length ?? chunks); at++)
+        yield { unit, place: indexes ? { part: byId, index: indexes[at]! } : { part, index: at }, time, part }
+  for (const [key, bits] of document.seen) {
+    const [unit, part] = readUnitKey(key)
+    for (const index of unit === '' ? [] : indexesIn(bits))
+      yield { unit, place: { part, index }, time: document.seenAt ?? 0, part }
+  }
+}
+
+/** Whether the unit counts: one of a chunk that is known by its id does when its part expects it, or when no part was announced. */
+export function isCounted(document: Document, unit: string, { part, index }: ChunkPlace): boolean {
+  if (part !== byId || document.chunksOfPart.size === 0) return true
+  return document.unitsOfKnown[index]?.includes(unit) ?? false
+}
+
+/** How many units in the sets count. */
+export function countUnits(document: Document, sets: ChunkSets): number {
+  let count = 0
+  for (const [key, bits] of sets) {
+    const [unit, part] = readUnitKey(key)
+    if (part !== byId) for (const byte of bits) count += ones[byte]!
+    else for (const index of indexesIn(bits)) if (isCounted(document, unit, { part, index })) count++
+  }
+  return count
+}
+
+const ones = Uint8Array.from({ length: 256 }, (_, byte) => byte.toString(2).replaceAll('0', '').length)
