@@ -15,7 +15,8 @@ export const chunkText = defineProcessor({
   name: component,
   inputs: ['document'],
   outputs: ['chunk', 'progress', 'triples'],
-  maxInFlight: 4,
+  // One is cut while the chunks of the other are stored: a part may have half a megabyte.
+  maxInFlight: 2,
   async *handle(message, context) {
     const { documentId, payload } = message
     const { text, part, offset } = payload

@@ -18,7 +18,7 @@ export const prompt = defineProcessor({
   name: 'prompt',
   inputs: ['prompt', 'prompt-live'],
   outputs: ['reply', 'rejected', 'progress'],
-  maxInFlight: 256,
+  maxInFlight: 128,
 
   async *handle(message: Message<'PromptRequest'>, context: Context): Answers {
     let lost: LostRun | undefined

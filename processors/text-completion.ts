@@ -17,7 +17,7 @@ export const textCompletion = defineProcessor({
   name: 'text-completion',
   inputs: ['text-completion'],
   outputs: ['text-reply'],
-  maxInFlight: 256,
+  maxInFlight: 128,
 
   async *handle(message: Message<'TextCompletionRequest'>, context: Context): Outputs<'text-reply'> {
     const { payload } = message

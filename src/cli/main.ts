@@ -21,6 +21,8 @@ const { version, description } = JSON.parse(readFileSync(packageFile, 'utf8')) a
 }
 
 guardStandardError(process.argv.slice(2))
+// One small message that is held keeps its whole block of the pool: 64 KiB by Node's default.
+Buffer.poolSize = 8 * 1024
 
 const program = new Command('graphmill')
   .description(description)

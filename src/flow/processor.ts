@@ -111,7 +111,7 @@ export interface Processor<I extends InputPort = InputPort, O extends OutputPort
   readonly name: string
   readonly inputs: readonly I[]
   readonly outputs: readonly O[]
-  /** The most deliveries in flight per input and flow. Default 64. */
+  /** The most deliveries in flight per input and flow. Default 32: enough while outputs are stored, and each costs memory. */
   readonly maxInFlight?: number
   /** Whether messages of a key are delivered one after the other, or to one replica at a time; see `Subscription`. Default `none`. */
   readonly ordering?: Subscription['ordering']

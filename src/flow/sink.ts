@@ -7,7 +7,7 @@ import { type Context, defineProcessor, type Processor, type Scope } from './pro
 export interface SinkOptions<I extends InputPort> {
   readonly name: string
   readonly input: I
-  /** The most messages of a batch. Default 256. */
+  /** The most messages of a batch; twice as many may be in flight. Default 96. */
   readonly maxBatch?: number
   /**
    * Resolves when the batch is durable. Called for one batch at a time per flow. `signal` and `context` are those of the
@@ -35,7 +35,7 @@ interface WaitingMessage<I extends InputPort> {
  * export const store = defineSink({ name: 'store', input: 'triples', write: async (batch, signal) => insert(batch, { signal }) })
  */
 export function defineSink<const I extends InputPort>(options: SinkOptions<I>): Processor<I, never> {
-  const { maxBatch = 256 } = options
+  const { maxBatch = 96 } = options
   // By scope, which is one object for all contexts of a flow of a runtime: other runtimes of the process have stores of their own.
   const queues = new WeakMap<Scope, FlowQueue<I>>()
 

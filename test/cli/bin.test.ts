@@ -80,16 +80,16 @@ test('it exits with the exit code of the child process', async () => {
 
 /** What each Node that runs the program, one after the other, says of itself. */
 const look = `console.error('node', JSON.stringify([process.pid, process.execArgv.filter((flag) => flag.startsWith('--max-semi') || flag.startsWith('--heap-growing')),
-  process.env.MALLOC_ARENA_MAX ?? null, process.argv.slice(2)]))`
+  [process.env.MALLOC_ARENA_MAX, process.env.MALLOC_MMAP_THRESHOLD_, process.env.MALLOC_TRIM_THRESHOLD_].join(), process.argv.slice(2)]))`
 const looking = ['--import', `data:text/javascript,${encodeURIComponent(look)}`]
 
 function looks(stderr: string) {
   const lines = stderr.split('\n').filter((line) => line.startsWith('node '))
-  return lines.map((line) => JSON.parse(line.slice(5)) as [number, string[], string | null, string[]])
+  return lines.map((line) => JSON.parse(line.slice(5)) as [number, string[], string, string[]])
 }
 
 function lookedAt(args: readonly string[], flags: readonly string[] = [], env: Record<string, string> = {}) {
-  const { NODE_OPTIONS: _, MALLOC_ARENA_MAX: __, ...rest } = process.env
+  const { NODE_OPTIONS: _, ...rest } = process.env
   const { status, stderr } = spawnSync(process.execPath, [...looking, ...flags, program, ...args], {
     env: { ...rest, ...env },
     encoding: 'utf8',
@@ -101,10 +101,10 @@ describe('the sizes of V8', () => {
   test.each(['run', 'load', 'extract'])('are small for %s, in the same process', (command) => {
     const { status, seen } = lookedAt([command, '--nope', 'a b'])
     expect(seen).toHaveLength(2)
-    const [[pid], [samePid, flags, arenas, args]] = seen as [(typeof seen)[0], (typeof seen)[0]]
+    const [[pid], [samePid, flags, malloc, args]] = seen as [(typeof seen)[0], (typeof seen)[0]]
     expect(samePid).toBe(pid)
     expect(flags).toEqual(['--max-semi-space-size=4', '--heap-growing-percent=60'])
-    expect(arenas).toBe('1')
+    expect(malloc).toBe('1,65536,65536')
     expect(args).toEqual([command, '--nope', 'a b'])
     expect(status).toBe(2)
   })
@@ -112,7 +112,7 @@ describe('the sizes of V8', () => {
   test('are those of Node for a short command', () => {
     expect(lookedAt(['--version'])).toMatchObject({
       status: 0,
-      seen: [[expect.any(Number), [], null, ['--version']]],
+      seen: [[expect.any(Number), [], ',,', ['--version']]],
     })
     expect(lookedAt(['run', '--help']).status).toBe(0)
   })
@@ -121,7 +121,7 @@ describe('the sizes of V8', () => {
     expect(lookedAt(['run', '--nope'], ['--max-semi-space-size=8']).seen).toHaveLength(1)
     expect(lookedAt(['run', '--nope'], [], { NODE_OPTIONS: '--max-semi-space-size=8' }).seen).toHaveLength(1)
     const { seen } = lookedAt(['run', '--nope'], [], { MALLOC_ARENA_MAX: '3' })
-    expect(seen[1]![2]).toBe('3')
+    expect(seen[1]![2]).toBe('3,65536,65536')
   })
 
   test('leave standard input and signals to the command', async () => {

@@ -344,8 +344,8 @@ function consumerConfig(settings: KafkaSettings, subscription: Subscription): Co
     rebalanceTimeout: Math.max(60_000, sessionTimeoutMs),
     maxWaitTimeInMs: fetchWaitMs,
     metadataMaxAge: metadataMaxAgeMs,
-    maxBytes: between(64 * 1024, Math.floor(maxBytes / 4), 2 * 1024 * 1024),
-    maxBytesPerPartition: between(64 * 1024, Math.floor(maxBytes / 8), 512 * 1024),
+    maxBytes: between(64 * 1024, Math.floor(maxBytes / 4), 1024 * 1024),
+    maxBytesPerPartition: between(64 * 1024, Math.floor(maxBytes / 8), 256 * 1024),
     allowAutoTopicCreation: false,
     retry: { ...patient, restartOnFailure: async () => false },
   }

@@ -24,8 +24,8 @@ import {
  * more when half is gone. One partition may use all of it, but leaves the others their shares: its messages may all wait for one.
  * The bounds grow with maxInFlight, to at least half of it: what waits must last until more has come.
  */
-const maxWaitingMessages = 2000
-const maxWaitingBytes = 2 * 1024 * 1024
+const maxWaitingMessages = 500
+const maxWaitingBytes = 1024 * 1024
 
 export interface WindowOptions {
   /** Called whenever something was settled, freed or dropped. */

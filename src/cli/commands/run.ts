@@ -105,8 +105,12 @@ async function runUntilStopped(
 type RunProcess = ReturnType<typeof createRunProcess>
 
 /** What lives as long as the process. */
-function createRunProcess(config: Config, processors: readonly AnyProcessor[], all: boolean) {
+function createRunProcess(config: Config, named: readonly AnyProcessor[], all: boolean) {
   const { options } = config
+  const asksModel = ({ name }: AnyProcessor) => name === 'prompt' || name === 'text-completion'
+  // The next requests are rendered while the model answers; more would only wait, at some 20 KB each.
+  const maxInFlight = 2 * options.concurrency
+  const processors = named.map((each) => (asksModel(each) ? { ...each, maxInFlight } : each))
   const over = new AbortController()
   const log = createLogger(options['log-level'] ?? optionTable['log-level'].defaults.run)
   const graceMs = options.drain === 'now' ? 0 : options['llm-timeout'] * 1000 + drainExtraMs
@@ -120,7 +124,7 @@ function createRunProcess(config: Config, processors: readonly AnyProcessor[], a
   const signal = AbortSignal.any([shutdown.asked, over.signal])
   const prices = readPrices(options.prices)
   const metrics = createMetrics({ priceOf: (model) => priceOf(model, prices) })
-  const needsModel = processors.some(({ name }) => name === 'prompt' || name === 'text-completion')
+  const needsModel = named.some(asksModel)
   const provenance = optionTable.provenance.defaults.run
   const runProcess = {
     config,

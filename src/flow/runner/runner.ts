@@ -111,7 +111,7 @@ function createConsume({ broker, topics }: RunnerResources, options: InputLoopOp
     const subscription: Subscription = {
       group,
       topic,
-      maxInFlight: processor.maxInFlight ?? 64,
+      maxInFlight: processor.maxInFlight ?? 32,
       from: 'earliest',
       ordering: processor.ordering ?? 'none',
       // The group's position stays before the gap until the report is stored.
