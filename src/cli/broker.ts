@@ -14,6 +14,10 @@ import { onShutdown } from '../flow/shutdown.ts'
 import { type Codec, createCodec } from '../messages/codec.ts'
 import { loadSchemas } from '../messages/registry.ts'
 import { createSchemaRegistry, type SchemaRegistry } from '../messages/schema-registry.ts'
+import { trustGraphBroker } from '../trustgraph/broker.ts'
+import type { Wire } from '../trustgraph/wire.ts'
+import { trustGraphCodec } from '../trustgraph/wire-codec.ts'
+import { flowsOf, wireOf } from './flows.ts'
 
 /** The options that `openBroker` reads. */
 export const brokerOptions = [
@@ -45,10 +49,22 @@ export interface BrokerSession {
   readonly signal: AbortSignal
 }
 
+/** Connects; the topics of flows on TrustGraph's wire are found by our names. Throws the error, or the signal's reason. */
+export async function openFlowBroker(config: Config, signal?: AbortSignal): Promise<Broker> {
+  const wire = wireIn(config)
+  const broker = await openBroker(config, signal)
+  return wire ? trustGraphBroker(broker, wire) : broker
+}
+
+/** The wire of the flows file, if there is one. */
+function wireIn(config: Config): Wire | undefined {
+  return config.options.flows === undefined ? undefined : wireOf(flowsOf(config), config)
+}
+
 /** Connects, runs `act`, and closes the connection. Throws what connecting or `act` throws, or the signal's reason. */
 export async function withBroker<T>(config: Config, act: (session: BrokerSession) => Promise<T>): Promise<T> {
   const shutdown = onShutdown()
-  const broker = await openBroker(config, shutdown.asked)
+  const broker = await openFlowBroker(config, shutdown.asked)
   try {
     return await act({ config, broker, signal: shutdown.asked })
   } finally {
@@ -62,7 +78,9 @@ export function openSchemas(
   broker: Broker,
   config: Config,
 ): { readonly codec: Codec; readonly schemas: SchemasTopic } {
-  const codec = createCodec(loadSchemas())
+  const wire = wireIn(config)
+  const avro = createCodec(loadSchemas())
+  const codec = wire ? trustGraphCodec(avro, wire) : avro
   return { codec, schemas: createSchemasTopic(broker, codec, config.options.space, openRegistry(config)) }
 }
 

@@ -70,6 +70,10 @@ export const commands: Readonly<Record<string, CommandEntry>> = {
     description: 'print the value of every option and where it came from',
     load: async () => (await import('./commands/config.ts')).addConfig,
   },
+  trustgraph: {
+    description: "print which topics, groups and processors of TrustGraph's those of a flow stand for",
+    load: async () => (await import('./commands/trustgraph.ts')).addTrustGraph,
+  },
   prompts: {
     description: 'manage your own prompts',
     load: async () => (await import('./commands/prompts.ts')).addPrompts,

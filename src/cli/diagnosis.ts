@@ -16,7 +16,7 @@ import { isNewer } from '../progress/status-cache.ts'
 import { checkCatalogue } from '../prompt/catalogue/check-catalogue.ts'
 import { formatProblem } from '../prompt/catalogue/problem.ts'
 import { checkRowSchemas } from '../rows/load.ts'
-import { connectOptions, openBroker, openRegistry, openSchemas } from './broker.ts'
+import { connectOptions, openFlowBroker, openRegistry, openSchemas } from './broker.ts'
 import { type CheckResult, failed, failedWith, inTime, ok, patienceMs, skipped } from './check-result.ts'
 import { checkEmbeddings, checkStore } from './diagnose-endpoints.ts'
 import { limitsOf } from './documents.ts'
@@ -104,7 +104,7 @@ async function* checkBroker(config: Config, signal: AbortSignal): AsyncGenerator
     return
   }
   try {
-    const broker = await openBroker(config, signal)
+    const broker = await openFlowBroker(config, signal)
     try {
       const topics = await broker.listTopics(`${space}.`)
       const { tls } = config.options

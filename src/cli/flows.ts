@@ -2,17 +2,19 @@
 import { processorNames } from '../../processors/modules.ts'
 import { topicSpec } from '../broker/topics.ts'
 import { type Config, suggest } from '../config/config.ts'
-import { type FlowConfig, readFlows } from '../config/flows.ts'
+import { type FlowConfig, type KnownNames, readFlows } from '../config/flows.ts'
 import { GraphmillError, toGraphmillError } from '../errors.ts'
 import { inputPorts, inputTopic } from '../flow/ports.ts'
 import type { AnyProcessor } from '../flow/processor.ts'
+import { counterparts, createWire, topicNaming, type Wire, wireTypes } from '../trustgraph/wire.ts'
 import { chosenExtractors } from './wiring.ts'
 
 /** Throws `configuration_invalid`, and `topic_name_invalid` if the flow's name can't be part of a topic name. */
 export function flowsOf(config: Config): readonly FlowConfig[] {
   const { flows: file } = config.options
-  const flows = file === undefined ? [{ ...config, topics: {} }] : readFlows(file, config, ports)
+  const flows = file === undefined ? [{ ...config, topics: {} }] : readFlows(file, config, knownNames)
   for (const flow of flows) checkNames(flow)
+  wireOf(flows, config)
   return flows
 }
 
@@ -53,10 +55,36 @@ export function serving(chosen: readonly AnyProcessor[], flow: Config): AnyProce
   return chosen.filter(({ name }) => !name.startsWith('extract-') || extractors.includes(name))
 }
 
-/** The topics that a flow can configure. */
-const ports = Object.fromEntries(
-  inputPorts.map((port) => {
-    const name = inputTopic(port, { space: 'x', workspace: 'x', flow: 'x' }, 'x')
-    return [port, { compacted: topicSpec(name).compacted === true }]
-  }),
-)
+/**
+ * Which topics of the flows are TrustGraph's; undefined when none is. Throws `configuration_invalid` for identifiers that are none, and
+ * for topics that would share a name.
+ */
+export function wireOf(flows: readonly FlowConfig[], { options }: Config): Wire | undefined {
+  const wired = flows.flatMap(({ options: { workspace, flow }, topics, trustgraph }) => {
+    if (trustgraph === undefined) return []
+    const identifiers = Object.entries(topics).flatMap(([port, { identifier }]) =>
+      identifier === undefined ? [] : [[port, identifier] as const],
+    )
+    return [{ workspace, flow, trustgraph: { ...trustgraph, identifiers: Object.fromEntries(identifiers) } }]
+  })
+  if (wired.length === 0) return undefined
+  return createWire(wired, { space: options.space, nameOf: topicNaming(options.broker) })
+}
+
+const isWired = (port: string) => Object.hasOwn(wireTypes, port)
+
+/** The topics that a flow can configure, and the processors that have a counterpart among TrustGraph's. */
+const knownNames: KnownNames = {
+  ports: {
+    ...Object.fromEntries(
+      Object.keys(wireTypes).map((port) => [port, { compacted: false, wired: true }] as const),
+    ),
+    ...Object.fromEntries(
+      inputPorts.map((port) => {
+        const name = inputTopic(port, { space: 'x', workspace: 'x', flow: 'x' }, 'x')
+        return [port, { compacted: topicSpec(name).compacted === true, wired: isWired(port) }] as const
+      }),
+    ),
+  },
+  processors: Object.keys(counterparts),
+}

@@ -6,7 +6,7 @@ import { contentOf } from '../config/watch.ts'
 import type { PreparedFlow } from '../flow/flow-set.ts'
 import type { AnyProcessor } from '../flow/processor.ts'
 import { type FlowRuntimeOptions, run } from '../flow/run.ts'
-import { flowError, flowsOf, nameOf, serving } from './flows.ts'
+import { flowError, flowsOf, nameOf, serving, wireOf } from './flows.ts'
 import type { FlowWiring, Wiring } from './wiring.ts'
 
 export interface FlowPreparerOptions {
@@ -47,10 +47,11 @@ async function prepareFlow(flow: FlowConfig, options: FlowPreparerOptions): Prom
   const flowWiring = await options.wiring.wire(flow)
   options.onWired(flowWiring)
   const flows = flowWiring.flows.map((each) => ({ ...each, topics: flow.topics }))
+  const wire = wireOf([flow], flow)
   return {
     name: nameOf(flow),
-    fingerprint: JSON.stringify([flow.options, flow.topics, content]),
-    start: (until) => run({ ...flowWiring, ...options.shared(), flows, processors }, until),
+    fingerprint: JSON.stringify([flow.options, flow.topics, flow.trustgraph, content]),
+    start: (until) => run({ ...flowWiring, ...options.shared(), flows, processors, wire }, until),
     gone: () => options.gone(flow),
   }
 }

@@ -3,9 +3,10 @@ import { GraphmillError } from '../errors.ts'
 import { isObject } from '../is-object.ts'
 import { type Config, overrideConfig, readValue, suggest } from './config.ts'
 import { type OptionName, optionTable } from './options.ts'
+import { readIdentifier, readTrustGraph, type TrustGraphSettings } from './trustgraph.ts'
 import { readYaml } from './yaml.ts'
 
-/** The options that a flow may set, besides `topics`. All others belong to the process. */
+/** The options that a flow may set, besides `topics`, `wire` and `trustgraph`. All others belong to the process. */
 export const flowOptions = [
   'workspace',
   'flow',
@@ -27,24 +28,41 @@ export const flowOptions = [
 
 /** Settings of topics that differ from the defaults, by port. */
 export type FlowTopics = Readonly<
-  Record<string, { readonly partitions?: number; readonly retentionMs?: number }>
+  Record<
+    string,
+    {
+      readonly partitions?: number
+      readonly retentionMs?: number
+      /** TrustGraph's identifier of the topic, on its wire. */
+      readonly identifier?: string
+    }
+  >
 >
 
 export interface FlowConfig extends Config {
   readonly topics: FlowTopics
+  /** Undefined for a flow on our own wire. */
+  readonly trustgraph?: TrustGraphSettings | undefined
 }
 
-/** The ports whose topics a flow may configure. Compacted topics are kept for ever. */
-export type Ports = Readonly<Record<string, { readonly compacted: boolean }>>
+/** The ports whose topics a flow may configure. Compacted topics are kept for ever; `wired` ones are on TrustGraph's wire, too. */
+export type Ports = Readonly<Record<string, { readonly compacted: boolean; readonly wired?: boolean }>>
+
+/** What a flows file may name. */
+export interface KnownNames {
+  readonly ports: Ports
+  /** Those with a counterpart among TrustGraph's. */
+  readonly processors?: readonly string[]
+}
 
 const namePattern = /^[a-z0-9_-]+$/
 const dayMs = 24 * 3600 * 1000
 
 /**
- * The configuration of each flow of a file: `flows: [{ workspace, flow, topics, ...options }]`, based on the configuration of the
+ * The configuration of each flow of a file: `flows: [{ workspace, flow, topics, wire, trustgraph, ...options }]`, based on the configuration of the
  * process. Throws `configuration_invalid`, which names file and flow, for unknown keys and for two flows that would share topics.
  */
-export function readFlows(path: string, base: Config, ports: Ports): FlowConfig[] {
+export function readFlows(path: string, base: Config, known: KnownNames): FlowConfig[] {
   const content = readYaml(path)
   if (!isObject(content))
     throw invalid(`${path}: it must hold a list \`flows\`, such as flows: [{workspace: acme, flow: papers}].`)
@@ -56,7 +74,7 @@ export function readFlows(path: string, base: Config, ports: Ports): FlowConfig[
     throw invalid(`${path}: it must hold a list \`flows\`, such as flows: [{workspace: acme, flow: papers}].`)
   if (flows.length === 0) throw invalid(`${path}: it holds no flow.`)
   const configs = flows.map((flow: unknown, at) =>
-    readFlow(flow, { place: `${path}: flow ${at + 1}`, base, ports }),
+    readFlow(flow, { place: `${path}: flow ${at + 1}`, base, known }),
   )
   refuseShared(path, configs)
   return configs
@@ -65,20 +83,23 @@ export function readFlows(path: string, base: Config, ports: Ports): FlowConfig[
 interface FlowReading {
   readonly place: string
   readonly base: Config
-  readonly ports: Ports
+  readonly known: KnownNames
 }
 
-function readFlow(flow: unknown, { place, base, ports }: FlowReading): FlowConfig {
+function readFlow(flow: unknown, { place, base, known }: FlowReading): FlowConfig {
   if (!isObject(flow)) throw invalid(`${place}: it must be an object with workspace and flow.`)
   // As in the configuration file, a key without a value is ignored.
   const given = Object.entries(flow).filter(([, value]) => value !== null)
-  const { topics, ...options } = Object.fromEntries(given)
+  const { topics, wire, trustgraph, ...options } = Object.fromEntries(given)
   for (const key of Object.keys(options)) refuseUnknown(key, place)
   const config = overrideConfig(base, options, place)
   for (const name of ['workspace', 'flow'] as const)
     if (!namePattern.test(config.options[name]))
       throw invalid(`${place}: ${name} may hold a-z, 0-9, _ and - only.`)
-  return { ...config, topics: readTopics(topics ?? {}, `${place}: topics`, ports) }
+  const { processors = [], ports } = known
+  const theirs = readTrustGraph({ wire, trustgraph }, config.options, { place, processors })
+  const reading = { place: `${place}: topics`, ports, isWired: theirs !== undefined }
+  return { ...config, topics: readTopics(topics ?? {}, reading), trustgraph: theirs }
 }
 
 function refuseUnknown(key: string, place: string): void {
@@ -86,22 +107,34 @@ function refuseUnknown(key: string, place: string): void {
   if (known.includes(key)) return
   if (Object.hasOwn(optionTable, key))
     throw invalid(`${place}: a flow has no key ${key}: it is one of the whole process, --${key}.`)
-  throw invalid(`${place}: a flow has no key ${key}.${suggestOf(key, [...known, 'topics'])}`)
+  throw invalid(
+    `${place}: a flow has no key ${key}.${suggestOf(key, [...known, 'topics', 'wire', 'trustgraph'])}`,
+  )
 }
 
-function readTopics(topics: unknown, place: string, ports: Ports): FlowTopics {
+interface TopicsReading {
+  readonly place: string
+  readonly ports: Ports
+  readonly isWired: boolean
+}
+
+function readTopics(topics: unknown, { place, ports, isWired }: TopicsReading): FlowTopics {
   if (!isObject(topics)) throw invalid(`${place} must be an object, such as {chunk: {partitions: 24}}.`)
   const entries = Object.entries(topics).map(([port, settings]) => {
     if (!Object.hasOwn(ports, port))
       throw invalid(`${place}: there is no topic ${port}.${suggestOf(port, Object.keys(ports))}`)
-    return [port, readTopic(settings, `${place}: ${port}`, ports[port]!)] as const
+    return [port, readTopic(settings, `${place}: ${port}`, { ...ports[port]!, isWired })] as const
   })
   return Object.fromEntries(entries)
 }
 
-function readTopic(settings: unknown, place: string, { compacted }: Ports[string]): FlowTopics[string] {
+function readTopic(
+  settings: unknown,
+  place: string,
+  { compacted, wired: hasPort = false, isWired }: Ports[string] & Pick<TopicsReading, 'isWired'>,
+): FlowTopics[string] {
   if (!isObject(settings)) throw invalid(`${place} must be an object, such as {partitions: 24}.`)
-  const known = ['partitions', 'retention-days']
+  const known = ['partitions', 'retention-days', 'identifier']
   for (const key of Object.keys(settings))
     if (!known.includes(key)) throw invalid(`${place}: a topic has no key ${key}.${suggestOf(key, known)}`)
   const count = (key: string) =>
@@ -111,7 +144,10 @@ function readTopic(settings: unknown, place: string, { compacted }: Ports[string
   const [partitions, days] = [count('partitions'), count('retention-days')]
   if (compacted && days !== undefined)
     throw invalid(`${place}: retention-days: it keeps the latest of every document for ever.`)
+  const at = `${place}: identifier`
+  const identifier = readIdentifier(settings['identifier'], at, { isWired, hasPort })
   return {
+    ...(identifier !== undefined && { identifier }),
     ...(partitions !== undefined && { partitions }),
     ...(days !== undefined && { retentionMs: days * dayMs }),
   }

@@ -15,7 +15,9 @@ import { createLogger } from '../observe/log.ts'
 import type { Catalogue } from '../prompt/catalogue/prompt.ts'
 import type { RunLimits } from '../prompt/engine/reply.ts'
 import type { TripleStore } from '../rdf/store.ts'
+import { trustGraphBroker } from '../trustgraph/broker.ts'
 import type { Wire, WirePort } from '../trustgraph/wire.ts'
+import { trustGraphCodec } from '../trustgraph/wire-codec.ts'
 import { systemClock, uuids } from './clock.ts'
 import {
   type FlowTopics,
@@ -76,7 +78,7 @@ export interface FlowRuntime extends Runner {
 
 /** Makes the topics of the flows, publishes the schemas, and starts the processors. Resolves when they take messages. */
 export async function run(given: FlowRuntimeOptions, signal: AbortSignal): Promise<FlowRuntime> {
-  const options = await wired(given)
+  const options = wired(given)
   const {
     broker,
     codec,
@@ -124,11 +126,9 @@ export async function run(given: FlowRuntimeOptions, signal: AbortSignal): Promi
 }
 
 /** Some topics of wired flows have other names on the broker, and another format. */
-async function wired(options: FlowRuntimeOptions) {
+function wired(options: FlowRuntimeOptions) {
   const { broker, codec = createCodec(loadSchemas()), wire } = options
   if (wire === undefined) return { ...options, codec }
-  const { trustGraphBroker } = await import('../trustgraph/broker.ts')
-  const { trustGraphCodec } = await import('../trustgraph/wire-codec.ts')
   return { ...options, broker: trustGraphBroker(broker, wire), codec: trustGraphCodec(codec, wire) }
 }
 

@@ -10,7 +10,7 @@ import type {
 } from '../broker/broker.ts'
 import { deadTopic, sourceOfDead } from '../broker/topics.ts'
 import { receiverOf } from './request-id.ts'
-import type { Wire, WiredTopic } from './wire.ts'
+import { maxWireBytes, type Wire, type WiredTopic } from './wire.ts'
 
 const deadTopicHeader = 'dead-topic'
 
@@ -57,7 +57,7 @@ export function trustGraphBroker(broker: Broker, wire: Wire): Broker {
   }
 
   return {
-    ensureTopics: (specs) => broker.ensureTopics(theirSpecs(specs, nameOf)),
+    ensureTopics: (specs) => broker.ensureTopics(theirSpecs(specs, wire)),
     hasTopic: (topic) => broker.hasTopic(nameOf(topic)),
     async listTopics(prefix) {
       const ours = [...(await broker.listTopics(prefix))]
@@ -96,11 +96,13 @@ export function trustGraphBroker(broker: Broker, wire: Wire): Broker {
 }
 
 /** One spec for each name: all receivers of replies share a topic. */
-function theirSpecs(specs: readonly TopicSpec[], nameOf: (topic: string) => string): TopicSpec[] {
+function theirSpecs(specs: readonly TopicSpec[], wire: Wire): TopicSpec[] {
   const made = new Map<string, TopicSpec>()
   for (const spec of specs) {
-    const name = nameOf(spec.name)
-    if (!made.has(name)) made.set(name, { ...spec, name })
+    const wired = wire.find(spec.name)
+    const { name = spec.name, isDead = false } = wired ?? {}
+    const room = wired && !isDead ? { maxBytes: maxWireBytes } : {}
+    if (!made.has(name)) made.set(name, { ...room, ...spec, name })
   }
   return [...made.values()]
 }

@@ -145,9 +145,9 @@ function payloadOf(
 ): unknown {
   switch (type) {
     case 'TextDocument':
-      return textDocument(record)
+      return textDocument(record, own)
     case 'Chunk':
-      return chunk(record)
+      return chunk(record, own)
     case 'Triples':
       return { triples: (record['triples'] as TrustGraphRecord[]).map(ourTriple) }
     case 'EntityContexts':
@@ -160,17 +160,47 @@ function payloadOf(
 }
 
 /** Only inline text can be taken: what the librarian has is asked of it. */
-function textDocument(record: TrustGraphRecord) {
+function textDocument(record: TrustGraphRecord, own: TrustGraphRecord) {
   if (record['text'] === '' && record['document_id'] !== '')
     throw new GraphmillError('bytes_undecodable', 'The text of the document is with the librarian.')
-  const blank = { title: '', uri: '', mediaType: 'text/plain', part: 0, offset: 0 }
-  return { ...blank, text: record['text'], pages: [], firstPage: 1, start: null }
+  return { ...carried(own, documentFields), text: record['text'] }
 }
 
-function chunk(record: TrustGraphRecord) {
+/** What of a part of a document only our readers know. */
+const documentFields = {
+  ...{ title: '', uri: '', mediaType: 'text/plain', part: 0, offset: 0 },
+  ...{ pages: [], firstPage: 1, start: null },
+}
+
+/** What of a chunk only our readers know. */
+const chunkFields = { part: 0, index: 0, offset: 0, page: null, start: null, pages: [] }
+
+/** The fields with these defaults that `own` has; numbers count from 0 on. */
+function carried(own: TrustGraphRecord, defaults: TrustGraphRecord): TrustGraphRecord {
+  const isCount = (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0
+  const fits = (value: unknown, otherwise: unknown) => {
+    if (Array.isArray(otherwise)) return Array.isArray(value) && value.every(isCount)
+    return typeof otherwise === 'string' ? typeof value === 'string' : isCount(value)
+  }
+  const taken = Object.entries(defaults).map(([name, otherwise]) => [
+    name,
+    fits(own[name], otherwise) ? own[name] : otherwise,
+  ])
+  return Object.fromEntries(taken)
+}
+
+/** Those fields of a payload that are not the defaults. */
+function ownPlace(payload: object, defaults: TrustGraphRecord): TrustGraphRecord {
+  const given = Object.entries(payload).filter(
+    ([name, value]) => Object.hasOwn(defaults, name) && value !== defaults[name],
+  )
+  return ownFields(Object.fromEntries(given))
+}
+
+function chunk(record: TrustGraphRecord, own: TrustGraphRecord) {
   const text = textOf(record['chunk'])
-  const place = { part: 0, index: 0, offset: 0, length: text.length, page: null, start: null, pages: [] }
-  return { ...place, text, attributes: asJsonTexts(record['attributes']) }
+  const attributes = asJsonTexts(record['attributes'])
+  return { ...carried(own, chunkFields), length: text.length, text, attributes }
 }
 
 function rows(record: TrustGraphRecord, own: TrustGraphRecord, run: Rows['run']): Rows {
@@ -192,10 +222,11 @@ function recordOf(message: Exclude<WireMessage, Message<CallType>>): TrustGraphR
   const metadata = { id: chunkId || documentId, root: documentId, collection }
   switch (type) {
     case 'TextDocument':
-      return { metadata, text: message.payload.text }
+      return { metadata, text: message.payload.text, ...ownPlace(message.payload, documentFields) }
     case 'Chunk': {
       const { text, attributes } = message.payload
-      return { metadata, chunk: text, document_id: metadata.id, attributes: fromJsonTexts(attributes) }
+      const fields = { chunk: text, document_id: metadata.id, attributes: fromJsonTexts(attributes) }
+      return { metadata, ...fields, ...ownPlace(message.payload, chunkFields) }
     }
     case 'Triples':
       return { metadata, triples: message.payload.triples.map(theirTriple) }
@@ -266,7 +297,7 @@ function asJsonTexts(value: unknown): Record<string, string> {
   )
 }
 
-function fromJsonTexts(texts: Readonly<Record<string, string>>): TrustGraphRecord {
+function fromJsonTexts(texts: Readonly<Record<string, string>> = {}): TrustGraphRecord {
   return Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, jsonValue(text)]))
 }
 

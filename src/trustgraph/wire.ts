@@ -89,7 +89,9 @@ export interface WiredTopic {
 export interface Wire {
   /** Undefined for a topic that has our name on the broker, too. */
   find(topic: string): WiredTopic | undefined
-  /** The group of TrustGraph's in place of ours; undefined when there is none. */
+  /** The processor of TrustGraph's that has the place of ours in a group of ours; undefined when it has none like it. */
+  counterpartOf(group: string): string | undefined
+  /** The group of TrustGraph's in place of ours; undefined for a group that stays ours. */
   groupOf(group: string): string | undefined
   /** The topic of ours to which the reply to a request goes, and `receiver` reads. Default: that of TrustGraph's clients. */
   replyTopic(request: WiredTopic, receiver?: string): string
@@ -152,19 +154,26 @@ export function createWire(flows: readonly WiredFlow[], { space, nameOf }: WireO
     return { name, identifier, port, type: wireTypes[port], isDead, workspace, flow, receiver }
   }
 
+  /** Of a group of ours: TrustGraph's flow, processor and port. */
+  function placeOf(group: string) {
+    const [ours, processor = '', role = '', workspace, flow, ...rest] = group.split('.')
+    const trustgraph = byName.get(`${workspace}/${flow}`)?.trustgraph
+    if (ours !== space || rest.length > 0 || !trustgraph || !Object.hasOwn(counterparts, processor))
+      return undefined
+    const theirs = counterparts[processor]![role as WirePort]
+    return (
+      theirs && { ...theirs, processor: trustgraph.processors?.[processor] ?? theirs.processor, trustgraph }
+    )
+  }
+
   return {
     find,
+    counterpartOf: (group) => placeOf(group)?.processor,
     groupOf(group) {
-      const [ours, processor = '', role = '', workspace, flow, ...rest] = group.split('.')
-      const known = byName.get(`${workspace}/${flow}`)
-      if (ours !== space || rest.length > 0 || !known || known.trustgraph.group === 'beside') return undefined
-      const theirs = Object.hasOwn(counterparts, processor)
-        ? counterparts[processor]![role as WirePort]
-        : undefined
-      if (theirs === undefined) return undefined
-      const { trustgraph } = known
-      const id = trustgraph.processors?.[processor] ?? theirs.processor
-      return groupName(id, trustgraph.workspace, trustgraph.flow, theirs.port)
+      const place = placeOf(group)
+      if (place === undefined || place.trustgraph.group === 'beside') return undefined
+      const { workspace, flow } = place.trustgraph
+      return groupName(place.processor, workspace, flow, place.port)
     },
     replyTopic: (
       { port, workspace, flow },
@@ -180,10 +189,9 @@ export function createWire(flows: readonly WiredFlow[], { space, nameOf }: WireO
       return port && !wired.isDead ? { topic: ourTopic(port, { space, ...wired }), port } : undefined
     },
     settingsOf(topic) {
-      const port = find(topic)?.port
-      if (port === undefined) return {}
-      const isReply = Object.values(replyPorts).includes(port)
-      return { maxBytes: maxWireBytes, ...(isReply && { retentionMs: replyRetentionMs }) }
+      const wired = find(topic)
+      const isReply = wired && !wired.isDead && Object.values(replyPorts).includes(wired.port)
+      return isReply ? { retentionMs: replyRetentionMs } : {}
     },
     topics: [...byName.values()].flatMap((each) =>
       (Object.keys(wireTypes) as WirePort[]).map((port) => ourTopic(port, { space, ...each })),

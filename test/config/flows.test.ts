@@ -12,12 +12,16 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-const ports = { chunk: { compacted: false }, prompt: { compacted: false }, status: { compacted: true } }
+const ports = {
+  chunk: { compacted: false, wired: true },
+  prompt: { compacted: false, wired: true },
+  status: { compacted: true },
+}
 const base = readConfig({ flags: { 'chunk-size': '1500' }, environment: {} })
 const read = (text: string) => {
   const path = join(folder, 'flows.yaml')
   writeFileSync(path, text)
-  return readFlows(path, base, ports)
+  return readFlows(path, base, { ports, processors: ['prompt', 'chunk-text'] })
 }
 const refusal = (text: string) => {
   try {
@@ -110,7 +114,7 @@ describe('a flows file', () => {
       /^configuration_invalid: .*flows\.yaml: flow 1: .*chunk-sise.*Did you mean chunk-size\?/,
     )
     expect(refusal('flows:\n  - {workspace: a}\n  - {workspace: b, colour: red}\n')).toMatch(
-      /flow 2: a flow has no key colour\. There are: workspace, flow, .*chunk-overlap, topics\./,
+      /flow 2: a flow has no key colour\. There are: workspace, flow, .*chunk-overlap, topics, wire, trustgraph\./,
     )
     expect(refusal('flow: []\n')).toMatch(/there is no key flow\. Did you mean flows\?/)
     expect(refusal('flows: []\nspace: gm\n')).toMatch(/there is no key space\. There is: flows\./)
@@ -135,7 +139,7 @@ describe('a flows file', () => {
     const onPulsar = readConfig({ flags: { broker: 'pulsar+ws://127.0.0.1:8080' }, environment: {} })
     const path = join(folder, 'pulsar.yaml')
     writeFileSync(path, text)
-    expect(readFlows(path, onPulsar, ports)).toHaveLength(2)
+    expect(readFlows(path, onPulsar, { ports })).toHaveLength(2)
   })
 
   test('is refused when a name cannot be part of a topic', () => {

@@ -82,7 +82,14 @@ export class Placement {
 
   #goOn({ partition, committed, low, high }: FoundPlace): void {
     const { settings, subscription, window, consumer, paused } = this.#options
-    const { topic, group } = subscription
+    const { topic, group, from } = subscription
+    if (committed === undefined && from === 'latest' && window.position(partition) === undefined) {
+      window.place(partition, undefined, high)
+      consumer.seek({ topic, partition, offset: String(high) })
+      // The next commit stores it: a member that takes over goes on here, even if nothing was settled before.
+      paused.set(partition, !window.wants(partition))
+      return
+    }
     // If nothing was ever deleted, a group without a position has lost nothing: from now on it has one.
     if (committed !== undefined || low === 0) window.place(partition, committed, committed?.offset ?? 0)
     const position = window.position(partition)

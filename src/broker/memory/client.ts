@@ -30,7 +30,7 @@ export function createMemoryClient(topics: ClusterTopics): Broker {
       await topics.publish(message, client)
     },
     consume(subscription, signal) {
-      const group = () => topics.group(subscription.group, subscription.topic)
+      const group = () => topics.group(subscription)
       const join = (wake: () => void) => new MemoryMember(group(), subscription, signal, wake)
       return iterable(closed.signal, (closing) => consumeLoop(join, { signal, closing, members }))
     },

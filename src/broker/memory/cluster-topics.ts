@@ -5,6 +5,7 @@ import {
   maxDeadLetterExtraBytes,
   maxMessageBytes,
   type OutgoingBytes,
+  type Subscription,
   type TopicDescription,
   type TopicSpec,
 } from '../broker.ts'
@@ -78,9 +79,13 @@ export class ClusterTopics {
   }
 
   /** Throws `topic_missing`. */
-  group(name: string, topicName: string): MemoryGroup {
+  group({
+    group: name,
+    topic: topicName,
+    from,
+  }: Pick<Subscription, 'group' | 'topic' | 'from'>): MemoryGroup {
     const topic = this.get(topicName)
-    const group = topic.groups.get(name) ?? new MemoryGroup(topic)
+    const group = topic.groups.get(name) ?? new MemoryGroup(topic, from)
     topic.groups.set(name, group)
     return group
   }

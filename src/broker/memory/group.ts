@@ -1,6 +1,7 @@
 // A group on a topic of the memory broker: who owns which partition, and up to which mark each is settled.
 // Partitions are spread evenly with as few moves as possible; a partition that moves goes on from its mark.
 import type { GraphmillError } from '../../errors.ts'
+import type { Subscription } from '../broker.ts'
 import type { MemoryTopic, TopicGroup } from './topic.ts'
 
 /** A member as its group sees it. */
@@ -24,10 +25,10 @@ export class MemoryGroup implements TopicGroup {
   readonly #owners: (GroupMember | undefined)[]
   readonly #marks: number[]
 
-  constructor(topic: MemoryTopic) {
+  constructor(topic: MemoryTopic, from: Subscription['from']) {
     this.topic = topic
     this.#owners = topic.partitions.map(() => undefined)
-    this.#marks = topic.partitions.map((log) => log.begin)
+    this.#marks = topic.partitions.map((log) => (from === 'latest' ? log.end : log.begin))
   }
 
   mark(partition: number): number {

@@ -57,12 +57,12 @@ function openReader(
 }
 
 function consumerPath(endpoint: Endpoint, { subscription, name, partitions }: ConsumerRequest): string {
-  const { topic, group, maxInFlight, ordering } = subscription
+  const { topic, group, maxInFlight, ordering, from } = subscription
   // What the server takes from every partition for us, beyond what we asked for.
   const queue = Math.ceil(maxInFlight / Math.max(1, partitions))
   const query = new URLSearchParams({
     subscriptionType: ordering === 'none' ? 'Shared' : 'Key_Shared',
-    subscriptionInitialPosition: 'Earliest',
+    subscriptionInitialPosition: from === 'latest' ? 'Latest' : 'Earliest',
     consumerName: name,
     pullMode: 'true',
     receiverQueueSize: String(Math.min(queue, maxReceiverQueue)),

@@ -33,8 +33,9 @@ export function addDead(dead: Command): void {
     .action((role: string | undefined, { id }: { id?: string }) =>
       withDeadLetters(replay, (session) => replayLetters(session, role, id)),
     )
-  addOptions(list, [...brokerOptions, 'workspace', 'flow', 'json'])
-  for (const command of [showing, replay]) addOptions(command, [...brokerOptions, 'workspace', 'flow'])
+  addOptions(list, [...brokerOptions, 'workspace', 'flow', 'flows', 'json'])
+  for (const command of [showing, replay])
+    addOptions(command, [...brokerOptions, 'workspace', 'flow', 'flows'])
 }
 
 function withDeadLetters(command: Command, act: (session: BrokerSession) => Promise<void>): Promise<void> {

@@ -36,6 +36,7 @@ export function addDoctor(command: Command): void {
     'llm-timeout',
     'llm-call-timeout',
     'num-ctx',
+    'flows',
     'prompts',
     'schemas',
     ...ontologyOptions,

@@ -23,7 +23,7 @@ export function addPrompt(command: Command): void {
     .option('--stream', 'print the reply while the model writes')
     .option('--timeout <SECONDS>', 'how long to wait for the reply', '120')
     .action((id: string, flags: PromptFlags) => ask(id, flags, configOf(command)))
-  addOptions(command, [...brokerOptions, 'workspace', 'flow'])
+  addOptions(command, [...brokerOptions, 'workspace', 'flow', 'flows'])
 }
 
 interface PromptFlags {

@@ -21,7 +21,7 @@ export function addRejected(command: Command): void {
       printTable(rows, config.options.json)
     }),
   )
-  addOptions(command, [...brokerOptions, 'workspace', 'flow', 'json'])
+  addOptions(command, [...brokerOptions, 'workspace', 'flow', 'flows', 'json'])
 }
 
 /** The most frequent first. A message that was published twice counts once. */

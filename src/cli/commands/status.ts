@@ -28,7 +28,7 @@ export function addStatus(command: Command): void {
     .argument('[document]', 'the id of a document, or its title; default: all')
     .option('--watch', 'print every change; for one document, until it has ended')
     .action((document: string | undefined, flags: StatusFlags) => status(document, flags, configOf(command)))
-  addOptions(command, [...brokerOptions, 'workspace', 'flow', 'prices', 'json'])
+  addOptions(command, [...brokerOptions, 'workspace', 'flow', 'flows', 'prices', 'json'])
 }
 
 async function status(document: string | undefined, flags: StatusFlags, config: Config): Promise<void> {

@@ -27,5 +27,5 @@ export function addTail(command: Command): void {
         if (untilEnd) signal.throwIfAborted()
       })
     })
-  addOptions(command, [...brokerOptions, 'workspace', 'flow'])
+  addOptions(command, [...brokerOptions, 'workspace', 'flow', 'flows'])
 }

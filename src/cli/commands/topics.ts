@@ -7,8 +7,8 @@ import type { Config } from '../../config/config.ts'
 import type { OptionName } from '../../config/options.ts'
 import { inputGroup, inputTopic } from '../../flow/ports.ts'
 import { topicsOf } from '../../flow/run.ts'
-import { brokerOptions, openBroker } from '../broker.ts'
-import { flowsOf, nameOf, serving } from '../flows.ts'
+import { brokerOptions, openFlowBroker } from '../broker.ts'
+import { flowsOf, nameOf, serving, wireOf } from '../flows.ts'
 import { addOptions, configOf } from '../options.ts'
 import { requireFlow } from '../require-flow.ts'
 import { printTable } from '../table.ts'
@@ -33,7 +33,7 @@ function add(
     .description(description)
     .action(async () => {
       const config = configOf(command)
-      const broker = await openBroker(config)
+      const broker = await openFlowBroker(config)
       try {
         printTable(await act(broker, config), config.options.json)
       } finally {
@@ -57,9 +57,11 @@ const flowChoice = [
 async function create(broker: Broker, config: Config): Promise<Rows> {
   const { space } = config.options
   const processors = await loadProcessors()
-  const specs = flowsOf(config).flatMap((flow) => {
+  const flows = flowsOf(config)
+  const wire = wireOf(flows, config)
+  const specs = flows.flatMap((flow) => {
     const { workspace, flow: name } = flow.options
-    return topicsOf(serving(processors, flow), { space, workspace, flow: name, topics: flow.topics })
+    return topicsOf(serving(processors, flow), { space, workspace, flow: name, topics: flow.topics, wire })
   })
   specs.push(topicSpec(schemasTopic(space)))
   const before = new Set((await broker.listTopics(`${space}.`)).map(({ name }) => name))

@@ -29,6 +29,25 @@ export function groups(harness: Harness): void {
     expect(new Set(places).size).toBe(places.length)
   })
 
+  test('a new group that begins at the end sees nothing from before, and later all that came while it was away', async () => {
+    const client = await harness.client()
+    const topic = await harness.topic(client)
+    const subscription = { topic, group: harness.fresh('group'), from: 'latest' } as const
+    await publishTexts(client, topic, 10, 'early')
+    const first = harness.join(client, subscription)
+    const seen: string[] = []
+    await harness.eventually('it takes part', async () => {
+      seen.push(...(await publishTexts(client, topic, 3, `round-${seen.length}-`)))
+      return first.texts.length > 0
+    })
+    await harness.eventually('it saw the last round', () => first.texts.includes(seen.at(-1)!))
+    await harness.within('it has left', first.leave())
+    const away = await publishTexts(client, topic, 10, 'away')
+    const second = harness.join(client, subscription)
+    await harness.eventually('it saw what came', () => away.every((text) => second.texts.includes(text)))
+    expect([...first.texts, ...second.texts].filter((text) => text.startsWith('early'))).toEqual([])
+  })
+
   test('two groups each see everything', async () => {
     const client = await harness.client()
     const topic = await harness.topic(client)

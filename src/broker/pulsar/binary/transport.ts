@@ -67,14 +67,14 @@ export function binaryTransport(endpoint: Endpoint, connections: Connections): P
 
 async function openConsumer(shared: Shared, request: ConsumerRequest): Promise<ConsumerChannel> {
   const { subscription, name, partitions, signal, onMessage } = request
-  const { topic, group, ordering } = subscription
+  const { topic, group, ordering, from } = subscription
   const { perPartition, readAhead } = queueOf(request)
   const native = await open(shared, signal, topic, () =>
     shared.connection.native.subscribe({
       topic: fullTopicName(shared.endpoint, topic),
       subscription: group,
       subscriptionType: ordering === 'none' ? 'Shared' : 'KeyShared',
-      subscriptionInitialPosition: 'Earliest',
+      subscriptionInitialPosition: from === 'latest' ? 'Latest' : 'Earliest',
       consumerName: name,
       receiverQueueSize: perPartition,
       ackTimeoutMs: 0,
