@@ -57,7 +57,7 @@ export async function openFlowBroker(config: Config, signal?: AbortSignal): Prom
 }
 
 /** The wire of the flows file, if there is one. */
-function wireIn(config: Config): Wire | undefined {
+export function wireIn(config: Config): Wire | undefined {
   return config.options.flows === undefined ? undefined : wireOf(flowsOf(config), config)
 }
 

@@ -86,5 +86,5 @@ const knownNames: KnownNames = {
       }),
     ),
   },
-  processors: Object.keys(counterparts),
+  processors: [...Object.keys(counterparts), 'prompt-live'],
 }

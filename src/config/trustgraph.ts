@@ -10,7 +10,7 @@ export interface TrustGraphSettings {
   readonly flow: string
   /** Whether processors join the groups of TrustGraph's, in their place, or have groups of their own. */
   readonly group: 'replace' | 'beside'
-  /** The ids of TrustGraph's processors that are not as usual, by the name of ours. */
+  /** The ids of TrustGraph's processors that are not as usual, by the name of ours; `prompt-live` for the one on that topic. */
   readonly processors: Readonly<Record<string, string>>
 }
 

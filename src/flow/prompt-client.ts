@@ -10,6 +10,9 @@ import type { PromptResponse } from '../messages/generated.ts'
 import { loadSchemas } from '../messages/registry.ts'
 import type { SchemaRegistry } from '../messages/schema-registry.ts'
 import { type Span, startSpan } from '../observe/trace.ts'
+import { trustGraphBroker } from '../trustgraph/broker.ts'
+import { liveSuffix, type Wire } from '../trustgraph/wire.ts'
+import { trustGraphCodec } from '../trustgraph/wire-codec.ts'
 import { unlessAborted } from '../wait.ts'
 import { systemClock, uuids } from './clock.ts'
 import { outputRoute } from './ports.ts'
@@ -32,6 +35,8 @@ export interface PromptClientOptions {
   readonly workspace?: string
   /** Default `default`. */
   readonly flow?: string
+  /** When the flow is on TrustGraph's topics. Either side's prompt processor may answer. */
+  readonly wire?: Wire
   /** `prompt-live` (default) has slots of its own; requests of `prompt` wait behind the chunks. */
   readonly lane?: 'prompt-live' | 'prompt'
 }
@@ -61,7 +66,7 @@ interface PendingReply {
  * await client.close()
  */
 export class PromptClient {
-  readonly #options: Required<Omit<PromptClientOptions, 'registry'>>
+  readonly #options: Required<Omit<PromptClientOptions, 'registry' | 'wire'>>
   readonly #codec: Codec
   readonly #replyTo: string
   readonly #pending = new Map<string, PendingReply>()
@@ -81,11 +86,16 @@ export class PromptClient {
       clock = systemClock,
       ids = uuids,
     } = options
-    this.#options = { ...options, space, workspace, flow, lane, clock, ids }
-    this.#codec = createCodec(loadSchemas())
-    this.#schemas = createSchemasTopic(options.broker, this.#codec, space, options.registry)
+    const { wire } = options
+    const broker = wire ? trustGraphBroker(options.broker, wire) : options.broker
+    this.#options = { ...options, broker, space, workspace, flow, lane, clock, ids }
+    const codec = createCodec(loadSchemas())
+    this.#codec = wire ? trustGraphCodec(codec, wire) : codec
+    this.#schemas = createSchemasTopic(broker, this.#codec, space, options.registry)
     this.#circuits = createCircuits()
-    const receiver = `client-${randomBytes(6).toString('hex')}`
+    const name = `client-${randomBytes(6).toString('hex')}`
+    // Each lane has replies of its own there.
+    const receiver = wire && lane === 'prompt-live' ? name + liveSuffix : name
     this.#replyTo = topicName({ space, class: 'response', role: 'prompt', receiver, workspace, flow })
   }
 
@@ -93,7 +103,8 @@ export class PromptClient {
   static async connect(options: PromptClientOptions): Promise<PromptClient> {
     const client = new PromptClient(options)
     const { broker } = client.#options
-    await broker.ensureTopics([topicSpec(client.#replyTo, { partitions: 1 }), topicSpec(client.#requests())])
+    const own = { ...options.wire?.settingsOf(client.#replyTo), partitions: 1 }
+    await broker.ensureTopics([topicSpec(client.#replyTo, own), topicSpec(client.#requests())])
     await client.#schemas.announce(client.#closing.signal)
     client.#reading = client.#read()
     return client

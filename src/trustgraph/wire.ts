@@ -38,6 +38,7 @@ export const counterparts: Readonly<
   'extract-definitions': { chunk: { processor: 'kg-extract-definitions', port: 'input' } },
   'extract-relationships': { chunk: { processor: 'kg-extract-relationships', port: 'input' } },
   'extract-topics': { chunk: { processor: 'kg-extract-topics', port: 'input' } },
+  'extract-agent-kg': { chunk: { processor: 'kg-extract-agent', port: 'input' } },
   'extract-rows': { chunk: { processor: 'kg-extract-rows', port: 'input' } },
   'extract-ontology': { chunk: { processor: 'kg-extract-ontology', port: 'input' } },
   prompt: {
@@ -60,7 +61,7 @@ export interface TrustGraphFlow {
    * groups of their own, so that both sides handle every message.
    */
   readonly group?: 'replace' | 'beside'
-  /** TrustGraph's processor ids that differ from those of its templates, by the name of our processor. */
+  /** TrustGraph's processor ids that differ from those of its templates, by our processor; `prompt-live` for `prompt` on that port. */
   readonly processors?: Readonly<Record<string, string>>
 }
 
@@ -162,7 +163,11 @@ export function createWire(flows: readonly WiredFlow[], { space, nameOf }: WireO
       return undefined
     const theirs = counterparts[processor]![role as WirePort]
     return (
-      theirs && { ...theirs, processor: trustgraph.processors?.[processor] ?? theirs.processor, trustgraph }
+      theirs && {
+        ...theirs,
+        processor: trustgraph.processors?.[role === 'prompt-live' ? role : processor] ?? theirs.processor,
+        trustgraph,
+      }
     )
   }
 

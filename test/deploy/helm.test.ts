@@ -81,7 +81,7 @@ describe.each(examples)('%s', (example) => {
       expect(config.options.broker).toMatch(/^(kafka|pulsar)/)
       expect(config.options.http).toBe('0.0.0.0:8000')
       const ports = Object.fromEntries(inputPorts.map((port) => [port, { compacted: port === 'status' }]))
-      expect(readFlows(flows, config, ports)).not.toEqual([])
+      expect(readFlows(flows, config, { ports })).not.toEqual([])
       const [command, ...rest] = container.args
       expect(command).toBe('run')
       const names = rest.slice(0, rest.indexOf('--config'))

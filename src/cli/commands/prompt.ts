@@ -6,7 +6,7 @@ import { GraphmillError } from '../../errors.ts'
 import { PromptClient } from '../../flow/prompt-client.ts'
 import type { PromptResponse } from '../../messages/generated.ts'
 import { decodeTerms } from '../../prompt/catalogue/terms.ts'
-import { brokerOptions, openRegistry, withBroker } from '../broker.ts'
+import { brokerOptions, openRegistry, wireIn, withBroker } from '../broker.ts'
 import { readNamed } from '../named-file.ts'
 import { addOptions, configOf } from '../options.ts'
 import { requireFlow } from '../require-flow.ts'
@@ -45,10 +45,12 @@ async function ask(id: string, flags: PromptFlags, config: Config): Promise<void
   decodeTerms(terms)
   const { space, workspace, flow } = config.options
   const registry = openRegistry(config)
+  const wire = wireIn(config)
   await withBroker(config, async ({ broker, signal }) => {
     await requireFlow(broker, config.options)
     const client = await PromptClient.connect({
       ...(registry && { registry }),
+      ...(wire && { wire }),
       broker,
       space,
       workspace,
