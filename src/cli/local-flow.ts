@@ -1,7 +1,7 @@
 // A flow in this process, on the memory broker, for commands that read documents and end with them.
 import { createMemoryCluster } from '../broker/memory/memory.ts'
 import { parseTopic } from '../broker/topics.ts'
-import type { GraphmillError } from '../errors.ts'
+import { GraphmillError } from '../errors.ts'
 import type { SourceOptions } from '../flow/load-document.ts'
 import { inputGroup, inputTopic, type MessageOf, outputRoute } from '../flow/ports.ts'
 import type { AnyProcessor } from '../flow/processor.ts'
@@ -41,6 +41,8 @@ export type LocalFlow = Awaited<ReturnType<typeof openLocalFlow>>
 export async function openLocalFlow(options: LocalFlowOptions, signal: AbortSignal) {
   const { flowWiring, processors, collection, source } = options
   const { space } = flowWiring
+  if (options.llm.usesService)
+    throw new GraphmillError('llm_not_configured', 'A flow in this process has no text-completion service.')
   const [scope] = flowWiring.flows
   const broker = createMemoryCluster({
     dropSettled: true,

@@ -1,7 +1,15 @@
 // The names of model providers, of the variables of their servers, and of output modes.
 
 /** The values of `--llm`. Each has its row in `src/llm/providers.ts`. */
-export const providerNames = ['openai', 'ollama', 'anthropic', 'gemini', 'azure', 'offline'] as const
+export const providerNames = [
+  'openai',
+  'ollama',
+  'anthropic',
+  'gemini',
+  'azure',
+  'text-service',
+  'offline',
+] as const
 
 export type ProviderName = (typeof providerNames)[number]
 

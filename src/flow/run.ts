@@ -3,7 +3,7 @@
 import type { Logger } from 'pino'
 import type { Broker, TopicSpec } from '../broker/broker.ts'
 import { schemasTopic, topicSpec } from '../broker/topics.ts'
-import { toGraphmillError } from '../errors.ts'
+import { GraphmillError, toGraphmillError } from '../errors.ts'
 import type { ReplyCache } from '../llm/cache/reply-cache.ts'
 import { createRateLimiter, type RateLimiter } from '../llm/limits/rate-limiter.ts'
 import type { Llm } from '../llm/llm.ts'
@@ -35,6 +35,7 @@ import { untilAvailable } from './runner/retry.ts'
 import { type Runner, type RunnerOptions, startRunner } from './runner/runner.ts'
 import type { Solitude } from './runner/solitude.ts'
 import { createSchemasTopic } from './schemas-topic.ts'
+import type { createTextServices, TextServices } from './text-service.ts'
 
 export interface FlowRuntimeOptions
   extends Pick<RunnerOptions, 'broker' | 'processors' | 'metrics' | 'contextKey' | 'onOperatorFault'> {
@@ -92,7 +93,8 @@ export async function run(given: FlowRuntimeOptions, signal: AbortSignal): Promi
   const { circuits = createCircuits() } = options
   options.metrics?.circuits(circuits.open)
   const draining = new AbortController()
-  const servicesOf = await createServices({ ...options, circuits }, draining.signal)
+  const textServices = await openTextServices({ ...options, space, clock, ids, circuits })
+  const servicesOf = await createServices({ ...options, circuits, textServices }, draining.signal)
   const schemas = createSchemasTopic(broker, codec, space, options.registry)
   const specs = flows.flatMap((flow) => topicsOf(options.processors, { ...flow, space, wire }))
   const untilBroker = (act: () => Promise<void>) =>
@@ -118,9 +120,10 @@ export async function run(given: FlowRuntimeOptions, signal: AbortSignal): Promi
   return {
     ...runner,
     codec,
-    stop(graceMs) {
+    async stop(graceMs) {
       draining.abort()
-      return runner.stop(graceMs)
+      await runner.stop(graceMs)
+      await textServices?.close()
     },
   }
 }
@@ -134,19 +137,34 @@ function wired(options: FlowRuntimeOptions) {
 
 /** What the handlers of an input get. What waits for a model or store when the runtime `drains` is handed back to its topic. */
 async function createServices(
-  options: FlowRuntimeOptions & { readonly circuits: Circuits },
+  options: FlowRuntimeOptions & { circuits: Circuits; textServices: TextServices | undefined },
   drains: AbortSignal,
 ): Promise<RunnerOptions['services']> {
-  const { flows, circuits, metrics, limits, replies } = options
+  const { flows, circuits, metrics, limits, replies, textServices } = options
   const { rateLimiter = createRateLimiter(), prompts = await builtInPrompts() } = options
   return ({ scope: { workspace, flow }, processor, port }) => {
     const { settings } = flows.find((each) => each.workspace === workspace && each.flow === flow)!
     const caller = { workspace, flow, lane: port === 'prompt-live' ? 'live' : processor.name }
     const called = (call: CompletedCall) => metrics?.extraction.completed(processor.name, call)
-    const llm = guardLlm(options.llm, { rateLimiter, circuits, caller, drains, called })
+    const model = textServices?.modelOf({ workspace, flow }) ?? options.llm
+    const llm = guardLlm(model, { rateLimiter, circuits, caller, drains, called })
     const metered = metrics ? meterStore(options.store, processor.name, metrics.store) : options.store
     return { settings, llm, prompts, store: guardStore(metered, circuits, drains), limits, replies }
   }
+}
+
+/** For a model that is asked on the topics of its flow. */
+async function openTextServices(
+  options: Parameters<typeof createTextServices>[1] & Pick<FlowRuntimeOptions, 'llm' | 'processors'>,
+): Promise<TextServices | undefined> {
+  if (!options.llm.usesService) return undefined
+  if (options.processors.some(({ outputs }) => outputs.includes('text-reply')))
+    throw new GraphmillError(
+      'configuration_invalid',
+      'The processor text-completion would ask itself: it needs a model of its own.',
+    )
+  const { createTextServices } = await import('./text-service.ts')
+  return createTextServices(options.llm, options)
 }
 
 async function builtInPrompts(): Promise<Catalogue> {

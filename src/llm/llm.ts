@@ -27,12 +27,27 @@ export interface RequestOrigin {
   readonly schema?: JsonSchema | undefined
 }
 
+/** What a text-completion service has answered. */
+export interface ServiceReply {
+  readonly text: string
+  readonly usage: Usage
+  readonly model: string | undefined
+}
+
+/** Asks the text-completion service of a flow. Throws `llm_unavailable` after the time. */
+export type AskService = (
+  asked: { readonly system: string; readonly prompt: string; readonly timeoutMs: number },
+  signal: AbortSignal,
+) => Promise<ServiceReply>
+
 export interface CompletionRequest {
   readonly messages: readonly TextMessage[]
   readonly sampling?: Sampling
   /** Further fields of the request's body, such as `response_format` or `grammar`. They are sent unchanged. */
   readonly extras?: Readonly<Record<string, unknown>>
   readonly origin?: RequestOrigin
+  /** The text-completion service of the flow, for a model that is reached through it. */
+  readonly service?: AskService
   /** The `traceparent` of what the call is made for: its span is a child of it. Never on the wire. */
   readonly traceparent?: string | undefined
 }
@@ -86,6 +101,8 @@ export interface Llm {
   readonly destination: string
   /** The model runs in this process: no text leaves it, and calls cost nothing. Default false. */
   readonly isLocal?: boolean
+  /** The model is reached through the text-completion service of the flow. Default false. */
+  readonly usesService?: boolean
   /** How this model is asked for JSON; false when it can be asked only in the prompt. Default: its provider's. */
   readonly jsonFormat?: JsonFormat | false
   /** The mode that `auto` means for this model, in `answerJson`. Default: that of `jsonFormat`, else `text-based`. */

@@ -15,6 +15,7 @@ import type { JsonFormat, Llm } from './llm.ts'
 import { createOffline } from './offline/offline.ts'
 import { createOllama, type OllamaOptions, ollamaJson, onlyOllamaModel } from './ollama/ollama.ts'
 import { createOpenAi, type OpenAiOptions, onlyModel, openAiJson } from './openai/openai.ts'
+import { createTextService, type TextServiceOptions } from './text-service/text-service.ts'
 
 /** What a model is made from: data that can be sent to another thread. */
 interface Specs {
@@ -23,6 +24,7 @@ interface Specs {
   readonly anthropic: Omit<AnthropicOptions, 'fetch'>
   readonly gemini: Omit<GeminiOptions, 'fetch'>
   readonly azure: Omit<OpenAiOptions, 'fetch'>
+  readonly 'text-service': TextServiceOptions
   readonly offline: object
 }
 
@@ -128,6 +130,16 @@ export const providers: { readonly [P in ProviderName]: ProviderRow<Specs[P]> } 
     },
     jsonFormat: openAiJson,
     create: (spec) => ({ ...createOpenAi(spec), provider: 'azure' }),
+  },
+  'text-service': {
+    server: undefined,
+    isConfigured: () => false,
+    specOf: async ({ options }) => ({
+      model: options.model ?? 'text-completion',
+      timeoutMs: options['llm-call-timeout'] * 1000,
+    }),
+    jsonFormat: false,
+    create: createTextService,
   },
   offline: {
     server: undefined,

@@ -1,6 +1,7 @@
 // What is checked of a message before its processor gets it.
 import { GraphmillError } from '../../errors.ts'
 import type { Message } from '../../messages/envelope.ts'
+import { longestTimerMs } from '../../wait.ts'
 import { isOfRequest } from '../context-signature.ts'
 import { isReply, payloadAt, replyRoute } from '../ports.ts'
 import type { ConsumerBinding } from './consumer-binding.ts'
@@ -42,9 +43,6 @@ export function watchDeadline(
   const timer = setTimeout(() => abort(deadlineExceeded(deadline, binding, resources)), left)
   return () => clearTimeout(timer)
 }
-
-/** The longest time that a timer of Node can wait, in milliseconds. */
-const longestTimerMs = 2 ** 31 - 1
 
 /** The caller gets to know what its request has waited for. */
 function deadlineExceeded(
