@@ -90,11 +90,19 @@ function contexts(message: FactMessage): EntityContext[] {
   if (type === 'OntologyEntities')
     return withAllTypes(payload.facts.flatMap((fact) => ontologyEntityContexts(fact, chunkId)))
   if (type === 'OntologyAttributes')
-    return payload.facts.flatMap((fact) => ontologyAttributeContexts(fact, chunkId))
+    return joined(payload.facts.flatMap((fact) => ontologyAttributeContexts(fact, chunkId)))
   return []
 }
 
-/** One context for each entity, with all its classes. */
+/** One context for each entity, with all its definitions. */
+function joined(found: readonly EntityContext[]): EntityContext[] {
+  return [...Map.groupBy(found, ({ entity }) => entity.iri).values()].map((same) => ({
+    ...same[0]!,
+    context: same.map(({ context }) => context).join('. '),
+  }))
+}
+
+/** One context for each entity, with all its classes; its first fact has its definitions. */
 function withAllTypes(found: readonly EntityContext[]): EntityContext[] {
   return [...Map.groupBy(found, ({ entity }) => entity.iri).values()].map((same) => ({
     ...same[0]!,

@@ -1,8 +1,14 @@
 // Facts in the terms of the flow's ontologies. The prompt for a chunk holds the part of the ontologies that the chunk needs, and every
-// item of a reply is checked against the whole of the same version. The ontologies' own triples are published once per flow and version.
+// item of a reply is checked against the whole of the same version. The ontologies' own triples and entity contexts are published once
+// per flow and version.
 import { batches } from '../src/batches.ts'
 import { GraphmillError } from '../src/errors.ts'
-import { defineUnitExtractor, rejectionLimits } from '../src/flow/extractor.ts'
+import {
+  defineUnitExtractor,
+  type FactPorts,
+  type FactsByPort,
+  rejectionLimits,
+} from '../src/flow/extractor.ts'
 import {
   type Context,
   defineProcessor,
@@ -13,12 +19,18 @@ import {
 import { isObject } from '../src/is-object.ts'
 import { excerptOf } from '../src/items/excerpt.ts'
 import type { Message } from '../src/messages/envelope.ts'
+import type { OntologyAttributeInit, OntologyEntityInit } from '../src/messages/generated.ts'
 import type { Ontologies } from '../src/ontology/ontologies.ts'
+import { ontologyContexts, withDefinitions } from '../src/rdf/facts.ts'
+import type { Triple } from '../src/rdf/term.ts'
+
+const ontologyPorts = ['ontology-entities', 'ontology-relationships', 'ontology-attributes'] as const
+type OntologyPort = (typeof ontologyPorts)[number]
 
 const extractor = defineUnitExtractor({
   name: 'extract-ontology',
   prompt: 'extract-with-ontologies',
-  outputs: ['ontology-entities', 'ontology-relationships', 'ontology-attributes'],
+  outputs: ontologyPorts,
   async *requests({ payload: { text } }, { settings, signal }) {
     const service = ontologiesOf(settings).current()
     yield {
@@ -37,14 +49,28 @@ const extractor = defineUnitExtractor({
     const { ids, version } = service.summary
     return {
       fact: (_item, index) => verdicts[index]!,
+      together,
       payload: (facts) => ({ ontology: ids.join(' '), version, facts }),
     }
   },
 })
 
+/** An entity and its definitions in the same reply part have one context. */
+function together(facts: FactsByPort<OntologyPort>): FactsByPort<OntologyPort> {
+  const entities = (facts.get('ontology-entities') ?? []) as readonly OntologyEntityInit[]
+  const attributes = (facts.get('ontology-attributes') ?? []) as readonly OntologyAttributeInit[]
+  if (entities.length === 0 || attributes.length === 0) return facts
+  const defined = withDefinitions(entities, attributes)
+  return new Map<OntologyPort, readonly FactPorts[OntologyPort][]>([
+    ...facts,
+    ['ontology-entities', defined.entities],
+    ['ontology-attributes', defined.attributes],
+  ])
+}
+
 export const extractOntology = defineProcessor({
   ...extractor,
-  outputs: [...extractor.outputs, 'triples'],
+  outputs: [...extractor.outputs, 'triples', 'entity-contexts'],
   async *handle(message, context) {
     if (message.type === 'Chunk') yield* publishOntologies(context)
     yield* extractor.handle(message, context)
@@ -72,7 +98,11 @@ function ontologiesOf({ ontologies }: FlowSettings): Ontologies {
 const published = new WeakMap<Scope, Set<string>>()
 
 /** Every replica publishes a version once: the triples are a set, so a repeat adds nothing. */
-async function* publishOntologies({ scope, settings, signal }: Context): Outputs<'triples'> {
+async function* publishOntologies({
+  scope,
+  settings,
+  signal,
+}: Context): Outputs<'triples' | 'entity-contexts'> {
   const service = ontologiesOf(settings).current()
   const { version } = service.summary
   const versions = published.get(scope) ?? new Set()
@@ -82,10 +112,14 @@ async function* publishOntologies({ scope, settings, signal }: Context): Outputs
   let stored = false
   try {
     const publishing: (Promise<void> | undefined)[] = []
+    let before: Triple[] = []
     for (let from = 0; ; ) {
       const triples = await service.triples(from, signal)
       if (triples.length === 0) break
       publishing.push(yield { to: 'triples', payload: { triples } })
+      for (const entities of batches(ontologyContexts(triples, before), { maxItems: 5 }))
+        publishing.push(yield { to: 'entity-contexts', payload: { entities } })
+      before = triples
       from += triples.length
     }
     await Promise.all(publishing)

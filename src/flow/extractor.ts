@@ -70,10 +70,15 @@ export interface ItemValues {
   readonly sentences?: readonly string[]
 }
 
+/** The facts of a reply part. */
+export type FactsByPort<P extends FactPort> = ReadonlyMap<P, readonly FactPorts[P][]>
+
 /** How one reply part is read. */
 export interface ReplyReader<P extends FactPort> {
   /** `index` counts all items of the reply part. */
   readonly fact: (item: Item, index: number) => Fact<P>
+  /** The facts of the reply part, changed by what they say about each other. Default: as they are. */
+  together?(facts: FactsByPort<P>): FactsByPort<P>
   /** The payload of a message of these facts, besides run and model. Default: `{ facts }`. */
   payload?(facts: readonly FactPorts[P][], to: P): object
 }
@@ -205,7 +210,9 @@ export function defineUnitExtractor<const P extends FactPort>(options: UnitExtra
     const items = itemsOf(reply)
     const reader = await options.reader(reply, context, items)
     const { payload = (facts) => ({ facts }) } = reader
-    const { facts, refused, ungrounded } = sortItems(items, reply.groundings, { reader, ...context.settings })
+    const sorted = sortItems(items, reply.groundings, { reader, ...context.settings })
+    const { refused, ungrounded } = sorted
+    const facts = reader.together?.(sorted.facts) ?? sorted.facts
     const { run, model, promptId } = reply
     for (const [to, all] of facts)
       for (const batch of batches(all, factLimits))

@@ -248,10 +248,12 @@ export interface OntologyAttribute {
   readonly datatype: string | null
   /** Where it stands in the document; null where nobody looked. Not part of the id. */
   readonly grounding: Grounding | null
+  /** Whether the individual has the value among its definitions: then the attribute has no entity context of its own. Not part of the id. */
+  readonly isInContext: boolean
 }
 
 /** A OntologyAttribute to be written: fields with a default may be left out. */
-export interface OntologyAttributeInit extends Defaulted<Omit<OntologyAttribute, 'grounding'>, 'datatype'> {
+export interface OntologyAttributeInit extends Defaulted<Omit<OntologyAttribute, 'grounding'>, 'datatype' | 'isInContext'> {
   readonly grounding?: GroundingInit | null | undefined
 }
 
@@ -303,10 +305,12 @@ export interface OntologyEntity {
   readonly typeIri: string
   /** Where it stands in the document; null where nobody looked. Not part of the id. */
   readonly grounding: Grounding | null
+  /** Definitions of it that came with it, for its entity context. Not part of the id. */
+  readonly definitions: readonly string[]
 }
 
 /** A OntologyEntity to be written: fields with a default may be left out. */
-export interface OntologyEntityInit extends Omit<OntologyEntity, 'grounding'> {
+export interface OntologyEntityInit extends Defaulted<Omit<OntologyEntity, 'grounding'>, 'definitions'> {
   readonly grounding?: GroundingInit | null | undefined
 }
 

@@ -14,8 +14,8 @@ import { entityIri, safeIri } from './iri.ts'
 import { iri, literal, type Term, type Triple, triple } from './term.ts'
 import { rdf, rdfs, schema, skos } from './vocabulary.ts'
 
-/** A fact without its place in the text, which its triples do not depend on. */
-type Stated<F> = Omit<F, 'grounding'>
+/** A fact without what its triples do not depend on: its place in the text, and what its entity context has. */
+type Stated<F> = Omit<F, 'grounding' | 'definitions' | 'isInContext'>
 
 /** The triples of a fact. */
 export interface FactTriples {
@@ -74,16 +74,62 @@ export function definitionContexts(fact: Stated<Definition>, chunkId: string): E
   return [context(entity, fact.entity, chunkId), context(entity, fact.definition, chunkId)]
 }
 
-/** One context: `Label: <name>`, with the class of the entity. */
-export function ontologyEntityContexts(fact: Stated<OntologyEntity>, chunkId: string): EntityContext[] {
-  const rdfType = [safeIri(fact.typeIri)]
-  return [{ ...context(named(fact.entity), `Label: ${fact.entity}`, chunkId), rdfType }]
+/** One context, as TrustGraph's: `Label: <name>. <definition>. <definition>`, with the class of the entity. */
+export function ontologyEntityContexts(
+  fact: Pick<OntologyEntity, 'entity' | 'typeIri'> & Partial<OntologyEntity>,
+  chunkId: string,
+): EntityContext[] {
+  const text = [`Label: ${fact.entity}`, ...(fact.definitions ?? [])].join('. ')
+  return [{ ...context(named(fact.entity), text, chunkId), rdfType: [safeIri(fact.typeIri)] }]
 }
 
-/** The value, when the property describes the entity (skos:definition, schema:description); otherwise none. */
-export function ontologyAttributeContexts(fact: Stated<OntologyAttribute>, chunkId: string): EntityContext[] {
-  const describes = fact.propertyIri === skos.definition || fact.propertyIri === schema.description
-  return describes ? [context(named(fact.entity), fact.value, chunkId)] : []
+/** The value, when the property describes the entity and the entity's own context does not have it; otherwise none. */
+export function ontologyAttributeContexts(
+  fact: Pick<OntologyAttribute, 'entity' | 'propertyIri' | 'value'> & Partial<OntologyAttribute>,
+  chunkId: string,
+): EntityContext[] {
+  const isAlone = isDefinition(fact.propertyIri) && !fact.isInContext
+  return isAlone ? [context(named(fact.entity), fact.value, chunkId)] : []
+}
+
+/** Contexts of the classes and properties of an ontology that have a label, from its own triples; `before` are those before them. */
+export function ontologyContexts(triples: readonly Triple[], before: readonly Triple[]): EntityContext[] {
+  const typed = [...before.slice(-1), ...triples].filter(({ p }) => p.iri === rdf.type)
+  const types = new Map(typed.map(({ s, o }) => [s.iri, [o.iri!]]))
+  return triples
+    .filter(({ p }) => p.iri === rdfs.label)
+    .map(({ s, o }) => ({ ...context(s, `Label: ${o.value}`, ''), rdfType: types.get(s.iri) ?? [] }))
+}
+
+/** Characters of an entity's definitions: its fact must fit a message beside others. */
+const maxDefinitions = 50_000
+
+/** Gives the entities of a reply part the definitions in the same part: each to the first fact of its entity. */
+export function withDefinitions<E extends { readonly entity: string }, A extends DefiningFact>(
+  entities: readonly E[],
+  attributes: readonly A[],
+) {
+  const definitions = new Map<string, string[]>(entities.map(({ entity }) => [entityIri(entity), []]))
+  const joined = attributes.map((fact) => {
+    const list = isDefinition(fact.propertyIri) ? definitions.get(entityIri(fact.entity)) : undefined
+    const length = list?.reduce((sum, value) => sum + value.length, fact.value.length) ?? 0
+    const isInContext = list !== undefined && length <= maxDefinitions
+    if (isInContext && !list.includes(fact.value)) list.push(fact.value)
+    return { ...fact, isInContext }
+  })
+  const described = entities.map((fact) => {
+    const key = entityIri(fact.entity)
+    const own = definitions.get(key) ?? []
+    definitions.delete(key)
+    return { ...fact, definitions: own }
+  })
+  return { entities: described, attributes: joined }
+}
+
+type DefiningFact = Pick<OntologyAttribute, 'entity' | 'propertyIri' | 'value'>
+
+function isDefinition(propertyIri: string): boolean {
+  return propertyIri === skos.definition || propertyIri === schema.description
 }
 
 function described(name: string, text: string): FactTriples {

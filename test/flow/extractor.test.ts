@@ -151,3 +151,19 @@ async function promptOf(id: string, keys: object) {
   await writeFile(file, JSON.stringify({ prompt: 'Read: {{ text }}', 'response-type': 'jsonl', ...keys }))
   return loadCatalogue([file])
 }
+
+test('a chunk that nobody announces is told of before its request, by its units', async () => {
+  const flow = await startFlow([extractDefinitions])
+  try {
+    const text = 'A mill.'
+    const chunk = { part: 0, index: 0, offset: 0, length: text.length, text }
+    const place = { documentId: 'urn:tg:doc', chunkId: 'urn:chunk:5e0c/0/3' }
+    await flow.send('chunk', chunk, { source: 'trustgraph', ...place })
+    await flow.send('chunk', chunk, { source: 'chunk-text', ...place, chunkId: 'urn:chunk:ours' })
+    await flow.first(flow.topic('prompt'), 2)
+    const told = await flow.all(flow.topic('progress'))
+    expect(told).toMatchObject([{ ...place, payload: { kind: 'chunk', units: ['extract-definitions'] } }])
+  } finally {
+    await flow.stop()
+  }
+})

@@ -187,6 +187,51 @@ test('the ontologies’ own triples are published once per version, not once per
   ])
 })
 
+test('the contexts of a reply part are TrustGraph’s: one for each entity, of its label and definitions, with its classes', async () => {
+  const described =
+    'e:Mill a owl:Class . e:Old a owl:Class . <https://schema.org/description> a owl:DatatypeProperty .'
+  const ontologies = await open(file('e.ttl', turtle(described)))
+  const flow = await start(ontologies)
+  const { version } = ontologies.current().summary
+  const about = (entity: string, value: string) => ({
+    ...{ type: 'attribute', entity, entity_type: 'Mill', attribute: 'description', value },
+  })
+  const items = [
+    { type: 'entity', entity: 'Albion Mills', entity_type: 'Mill' },
+    about('Albion Mills', 'A steam mill'),
+    { type: 'entity', entity: 'Albion Mills', entity_type: 'Old' },
+    about('Albion Mills', 'It burnt down'),
+    about('Chesterton', 'A windmill'),
+    about('Chesterton', 'It stands'),
+  ]
+  await reply(flow, items, { context: { unit: 'extract-ontology', version } })
+  const messages = (await flow.first(flow.topic('entity-contexts'), 2)) as Message<'EntityContexts'>[]
+  const contexts = messages.flatMap(({ payload }) => payload.entities)
+  const found = contexts.map(({ context, rdfType, attributes }) => ({ context, rdfType, attributes }))
+  const classes = ['http://example.org/e#Mill', 'http://example.org/e#Old']
+  expect(found.sort((one, other) => (one.context < other.context ? -1 : 1))).toEqual([
+    { context: 'A windmill. It stands', rdfType: [], attributes: {} },
+    { context: 'Label: Albion Mills. A steam mill. It burnt down', rdfType: classes, attributes: {} },
+  ])
+})
+
+test('classes and properties that have a label have a context, once per version, and nothing of provenance has', async () => {
+  const labels =
+    'e:Mill a owl:Class ; rdfs:label "Mill" . e:Bare a owl:Class . e:owns a owl:ObjectProperty ; rdfs:label "owns" .'
+  const ontologies = await open(file('e.ttl', turtle(labels)))
+  const flow = await start(ontologies)
+  for (let index = 0; index < 3; index++) await flow.send('chunk', { ...chunk, index })
+  await flow.first(flow.topic('prompt'), 3)
+  const told = (await flow.all(flow.topic('entity-contexts'))) as Message<'EntityContexts'>[]
+  const own = told
+    .flatMap(({ payload }) => payload.entities)
+    .filter(({ entity }) => entity.iri?.includes('/e#'))
+  expect(own).toMatchObject([
+    { context: 'Label: Mill', rdfType: ['http://www.w3.org/2002/07/owl#Class'] },
+    { context: 'Label: owns', rdfType: ['http://www.w3.org/2002/07/owl#ObjectProperty'] },
+  ])
+})
+
 test('a reply to an older version is checked against that version, and its facts say so', async () => {
   const path = file('e.ttl', turtle('e:Old a owl:Class .'))
   const ontologies = await open(path)

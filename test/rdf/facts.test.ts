@@ -99,6 +99,33 @@ describe('entity contexts', () => {
     ])
   })
 
+  test('an individual has its definitions in one context, each once, and those that would be too long for it have their own', () => {
+    const typeIri = 'http://o.org/Person'
+    const propertyIri = 'https://schema.org/description'
+    const entities = ['Ada', 'ada', 'Bob'].map((entity) => ({ entity, typeIri }))
+    const said = [
+      { entity: 'ADA', propertyIri, value: 'A mathematician' },
+      { entity: 'Ada', propertyIri: 'http://www.w3.org/2004/02/skos/core#definition', value: 'A countess' },
+      { entity: 'Ada', propertyIri, value: 'A mathematician' },
+      { entity: 'Ada', propertyIri, value: 'x'.repeat(50_000) },
+      { entity: 'Ada', propertyIri: 'http://o.org/born', value: '1815' },
+      { entity: 'Eve', propertyIri, value: 'Nobody named her class' },
+    ]
+    const given = facts.withDefinitions(entities, said)
+    const contexts = [
+      ...given.entities.flatMap((fact) => facts.ontologyEntityContexts(fact, 'c')),
+      ...given.attributes.flatMap((fact) => facts.ontologyAttributeContexts(fact, 'c')),
+    ]
+    expect(contexts.map(({ context }) => context)).toEqual([
+      'Label: Ada. A mathematician. A countess',
+      'Label: ada',
+      'Label: Bob',
+      'x'.repeat(50_000),
+      'Nobody named her class',
+    ])
+    expect(contexts[0]).toMatchObject({ rdfType: [typeIri], attributes: {} })
+  })
+
   test('an individual gives its label, and an attribute gives its value only when it is a description', () => {
     const texts = [
       facts.ontologyEntityContexts({ entity: 'Ada', typeIri: 'http://o.org/Person' }, 'c'),
