@@ -2,7 +2,7 @@
 import { processorNames } from '../../processors/modules.ts'
 import { topicSpec } from '../broker/topics.ts'
 import { type Config, suggest } from '../config/config.ts'
-import { type FlowConfig, type KnownNames, readFlows } from '../config/flows.ts'
+import { type FlowConfig, isPattern, type KnownNames, readFlows } from '../config/flows.ts'
 import { GraphmillError, toGraphmillError } from '../errors.ts'
 import { inputPorts, inputTopic } from '../flow/ports.ts'
 import type { AnyProcessor } from '../flow/processor.ts'
@@ -11,11 +11,17 @@ import { chosenExtractors } from './wiring.ts'
 
 /** Throws `configuration_invalid`, and `topic_name_invalid` if the flow's name can't be part of a topic name. */
 export function flowsOf(config: Config): readonly FlowConfig[] {
+  return entriesOf(config).filter((flow) => !isPattern(flow))
+}
+
+/** The flows, and the entries of the flows file that stand for flows of TrustGraph's configuration. Throws as `flowsOf`. */
+export function entriesOf(config: Config): readonly FlowConfig[] {
   const { flows: file } = config.options
-  const flows = file === undefined ? [{ ...config, topics: {} }] : readFlows(file, config, knownNames)
+  const entries = file === undefined ? [{ ...config, topics: {} }] : readFlows(file, config, knownNames)
+  const flows = entries.filter((flow) => !isPattern(flow))
   for (const flow of flows) checkNames(flow)
   wireOf(flows, config)
-  return flows
+  return entries
 }
 
 function checkNames(flow: FlowConfig): void {
@@ -50,9 +56,13 @@ export function flowError(flow: Config, thrown: unknown): GraphmillError {
 }
 
 /** The processors of `chosen` that serve the flow: all but the extractors that it does not use. Throws `usage`. */
-export function serving(chosen: readonly AnyProcessor[], flow: Config): AnyProcessor[] {
+export function serving(
+  chosen: readonly AnyProcessor[],
+  flow: Config & Pick<FlowConfig, 'serves'>,
+): AnyProcessor[] {
   const extractors = chosenExtractors(flow)
-  return chosen.filter(({ name }) => !name.startsWith('extract-') || extractors.includes(name))
+  const has = (name: string) => !flow.serves || flow.serves.has(name) || !Object.hasOwn(counterparts, name)
+  return chosen.filter(({ name }) => has(name) && (!name.startsWith('extract-') || extractors.includes(name)))
 }
 
 /**

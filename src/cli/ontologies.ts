@@ -33,7 +33,9 @@ export function createOntologyOpener(
   )
   /** Throws `configuration_invalid`, and what reading the files throws. */
   return async (config) => {
-    const { ontologies: paths, 'ontology-budget': budget, workspace, flow } = config.options
+    const { ontologies: named, 'ontology-budget': budget, workspace, flow } = config.options
+    const supplied = config.supplied?.ontologies
+    const paths = supplied ? [...named, supplied] : named
     if (paths.length === 0)
       throw new GraphmillError(
         'configuration_invalid',

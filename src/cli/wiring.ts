@@ -99,12 +99,12 @@ export function createWiring(options: WiringOptions, signal: AbortSignal): Wirin
 
   return {
     async wire(config) {
-      const { space, workspace, flow, prompts } = config.options
+      const { space, workspace, flow } = config.options
       const llm = needsModel ? await openModel(config, fallback, signal) : unasked
       return {
         llm,
         rateLimiter: rateLimiterOf(llm, config),
-        prompts: await (needsPrompts ? compiled(prompts) : loadUncompiled(prompts)),
+        prompts: await loadPrompts(config, needsPrompts),
         limits: limitsOf(config),
         replies: await openReplies(config, llm),
         log,
@@ -118,9 +118,10 @@ export function createWiring(options: WiringOptions, signal: AbortSignal): Wirin
   }
 }
 
-async function compiled(paths: readonly string[]): Promise<Catalogue> {
+async function loadPrompts({ options: { prompts }, supplied }: Config, compile: boolean): Promise<Catalogue> {
+  if (!compile) return loadUncompiled(prompts, supplied?.prompts)
   const { loadCatalogue } = await import('../prompt/catalogue/catalogue.ts')
-  return loadCatalogue(paths)
+  return loadCatalogue(prompts, supplied?.prompts)
 }
 
 async function openModel(config: Config, fallback: Llm | undefined, signal: AbortSignal): Promise<Llm> {
@@ -192,11 +193,12 @@ export function chosenExtractors({ options, origins }: Config): string[] {
 
 /** Throws `row_schema_invalid`, and `configuration_invalid` when there is an extractor for rows and no row schema. */
 async function rowSchemasOf(
-  { options }: Config,
+  { options, supplied }: Config,
   extractors: readonly string[],
 ): Promise<readonly RowSchema[]> {
   if (!extractors.includes('extract-rows')) return []
-  if (options.schemas.length > 0) return (await import('../rows/load.ts')).loadRowSchemas(options.schemas)
+  const schemas = [...options.schemas, ...(supplied?.schemas ? [supplied.schemas] : [])]
+  if (schemas.length > 0) return (await import('../rows/load.ts')).loadRowSchemas(schemas)
   throw new GraphmillError(
     'configuration_invalid',
     'No row schemas are named (schemas) for the extractor rows.',
@@ -204,7 +206,7 @@ async function rowSchemasOf(
 }
 
 /** The full names of extractors given in short (`definitions`) or in full. Throws `usage` for an unknown one. */
-function extractorNames(given: readonly string[]): string[] {
+export function extractorNames(given: readonly string[]): string[] {
   const known = processorNames.filter((name) => name.startsWith('extract-'))
   if (given.length === 0) throw new GraphmillError('usage', 'No extractor is named.')
   const short = known.map((name) => name.slice('extract-'.length))

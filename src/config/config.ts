@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import { closest, distance } from 'fastest-levenshtein'
 import { GraphmillError } from '../errors.ts'
+import type { InputFile } from '../input-file.ts'
 import { keepAddress } from './address.ts'
 import { cacheFolder } from './cache-folder.ts'
 import { serverVariables } from './models.ts'
@@ -29,6 +30,17 @@ export interface Config {
   readonly cacheDir: string
   /** The servers' own variables. */
   readonly servers: Servers
+  /** For a flow that follows TrustGraph's configuration. */
+  readonly supplied?: SuppliedFiles | undefined
+}
+
+/** Files that come from elsewhere than the disk. */
+export interface SuppliedFiles {
+  /** In place of all built-in prompts. */
+  readonly prompts: InputFile
+  /** Besides those that the options name. */
+  readonly schemas?: InputFile | undefined
+  readonly ontologies?: InputFile | undefined
 }
 
 type Servers = {

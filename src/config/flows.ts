@@ -3,7 +3,7 @@ import { GraphmillError } from '../errors.ts'
 import { isObject } from '../is-object.ts'
 import { type Config, overrideConfig, readValue, suggest } from './config.ts'
 import { type OptionName, optionTable } from './options.ts'
-import { readIdentifier, readTrustGraph, type TrustGraphSettings } from './trustgraph.ts'
+import { anyId, readIdentifier, readTrustGraph, type TrustGraphSettings } from './trustgraph.ts'
 import { readYaml } from './yaml.ts'
 
 /** The options that a flow may set, besides `topics`, `wire` and `trustgraph`. All others belong to the process. */
@@ -43,7 +43,13 @@ export interface FlowConfig extends Config {
   readonly topics: FlowTopics
   /** Undefined for a flow on our own wire. */
   readonly trustgraph?: TrustGraphSettings | undefined
+  /** For a flow that follows TrustGraph's configuration: the processors with a counterpart that it has. Default: all. */
+  readonly serves?: ReadonlySet<string>
 }
+
+/** Whether an entry stands for all flows, or workspaces, of TrustGraph's configuration. */
+export const isPattern = ({ trustgraph }: FlowConfig) =>
+  trustgraph?.workspace === anyId || trustgraph?.flow === anyId
 
 /** The ports whose topics a flow may configure. Compacted topics are kept for ever; `wired` ones are on TrustGraph's wire, too. */
 export type Ports = Readonly<Record<string, { readonly compacted: boolean; readonly wired?: boolean }>>
@@ -76,7 +82,10 @@ export function readFlows(path: string, base: Config, known: KnownNames): FlowCo
   const configs = flows.map((flow: unknown, at) =>
     readFlow(flow, { place: `${path}: flow ${at + 1}`, base, known }),
   )
-  refuseShared(path, configs)
+  refuseShared(
+    path,
+    configs.filter((flow) => !isPattern(flow)),
+  )
   return configs
 }
 

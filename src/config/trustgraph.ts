@@ -12,10 +12,15 @@ export interface TrustGraphSettings {
   readonly group: 'replace' | 'beside'
   /** The ids of TrustGraph's processors that are not as usual, by the name of ours; `prompt-live` for the one on that topic. */
   readonly processors: Readonly<Record<string, string>>
+  /** Whether prompts, schemas, ontologies, topics and parameters are those of TrustGraph's configuration. Then `*` stands for every id. */
+  readonly follow: boolean
 }
 
+/** In an entry that follows TrustGraph's configuration: every workspace, or every flow. */
+export const anyId = '*'
+
 const wires = ['graphmill', 'trustgraph']
-const keys = ['workspace', 'flow', 'group', 'processors']
+const keys = ['workspace', 'flow', 'group', 'processors', 'follow']
 const groups = ['replace', 'beside']
 
 /** Colons and slashes separate the parts of an identifier, and of a name on Pulsar. */
@@ -37,7 +42,13 @@ export function readTrustGraph(
   const given = (trustgraph ?? {}) as Readonly<Record<string, unknown>>
   for (const key of Object.keys(given))
     if (!keys.includes(key)) throw invalid(`${place}: trustgraph has no key ${key}.${suggestOf(key, keys)}`)
+  const follow = given['follow'] ?? false
+  if (typeof follow !== 'boolean') throw invalid(`${place}: trustgraph: follow must be true or false.`)
+  for (const key of ['workspace', 'flow'])
+    if (given[key] === anyId && !follow)
+      throw invalid(`${place}: trustgraph: ${key}: ${anyId} needs follow: true.`)
   return {
+    follow,
     workspace: id(given['workspace'] ?? ours.workspace, `${place}: trustgraph: workspace`),
     flow: id(given['flow'] ?? ours.flow, `${place}: trustgraph: flow`),
     group: choice(given['group'] ?? 'replace', groups, `${place}: trustgraph: group`) as 'replace' | 'beside',

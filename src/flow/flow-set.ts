@@ -13,6 +13,8 @@ export interface PreparedFlow {
   readonly name: string
   readonly fingerprint: string
   start(signal: AbortSignal): Promise<RunningFlow>
+  /** Whether a change elsewhere decides that it can run: the process waits for that, even when no flow runs. */
+  readonly mayWait?: boolean
   /** Called when the flow has ended and is no longer configured. */
   gone?(): Promise<void>
 }
@@ -40,7 +42,7 @@ export interface FlowSet {
   readonly names: readonly string[]
   /** The flows that are configured and don't run, until an attempt succeeds. */
   readonly faults: readonly FlowFault[]
-  /** Rejects when a fault keeps every configured flow from running, with the fault of one of them. */
+  /** Rejects when a fault keeps every configured flow from running, and none may wait, with the fault of one of them. */
   readonly failed: Promise<never>
   /** Ends all flows for good. A second call may shorten the first. */
   stop(graceMs: number): Promise<void>
@@ -122,7 +124,8 @@ export function createFlowSet(options: FlowSetOptions): FlowSet {
 
   function failWithoutAny(): void {
     const found = faults()
-    if (found.length > 0 && found.length === wanted.size) failure.reject(found.at(-1)!.error)
+    const isLast = found.length > 0 && found.length === wanted.size
+    if (isLast && ![...wanted.values()].some(({ mayWait }) => mayWait)) failure.reject(found.at(-1)!.error)
   }
 
   async function end(flow: Attempted, grace: number): Promise<void> {

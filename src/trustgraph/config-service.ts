@@ -62,6 +62,14 @@ export function openConfigService(options: ConfigServiceOptions, signal: AbortSi
   const waiting = new Map<string, PromiseWithResolvers<ConfigAnswer>>()
   const specs = Object.values(topics).map((name) => ({ name, partitions: 1, retentionMs }))
 
+  let made: Promise<void> | undefined
+
+  /** Makes the topics that are missing; again after each failure of what uses them. */
+  function makeTopics(): Promise<void> {
+    made ??= broker.ensureTopics(specs)
+    return made
+  }
+
   function takeAnswer({ headers, value }: ReadMessage): void {
     const answer = waiting.get(headers['id'] ?? '')
     if (answer === undefined) return // another client's
@@ -84,12 +92,13 @@ export function openConfigService(options: ConfigServiceOptions, signal: AbortSi
   async function listen(topic: string, take: (message: ReadMessage) => void): Promise<void> {
     for (let failures = 0; !signal.aborted; failures++) {
       try {
-        await broker.ensureTopics(specs)
+        await makeTopics()
         for await (const message of broker.read({ topic, from: 'earliest', until: 'never' }, signal)) {
           failures = 0
           take(message)
         }
       } catch (thrown) {
+        made = undefined
         if (signal.aborted) return
         log.warn({ err: toGraphmillError(thrown), topic }, 'a topic of TrustGraph cannot be read')
       }
@@ -111,10 +120,13 @@ export function openConfigService(options: ConfigServiceOptions, signal: AbortSi
       waiting.set(id, answer)
       try {
         signal.throwIfAborted()
-        await broker.ensureTopics(specs)
+        await makeTopics()
         const value = writeRecord('ConfigRequest', { ...request })
         await broker.publish({ topic: topics.request, key: '', value, headers: { id } })
         return await answer.promise
+      } catch (thrown) {
+        made = undefined
+        throw thrown
       } finally {
         waiting.delete(id)
         clearTimeout(timer)

@@ -265,6 +265,14 @@ describe('a fault of all flows', () => {
     expect([set.names, graces]).toEqual([[], [5, 0]])
   })
 
+  test('is not reported when one of them may wait for a change elsewhere', async () => {
+    const set = createSet({ retryMs: 20 })
+    const { flow } = faulty('b', 'start', 'start')
+    await set.apply([{ ...flow, mayWait: true }])
+    expect([await failed(set), set.faults.length]).toEqual(['not yet', 1])
+    await expect.poll(() => set.names).toEqual(['b'])
+  })
+
   test('is none when no flow is configured', async () => {
     const set = createSet()
     await set.apply([prepared('a')])

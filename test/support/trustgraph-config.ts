@@ -1,6 +1,7 @@
 // A stand-in of TrustGraph's configuration service on a broker: it answers and gives notice as TrustGraph 2.11.1 does, in the same
 // JSON, and remembers what it was asked.
 import type { Broker } from '../../src/broker/broker.ts'
+import type { ConfigSnapshot } from '../../src/trustgraph/config-snapshots.ts'
 
 export interface ConfigStandIn extends AsyncDisposable {
   /** Each request, as its JSON says it. */
@@ -37,6 +38,15 @@ export interface StandInTopics {
 /** A text is stored as it is, anything else as JSON text. */
 const textOf = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value))
 
+/** A snapshot from values by workspace and type; a value that is no text becomes JSON text. */
+export function snapshotOf(content: Record<string, Record<string, Record<string, unknown>>>): ConfigSnapshot {
+  return {
+    version: 1,
+    workspaces: Object.keys(content).sort(),
+    values: (workspace, type) =>
+      new Map(Object.entries(content[workspace]?.[type] ?? {}).map(([key, value]) => [key, textOf(value)])),
+  }
+}
 export async function startConfigStandIn(broker: Broker, topics: StandInTopics): Promise<ConfigStandIn> {
   const store = new Map<string, Map<string, Map<string, string>>>()
   const asked: ConfigRequestJson[] = []

@@ -22,7 +22,9 @@ import { createMetrics } from '../../observe/metrics.ts'
 import { startWatchdog } from '../../observe/watchdog.ts'
 import type { TripleStore } from '../../rdf/store.ts'
 import { version } from '../../version.ts'
+import { shareRuns } from '../../wait.ts'
 import { awaitBroker, brokerOptions, openRegistry } from '../broker.ts'
+import { createFollower } from '../follower.ts'
 import { addOptions, configOf } from '../options.ts'
 import { prepareFlows, watchedPaths } from '../prepare-flows.ts'
 import { openStore, storeOptions } from '../stores.ts'
@@ -126,6 +128,7 @@ function createRunProcess(config: Config, named: readonly AnyProcessor[], all: b
   const metrics = createMetrics({ priceOf: (model) => priceOf(model, prices) })
   const needsModel = named.some(asksModel)
   const provenance = optionTable.provenance.defaults.run
+  const circuits = createCircuits()
   const runProcess = {
     config,
     processors,
@@ -141,13 +144,15 @@ function createRunProcess(config: Config, named: readonly AnyProcessor[], all: b
     wiring: createWiring({ fallback: undefined, needsModel, provenance, log, metrics }, signal),
     flows: createFlowSet({ log, clock: systemClock, signal, graceMs }),
     shared: {
-      circuits: createCircuits(),
+      circuits,
       solitude: createSolitude(),
       metrics,
       registry: openRegistry(config),
     },
     startedAt: new Date(systemClock.now()),
     ready: false,
+    putInForce: shareRuns((): Promise<void> => putInForce(runProcess)),
+    follower: createFollower({ config, log, circuits }, signal),
     /** Why the latest change of the configuration is not in force. */
     refused: undefined as GraphmillError | undefined,
     broker: undefined as Broker | undefined,
@@ -181,6 +186,7 @@ async function start(runProcess: RunProcess): Promise<string> {
   await Promise.race([flows.failed, flows.apply(prepared)])
   signal.throwIfAborted()
   runProcess.ready = true
+  runProcess.follower.start(runProcess.broker, runProcess.putInForce)
   const names = processors.map(({ name }) => name)
   log.info({ processors: names, flows: flows.names, http: http?.url }, 'running')
   return content
@@ -188,21 +194,28 @@ async function start(runProcess: RunProcess): Promise<string> {
 
 /** Puts every change of the watched files in force, until the process is stopped. */
 async function followChanges(runProcess: RunProcess, since: string): Promise<void> {
-  const { config, log, flows, signal } = runProcess
+  const { config, signal, follower } = runProcess
+  const watching = { paths: () => watchedPaths(config), since, everyMs: watchMs }
+  for await (const _ of changes(watching, signal)) {
+    await runProcess.putInForce()
+    follower.refresh()
+  }
+}
+
+/** Makes the flows run as they are configured now. What is invalid is logged, and the version before stays in use. */
+async function putInForce(runProcess: RunProcess): Promise<void> {
+  const { log, flows, signal } = runProcess
   const refuse = (error: GraphmillError) => {
     runProcess.refused = error
     log.error({ err: error }, 'the change is refused; the previous configuration stays in use')
   }
-  const watching = { paths: () => watchedPaths(config), since, everyMs: watchMs }
-  for await (const _ of changes(watching, signal)) {
-    try {
-      const prepared = await untilAvailable(() => prepare(runProcess), { signal, onFailure: refuse })
-      runProcess.refused = undefined
-      // Not awaited: while one flow drains another change may come.
-      void flows.apply(prepared)
-    } catch (thrown) {
-      if (!signal.aborted) refuse(toGraphmillError(thrown))
-    }
+  try {
+    const prepared = await untilAvailable(() => prepare(runProcess), { signal, onFailure: refuse })
+    runProcess.refused = undefined
+    // Not awaited: while one flow drains another change may come.
+    void flows.apply(prepared)
+  } catch (thrown) {
+    if (!signal.aborted) refuse(toGraphmillError(thrown))
   }
 }
 
@@ -227,6 +240,7 @@ function prepare(runProcess: RunProcess): Promise<PreparedFlow[]> {
     shared: () => ({ ...shared, broker: runProcess.broker!, store: runProcess.store! }),
     onWired: ({ llm }) => needsModel && sayOnce(announceModel(llm)),
     gone: (flow) => forget(flow, runProcess),
+    followed: runProcess.follower.state,
   })
 }
 
@@ -251,14 +265,15 @@ function noteBroker({ shared: { circuits } }: RunProcess, error: GraphmillError 
   else circuits.succeeded(brokerCircuit)
 }
 
-function readinessOf({ signal, ready, shared: { circuits } }: RunProcess): Readiness {
+function readinessOf({ signal, ready, follower, shared: { circuits } }: RunProcess): Readiness {
   if (signal.aborted) return 'stopping'
-  if (!ready) return 'starting'
+  if (!ready || follower.isStarting()) return 'starting'
   return circuits.reason(brokerCircuit) ? 'unavailable' : 'ready'
 }
 
 /** Why what runs is not what is configured, if it is not. */
-const problemOf = ({ refused, flows }: RunProcess) => refused ?? flows.faults[0]?.error
+const problemOf = ({ refused, flows, follower }: RunProcess) =>
+  refused ?? [...follower.state.refusals.values()][0] ?? flows.faults[0]?.error
 
 function reportConfiguration(runProcess: RunProcess): void {
   const { metrics, flows } = runProcess
