@@ -81,7 +81,12 @@ async function blocks(site: Site): Promise<Row[]> {
       await execution.settled()
       const note = `of ${units.expected} units; nothing was lost`
       const value = llm.counts.calls - before - units.expected
-      rows.push({ name: `kafka: calls made again, prompt blocked for ${seconds} s`, value, unit: 'calls', note })
+      rows.push({
+        name: `kafka: calls made again, prompt blocked for ${seconds} s`,
+        value,
+        unit: 'calls',
+        note,
+      })
     }
     return rows
   } finally {
