@@ -1,0 +1,241 @@
+// The real TrustGraph 2.11.1 on a real Kafka, alone and with graphmill in the place of some of its processors.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { connectKafka } from '../../src/broker/kafka/kafka.ts'
+import { brokerSource } from '../support/brokers.ts'
+import type { ProcessorId } from '../support/trustgraph/blueprint.ts'
+import { replies } from '../support/trustgraph/content.ts'
+import type { Stored } from '../support/trustgraph/host.ts'
+import { installTrustGraph } from '../support/trustgraph/installation.ts'
+import { startTrustGraphSite, type TrustGraphSite } from '../support/trustgraph/site.ts'
+import { contained, facts, writers } from '../support/trustgraph/triples.ts'
+
+const what = 'TrustGraph itself'
+const present = (await brokerSource(what, ['jars'])) !== undefined
+const python = present ? await installTrustGraph(what) : undefined
+
+const extractors = ['kg-extract-definitions', 'kg-extract-relationships', 'kg-extract-rows'] as const
+const allExtractors = [...extractors, 'kg-extract-agent', 'kg-extract-ontology'] as const
+
+const ours = [
+  'extract-definitions',
+  'extract-relationships',
+  'extract-rows',
+  'extract-agent-kg',
+  'extract-ontology',
+  'emit-triples',
+]
+
+/** Ours have one rule for the IRIs of all extractors, and declare the ranges of datatype properties. */
+const byOurRules = (lines: readonly string[]) =>
+  [
+    ...new Set(
+      lines.map((line) =>
+        line.replaceAll(/https:\/\/trustgraph\.ai\/mills\/\w+-(\w+)/g, 'http://trustgraph.ai/e/$1'),
+      ),
+    ),
+    'http://example.org/mills#built http://www.w3.org/2000/01/rdf-schema#range http://www.w3.org/2001/XMLSchema#string',
+  ].sort()
+
+describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => {
+  let site: TrustGraphSite
+  /** What TrustGraph's own processors make of the text. */
+  let alone: readonly Stored[]
+
+  beforeAll(async () => {
+    site = await startTrustGraphSite(python!)
+    alone = await extracted('alone')
+  }, 300_000)
+  afterAll(() => site?.stop())
+
+  /** What the stores receive of a chunk when four extractors have written triples, and one rows. */
+  async function extracted(name: string, { without = [], ours = [], rest = {} }: Replaced = {}) {
+    const flow = { workspace: 'default', flow: name }
+    await site.startFlow(flow, without)
+    const child = ours.length > 0 ? await site.startGraphmill(flow, ours, rest) : undefined
+    await site.sendChunk(flow, `urn:chunk:${name}`)
+    const stored = await site.storedOf(`urn:chunk:${name}`, (all) => {
+      const vectors = all.filter(({ event }) => event === 'graph-embeddings')
+      return writers(all).length === 4 && vectors.length > 2 && all.some(({ event }) => event === 'rows')
+    })
+    await child?.end('SIGTERM')
+    return stored
+  }
+
+  interface Replaced {
+    readonly without?: readonly ProcessorId[]
+    readonly ours?: readonly string[]
+    readonly rest?: Readonly<Record<string, unknown>>
+  }
+
+  const rowsOf = (stored: readonly Stored[]) =>
+    stored.flatMap(({ event, message }) => (event === 'rows' ? message.values : []))
+
+  test('alone: the facts of its five extractors reach its stores', () => {
+    expect(facts(alone)).toContain(
+      'http://trustgraph.ai/e/albion http://trustgraph.ai/e/built-by http://trustgraph.ai/e/rennie',
+    )
+    expect(contained(alone).length).toBeGreaterThan(10)
+    expect(rowsOf(alone)).toEqual([{ name: 'albion', built: '1786' }])
+  })
+
+  test('its extractors get the same from our prompt service', async () => {
+    const stored = await extracted('our-prompt', { without: ['prompt'], ours: ['prompt'] })
+    expect(facts(stored)).toEqual(facts(alone))
+    expect(contained(stored)).toEqual(contained(alone))
+    expect(rowsOf(stored)).toEqual(rowsOf(alone))
+  })
+
+  test('its prompt service gets the same from our text-completion service', async () => {
+    const stored = await extracted('our-completion', {
+      without: ['text-completion'],
+      ours: ['text-completion'],
+    })
+    expect(facts(stored)).toEqual(facts(alone))
+    expect(rowsOf(stored)).toEqual(rowsOf(alone))
+  })
+
+  test('our prompt service gets the same from its text-completion service', async () => {
+    const service = { llm: 'text-service', model: undefined }
+    const stored = await extracted('their-completion', {
+      without: ['prompt'],
+      ours: ['prompt'],
+      rest: service,
+    })
+    expect(facts(stored)).toEqual(facts(alone))
+    expect(rowsOf(stored)).toEqual(rowsOf(alone))
+  })
+
+  test('our extractors make the same of its chunks, with our prompt service', async () => {
+    const stored = await extracted('our-extractors', {
+      without: [...allExtractors, 'prompt'],
+      ours: [...ours, 'prompt'],
+    })
+    expect(facts(stored)).toEqual(byOurRules(facts(alone)))
+    expect(rowsOf(stored)).toEqual(rowsOf(alone))
+  })
+
+  test('our extractors make the same of its chunks, with its prompt service', async () => {
+    const stored = await extracted('their-prompt', { without: allExtractors, ours })
+    expect(facts(stored)).toEqual(byOurRules(facts(alone)))
+    expect(rowsOf(stored)).toEqual(rowsOf(alone))
+  })
+
+  describe('its PromptClient gets from our prompt service', () => {
+    const flow = { workspace: 'default', flow: 'client' }
+    beforeAll(async () => {
+      await site.startFlow(flow, ['prompt'])
+      await site.startGraphmill(flow, ['prompt'])
+    }, 60_000)
+
+    test('a text, a value, a list, and an empty list', async () => {
+      const asked = (prompt: string) => site.ask(flow, prompt)
+      expect(await asked('words')).toMatchObject({ response_type: 'text', text: 'One mill.' })
+      expect(await asked('value')).toMatchObject({
+        response_type: 'json',
+        object: { mills: 1, names: ['albion'] },
+      })
+      expect(await asked('extract-rows')).toMatchObject({
+        ...{ response_type: 'jsonl', objects: [{ name: 'albion', built: 1786 }], model: 'test-model' },
+        ...{ in_token: expect.any(Number), out_token: expect.any(Number) },
+      })
+      expect(await asked('no-lines')).toMatchObject({ response_type: 'jsonl', objects: [] })
+      expect(await asked('no-words')).toMatchObject({ object: '' })
+    })
+
+    test('streamed texts, of which the parts are the whole', async () => {
+      for (const [prompt, whole] of [
+        ['words', 'One mill.'],
+        ['extract-relationships', replies['relationships']!],
+      ] as const) {
+        const { parts } = await site.ask(flow, prompt, { streaming: true })
+        expect(
+          parts
+            .map(([text]) => text)
+            .join('')
+            .trim(),
+        ).toBe(whole.trim())
+        expect(parts.filter(([, last]) => last)).toHaveLength(1)
+        expect(parts.at(-1)![1]).toBe(true)
+      }
+    })
+
+    test('an error for an unknown prompt and for a model that fails, streamed or not', async () => {
+      for (const streaming of [false, true]) {
+        await expect(site.ask(flow, 'unheard-of', { streaming })).rejects.toThrow('prompt_unknown')
+        await expect(site.ask(flow, 'failing', { streaming })).rejects.toThrow(/RuntimeError: llm_\w+: /)
+      }
+    })
+  })
+
+  describe('our processors', () => {
+    const definitions = ['extract-definitions', 'prompt', 'emit-triples']
+    const without = [...allExtractors, 'prompt'] as const
+    const written = (stored: readonly Stored[]) =>
+      new Set(stored.flatMap(({ event, message }) => (event === 'triples' ? [message.metadata.id] : [])))
+
+    test('killed in mid-run lose nothing', async () => {
+      const flow = { workspace: 'default', flow: 'killed' }
+      await site.startFlow(flow, without)
+      const child = await site.startGraphmill(flow, definitions)
+      site.llm.set({ latencyMs: 300 })
+      const ids = Array.from({ length: 60 }, (_, n) => `urn:chunk:killed-${n}`)
+      await Promise.all(ids.map((id) => site.sendChunk(flow, id)))
+      await site.storedOf('urn:chunk:killed', (all) => written(all).size > 0)
+      await child.end('SIGKILL')
+      expect(written(site.trustGraph.stored).size).toBeLessThan(ids.length)
+      await site.startGraphmill(flow, definitions)
+      const stored = await site.storedOf('urn:chunk:killed', (all) => written(all).size === ids.length)
+      site.llm.set({ latencyMs: 0 })
+      expect([...written(stored)].sort()).toEqual(ids.sort())
+    })
+
+    test('serve workspaces and flows with capitals and dots, and chunks of 5 MiB', async () => {
+      const flow = { workspace: 'Acme.Corp', flow: 'Papers.V2' }
+      await site.addWorkspace(flow.workspace)
+      await site.startFlow(flow, without)
+      await site.startGraphmill(flow, definitions)
+      await site.sendChunk(flow, 'urn:chunk:large', 'The albion mill. '.repeat((5 * 1024 * 1024) / 17))
+      const stored = await site.storedOf('urn:chunk:large', (all) => written(all).size > 0)
+      expect(stored[0]!.workspace).toBe('Acme.Corp')
+      expect(facts(stored)).toContain(
+        'http://trustgraph.ai/e/mill http://www.w3.org/2000/01/rdf-schema#label "mill"',
+      )
+    })
+
+    test('dead-letter what is no JSON beside its topic, and go on', async () => {
+      const flow = { workspace: 'default', flow: 'client' }
+      const broker = await connectKafka({ brokers: site.kafka.bootstrap })
+      const topic = 'tg.request.prompt.default.client'
+      const bytes = Buffer.from('{"id": "extract-definitions", "ter')
+      await broker.publish({ topic, key: '', value: bytes, headers: { id: 'call-1' }, anySize: true })
+      expect(await site.ask(flow, 'words')).toMatchObject({ text: 'One mill.' })
+      const signal = AbortSignal.timeout(30_000)
+      for await (const letter of broker.read(
+        { topic: `${topic}.dead`, from: 'earliest', until: 'never' },
+        signal,
+      )) {
+        if (letter.headers['id'] !== 'call-1') continue
+        expect(Buffer.from(letter.value)).toEqual(bytes)
+        expect(letter.headers['dead-code']).toBe('bytes_undecodable')
+        break
+      }
+      await broker.close()
+    })
+
+    test('go on when TrustGraph stops their flow, which deletes its topics, and starts it again', async () => {
+      const flow = { workspace: 'default', flow: 'restarted' }
+      await site.startFlow(flow, without)
+      await site.startGraphmill(flow, definitions)
+      await site.sendChunk(flow, 'urn:chunk:before')
+      await site.storedOf('urn:chunk:before', (all) => all.some(({ event }) => event === 'graph-embeddings'))
+      await site.stopFlow(flow)
+      await site.startFlow(flow, without)
+      const sending = setInterval(() => void site.sendChunk(flow, 'urn:chunk:after'), 1000)
+      const stored = await site.storedOf('urn:chunk:after', (all) => written(all).size > 0)
+      clearInterval(sending)
+      expect(facts(stored)).toContain(
+        'http://trustgraph.ai/e/mill http://www.w3.org/2000/01/rdf-schema#label "mill"',
+      )
+    })
+  })
+})
