@@ -71,7 +71,7 @@ async function settle(documents: number, chunks: number): Promise<Row[]> {
   await broker.close()
   const name =
     documents === 1 ? 'ledger: entries of one document' : `ledger: entries of ${documents} documents`
-  const note = `${entries.length} entries; 12,000 a second and document is the most`
+  const note = `${entries.length} entries; 4,000 a second and document is the most`
   return [
     { name, value: entries.length / seconds, unit: 'entries/s', note },
     { name: `${name}, CPU`, value: (user + system) / entries.length, unit: 'µs/entry' },

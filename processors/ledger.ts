@@ -55,7 +55,7 @@ export const ledger = defineProcessor({
   // One replica gets all entries of a document, but side by side: each waits until a status is due.
   ordering: 'member',
   // The throughput in entries a second when all are of one document. Each takes about 1.2 KB while it waits for its status.
-  maxInFlight: 12_000,
+  maxInFlight: 4_000,
   async *handle(message, context): Outputs<'status' | 'progress'> {
     const { documentId } = message
     context.signal.throwIfAborted()

@@ -379,10 +379,10 @@ describe('statuses', () => {
     expect(seen.at(-1)).toMatchObject({ state: 'done', done: 100 })
   })
 
-  test('are no more for ten thousand entries that come in together', async () => {
+  test('are no more for thousands of entries that come in together', async () => {
     const flow = await start()
     const seen = record(flow)
-    const chunks = 5000
+    const chunks = 1900
     await tell(flow, [...begun(chunks), ...allOf(chunks)])
     // The first is written at once, the second, a second later, for all that came meanwhile.
     await until(async () => (await statuses(flow)).length === 1)
