@@ -2,7 +2,7 @@
 // thousand documents wait, and of the ledger while it reads the progress of as many, also of one document.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Broker, OutgoingBytes } from '../src/broker/broker.ts'
 import { connectKafka } from '../src/broker/kafka/kafka.ts'
@@ -21,6 +21,7 @@ import type { Row } from './row.ts'
 
 const codec = createCodec(loadSchemas())
 const extractor = 'extract-definitions'
+const program = resolve(import.meta.dirname, '../bin/graphmill.js')
 /** Chunks that pass before the memory is measured. */
 const handled = 5000
 const pollMs = 500
@@ -159,7 +160,7 @@ function start({ brokerUrl, llm, folder }: Site, { space }: Place, processor: st
   ]
   const more = ['--llm', 'openai', '--model', 'test-model', '--out', join(folder, space)]
   const server = { OPENAI_BASE_URL: llm.url, OPENAI_API_KEY: 'none' }
-  return startGraphmill(['run', processor, ...flags, ...more], server, process.env['PROGRAM'])
+  return startGraphmill(['run', processor, ...flags, ...more], server, program)
 }
 
 /** The processors of the flow, until some thousand of the waiting chunks have passed. */

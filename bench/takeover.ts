@@ -1,14 +1,15 @@
-// Bench of a takeover: one of two idle processes of one processor is killed, a document is loaded at once, and the other must do
-// the chunks of both.
+// Bench of a takeover: one of two processes of one processor is killed in the middle of a document, and the other must do the chunks
+// of both. And what is done again when one of them is blocked for as long as a long collection of garbage.
 import { setTimeout as delay } from 'node:timers/promises'
 import { connectKafka } from '../src/broker/kafka/kafka.ts'
-import { openExecution, type Site } from '../test/faults/execution.ts'
+import { type Execution, openExecution, type Site } from '../test/faults/execution.ts'
 import { startKafka } from '../test/support/kafka-server.ts'
 import { startLlmServer } from '../test/support/llm-server.ts'
 import { median, type Row } from './row.ts'
 
 const rounds = 5
-const chunks = 40
+const chunks = 80
+const blockedSeconds = [5, 8, 15]
 /** A rebalance after a member has come takes some seconds. */
 const settleMs = 5000
 
@@ -22,16 +23,16 @@ export async function takeoverBench(): Promise<Row[]> {
     const rows: Row[] = []
     for (const victim of ['extract-definitions', 'prompt']) {
       const times = await takeovers(site, victim)
-      const note = `kill -9 of one of two ${victim}, until a document that is loaded then is done; median of ${rounds}: ${times.map((time) => time.toFixed(1)).join(', ')}`
+      const note = `kill -9 of one of two ${victim} in the middle of a document, until it is done; median of ${rounds}: ${times.map((time) => time.toFixed(1)).join(', ')}`
       rows.push({ name: `kafka: takeover, ${victim}`, value: median(times), unit: 's', bound: '<= 12', note })
     }
-    return rows
+    return [...rows, ...(await blocks(site))]
   } finally {
     await server.stop()
   }
 }
 
-/** Seconds from each death to the end of a document whose chunks fell to both processes. */
+/** Seconds from each death, in the middle of a document, to the document's end. Both processes had their partitions by then. */
 async function takeovers(site: Site, victim: string): Promise<number[]> {
   await using llm = await startLlmServer({ latencyMs: 300 })
   const execution = await openExecution(site, { space: `takeover-${victim}`, llmUrl: llm.url })
@@ -41,17 +42,53 @@ async function takeovers(site: Site, victim: string): Promise<number[]> {
     await execution.startProcess([victim])
     for (let round = 0; round < rounds; round++) {
       const second = await execution.startProcess([victim])
-      // The document before the death: both have their partitions.
-      await execution.load(chunks, 2 * round)
-      await execution.until(({ state }) => state === 'done')
       await delay(settleMs)
+      await loadUntilMidWork(execution, round)
       const died = performance.now()
       await second.end('SIGKILL')
-      await execution.load(chunks, 2 * round + 1)
       await execution.until(({ state }) => state === 'done')
       times.push((performance.now() - died) / 1000)
     }
     return times
+  } finally {
+    await execution.close()
+  }
+}
+
+/** Resolves when some units of the document are done, and most are not. */
+async function loadUntilMidWork(execution: Execution, number: number): Promise<void> {
+  await execution.load(chunks, number)
+  await execution.until(({ units }) => units.done >= chunks / 4)
+}
+
+/** What a main thread that is blocked costs: a stopped process sends no heartbeats, as during a long collection of garbage. */
+async function blocks(site: Site): Promise<Row[]> {
+  await using llm = await startLlmServer({ latencyMs: 300 })
+  const execution = await openExecution(site, { space: 'blocked', llmUrl: llm.url })
+  const rows: Row[] = []
+  try {
+    await execution.startRuntime({ without: ['prompt'] })
+    await execution.startProcess(['prompt'])
+    const { pid } = await execution.startProcess(['prompt'])
+    for (const [number, seconds] of blockedSeconds.entries()) {
+      await delay(settleMs)
+      const before = llm.counts.calls
+      await loadUntilMidWork(execution, number)
+      process.kill(pid, 'SIGSTOP')
+      await delay(seconds * 1000)
+      process.kill(pid, 'SIGCONT')
+      const { units } = await execution.until(({ state }) => state === 'done')
+      await execution.settled()
+      const note = `of ${units.expected} units; nothing was lost`
+      const value = llm.counts.calls - before - units.expected
+      rows.push({
+        name: `kafka: calls made again, prompt blocked for ${seconds} s`,
+        value,
+        unit: 'calls',
+        note,
+      })
+    }
+    return rows
   } finally {
     await execution.close()
   }

@@ -39,7 +39,7 @@ const extractor = defineUnitExtractor({
       grounding: { names: ['entity', 'subject', 'object', 'value'] },
     }
   },
-  async reader({ context }, { settings, signal }, items) {
+  async reader({ context, seq }, { settings, signal }, items) {
     if (items.length === 0) return { fact: () => ({ refused: 'empty' }) }
     const service = ontologiesOf(settings).at(context['version'] ?? '')
     const verdicts = await service.check(
@@ -49,21 +49,21 @@ const extractor = defineUnitExtractor({
     const { ids, version } = service.summary
     return {
       fact: (_item, index) => verdicts[index]!,
-      together,
+      together: (facts) => together(facts, seq > 0),
       payload: (facts) => ({ ontology: ids.join(' '), version, facts }),
     }
   },
 })
 
-/** An entity and its definitions in the same reply part have one context. */
-function together(facts: FactsByPort<OntologyPort>): FactsByPort<OntologyPort> {
+/** An entity and its definitions in the same reply part have one context. Definitions in a later part repeat its name. */
+function together(facts: FactsByPort<OntologyPort>, isLater: boolean): FactsByPort<OntologyPort> {
   const entities = (facts.get('ontology-entities') ?? []) as readonly OntologyEntityInit[]
   const attributes = (facts.get('ontology-attributes') ?? []) as readonly OntologyAttributeInit[]
-  if (entities.length === 0 || attributes.length === 0) return facts
-  const defined = withDefinitions(entities, attributes)
+  if (attributes.length === 0) return facts
+  const defined = withDefinitions(entities, attributes, { isLater })
   return new Map<OntologyPort, readonly FactPorts[OntologyPort][]>([
     ...facts,
-    ['ontology-entities', defined.entities],
+    ...(entities.length > 0 ? [['ontology-entities', defined.entities] as const] : []),
     ['ontology-attributes', defined.attributes],
   ])
 }

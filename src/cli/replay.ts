@@ -9,6 +9,7 @@ import { cutHeader, deathOf, originalHeaders, originOf, replayedHeader } from '.
 import { timeOf } from '../flow/runner/failed-delivery.ts'
 import { untilAvailable } from '../flow/runner/retry.ts'
 import type { Codec } from '../messages/codec.ts'
+import { brokerHeaders } from '../messages/envelope.ts'
 import { pause } from '../wait.ts'
 import { readToEnd } from './read-to-end.ts'
 
@@ -65,9 +66,10 @@ export async function replayWaiting(context: ReplayContext, topic: string, group
 
 /** Replays the newest dead letter with this id, even if it was replayed before. Returns false if there is none, or it can't be replayed. */
 export async function replayOne(context: ReplayContext, topic: string, id: string): Promise<boolean> {
-  const { broker, signal } = context
+  const { broker, codec, signal } = context
   let newest: ReadMessage | undefined
-  for await (const letter of readToEnd(broker, topic, signal)) if (idOf(letter) === id) newest = letter
+  for await (const letter of readToEnd(broker, topic, signal))
+    if (idOf(letter) === id || messageHeaders(letter, codec)['id'] === id) newest = letter
   return newest !== undefined && (await republish(context, newest, uuids.next()))
 }
 
@@ -96,7 +98,7 @@ async function untilSettled(
 async function republish(context: ReplayContext, letter: ReadMessage, replay: string): Promise<boolean> {
   const { broker, codec, onRefused } = context
   try {
-    const entry = entryOn(letter, { codec, replay })
+    const entry = entryOn(messageHeaders(letter, codec), { codec, replay })
     await broker.publish(messageIn(letter, replay))
     // The message may have died again by now. That is another death, and its cause is this replay.
     if (entry) await broker.publish(entry)
@@ -128,9 +130,21 @@ function messageIn({ key, value, headers }: ReadMessage, replay: string): Outgoi
   }
 }
 
+/** The headers of the message that died. Those on TrustGraph's topics do not say what it is about, so that it is decoded. */
+function messageHeaders({ value, headers, timestamp }: ReadMessage, codec: Codec): ReadMessage['headers'] {
+  const topic = headers['dead-topic']
+  if (headers['type'] !== undefined || topic === undefined) return headers
+  try {
+    const message = codec.decode(value, headers, { topic, timestamp })
+    return { ...headers, ...brokerHeaders(message, message.type) }
+  } catch {
+    return headers
+  }
+}
+
 /** The entry on progress that undoes the death; undefined if the message belongs to no document. */
 function entryOn(
-  { headers }: ReadMessage,
+  headers: ReadMessage['headers'],
   { codec, replay }: { readonly codec: Codec; readonly replay: string },
 ): OutgoingBytes | undefined {
   const topic = headers['dead-topic'] ?? ''

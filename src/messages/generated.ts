@@ -250,10 +250,12 @@ export interface OntologyAttribute {
   readonly grounding: Grounding | null
   /** Whether the individual has the value among its definitions: then the attribute has no entity context of its own. Not part of the id. */
   readonly isInContext: boolean
+  /** For a definition that came in a later reply part than the individual: the IRI of its class. Then its entity context begins with the individual's name. Not part of the id. */
+  readonly typeIri: string | null
 }
 
 /** A OntologyAttribute to be written: fields with a default may be left out. */
-export interface OntologyAttributeInit extends Defaulted<Omit<OntologyAttribute, 'grounding'>, 'datatype' | 'isInContext'> {
+export interface OntologyAttributeInit extends Defaulted<Omit<OntologyAttribute, 'grounding'>, 'datatype' | 'isInContext' | 'typeIri'> {
   readonly grounding?: GroundingInit | null | undefined
 }
 

@@ -5,6 +5,7 @@ import type {
   OntologyEntityInit,
   OntologyRelationshipInit,
 } from '../messages/generated.ts'
+import { isDefinition } from '../rdf/facts.ts'
 import { namespaces } from '../rdf/vocabulary.ts'
 import { datatypeOf, shortIri } from './datatypes.ts'
 import { literalOf } from './literal.ts'
@@ -88,14 +89,19 @@ function attribute(item: OntologyItem, { ontology, names }: KnownOntology): Verd
   const name = nameOf(item, 'entity')
   const value = literalValue(item)
   const property = propertyOf(item, 'attribute', names)
-  requireEnd('domain', property, classOf(item, 'entity_type', names), ontology)
+  const type = classOf(item, 'entity_type', names)
+  requireEnd('domain', property, type, ontology)
   const literal = literalOf(value, property.range)
   if (!literal) {
     const said = typeof value === 'string' ? JSON.stringify(short(value)) : String(value)
     const asked = property.range.map((clause) => clause.map(shortIri).join(' or ')).join(' and ')
     throw new RefusedItem('datatype', `${said} is no ${asked}, as ${property.key} asks for.`)
   }
-  return { to: 'ontology-attributes', fact: { entity: name, propertyIri: property.iri, ...literal } }
+  const ofDefinition = isDefinition(property.iri) && { typeIri: type.iri }
+  return {
+    to: 'ontology-attributes',
+    fact: { entity: name, propertyIri: property.iri, ...literal, ...ofDefinition },
+  }
 }
 
 /** Throws `RefusedItem` when a class does not satisfy the domain or range of a property. */

@@ -62,7 +62,7 @@ export function ontologyRelationshipTriples(fact: Stated<OntologyRelationship>):
 }
 
 /** (E property "value"^^datatype). */
-export function ontologyAttributeTriples(fact: Stated<OntologyAttribute>): FactTriples {
+export function ontologyAttributeTriples(fact: Omit<Stated<OntologyAttribute>, 'typeIri'>): FactTriples {
   const datatype = fact.datatype === null ? null : safeIri(fact.datatype)
   const value = literal(fact.value, { datatype })
   return content([triple(named(fact.entity), iri(safeIri(fact.propertyIri)), value)])
@@ -88,8 +88,10 @@ export function ontologyAttributeContexts(
   fact: Pick<OntologyAttribute, 'entity' | 'propertyIri' | 'value'> & Partial<OntologyAttribute>,
   chunkId: string,
 ): EntityContext[] {
-  const isAlone = isDefinition(fact.propertyIri) && !fact.isInContext
-  return isAlone ? [context(named(fact.entity), fact.value, chunkId)] : []
+  const { entity, propertyIri, value, typeIri, isInContext } = fact
+  if (!isDefinition(propertyIri) || isInContext) return []
+  if (!typeIri) return [context(named(entity), value, chunkId)]
+  return ontologyEntityContexts({ entity, typeIri, definitions: [value] }, chunkId)
 }
 
 /** Contexts of the classes and properties of an ontology that have a label, from its own triples; `before` are those before them. */
@@ -104,18 +106,27 @@ export function ontologyContexts(triples: readonly Triple[], before: readonly Tr
 /** Characters of an entity's definitions: its fact must fit a message beside others. */
 const maxDefinitions = 50_000
 
-/** Gives the entities of a reply part the definitions in the same part: each to the first fact of its entity. */
+/**
+ * Gives the entities of a reply part the definitions in the same part: each to the first fact of its entity. In a later part, the first
+ * of the other definitions of an entity stands for the entity, which came before.
+ */
 export function withDefinitions<E extends { readonly entity: string }, A extends DefiningFact>(
   entities: readonly E[],
   attributes: readonly A[],
+  { isLater = false }: { readonly isLater?: boolean } = {},
 ) {
   const definitions = new Map<string, string[]>(entities.map(({ entity }) => [entityIri(entity), []]))
+  const labelled = new Set(definitions.keys())
   const joined = attributes.map((fact) => {
-    const list = isDefinition(fact.propertyIri) ? definitions.get(entityIri(fact.entity)) : undefined
+    if (!isDefinition(fact.propertyIri)) return fact
+    const key = entityIri(fact.entity)
+    const list = definitions.get(key)
     const length = list?.reduce((sum, value) => sum + value.length, fact.value.length) ?? 0
     const isInContext = list !== undefined && length <= maxDefinitions
     if (isInContext && !list.includes(fact.value)) list.push(fact.value)
-    return { ...fact, isInContext }
+    const isFirst = isLater && !labelled.has(key)
+    labelled.add(key)
+    return { ...fact, isInContext, typeIri: isFirst ? (fact.typeIri ?? null) : null }
   })
   const described = entities.map((fact) => {
     const key = entityIri(fact.entity)
@@ -126,9 +137,12 @@ export function withDefinitions<E extends { readonly entity: string }, A extends
   return { entities: described, attributes: joined }
 }
 
-type DefiningFact = Pick<OntologyAttribute, 'entity' | 'propertyIri' | 'value'>
+type DefiningFact = Pick<OntologyAttribute, 'entity' | 'propertyIri' | 'value'> & {
+  readonly typeIri?: string | null | undefined
+}
 
-function isDefinition(propertyIri: string): boolean {
+/** Whether the values of a property are definitions of their entity. */
+export function isDefinition(propertyIri: string): boolean {
   return propertyIri === skos.definition || propertyIri === schema.description
 }
 

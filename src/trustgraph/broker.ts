@@ -9,10 +9,14 @@ import type {
   TopicSpec,
 } from '../broker/broker.ts'
 import { deadTopic, sourceOfDead } from '../broker/topics.ts'
+import { toGraphmillError } from '../errors.ts'
 import { receiverOf } from './request-id.ts'
 import { maxWireBytes, type Wire, type WiredTopic } from './wire.ts'
 
 const deadTopicHeader = 'dead-topic'
+
+/** Wires of which a topic was deleted, as TrustGraph does when a flow is stopped: topics that are there again hold only new messages. */
+const restarted = new WeakSet<Wire>()
 
 export function trustGraphBroker(broker: Broker, wire: Wire): Broker {
   const nameOf = (topic: string) => wire.find(topic)?.name ?? topic
@@ -27,12 +31,17 @@ export function trustGraphBroker(broker: Broker, wire: Wire): Broker {
     const translated: Subscription = {
       ...subscription,
       topic: wired.name,
-      ...(theirs !== undefined && { group: theirs, from: 'latest' }),
+      ...(theirs !== undefined && { group: theirs, from: restarted.has(wire) ? 'earliest' : 'latest' }),
       ...(onLost && { onLost: (lost) => onLost({ ...lost, topic }) }),
     }
-    for await (const delivery of broker.consume(translated, signal)) {
-      if (isForOthers(delivery, wired)) await delivery.ack()
-      else yield deliveryOn(topic, delivery, wired)
+    try {
+      for await (const delivery of broker.consume(translated, signal)) {
+        if (isForOthers(delivery, wired)) await delivery.ack()
+        else yield deliveryOn(topic, delivery, wired)
+      }
+    } catch (thrown) {
+      if (toGraphmillError(thrown).code === 'topic_missing') restarted.add(wire)
+      throw thrown
     }
   }
 

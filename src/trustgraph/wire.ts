@@ -247,11 +247,15 @@ function refuseShared(identifiers: readonly string[]): void {
   }
 }
 
-/** A topic of TrustGraph's that has a name of ours would get messages of both kinds. */
+/** A topic of TrustGraph's that has a name of ours would get messages of both kinds. Its dead letters need a suffix. */
 function refuseOurs(identifier: string, name: string, space: string): void {
   const parts = parseTopic(name)
   if (parts?.space === space || sourceOfDead(name) !== undefined)
     throw invalid(`The identifier "${identifier}" stands for ${name}, which is a topic name of graphmill.`)
+  if (!name.includes('://') && !/^[\w.-]{1,244}$/.test(name))
+    throw invalid(
+      `The identifier "${identifier}" stands for ${name}, which Kafka takes for no name of a topic.`,
+    )
 }
 
 const invalid = (message: string) => new GraphmillError('configuration_invalid', message)

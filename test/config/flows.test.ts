@@ -157,3 +157,34 @@ describe('a flows file', () => {
     expect(refusal('flows: [{workspace: a, chunk-size: many}]\n')).toMatch(/chunk-size/)
   })
 })
+
+describe('a flow on TrustGraph’s wire', () => {
+  test('has TrustGraph’s ids, which are its own names by default, and the identifiers of topics', () => {
+    const [plain, full] = read(
+      'flows:\n  - {workspace: acme, flow: papers, wire: trustgraph}\n' +
+        '  - {flow: two, wire: trustgraph, trustgraph: {workspace: Acme.Corp, flow: Papers.v1, group: beside, processors: {prompt: p}},' +
+        ' topics: {chunk: {identifier: "flow:tg:c", partitions: 2}}}\n',
+    )
+    expect(plain!.trustgraph).toEqual({ workspace: 'acme', flow: 'papers', group: 'replace', processors: {} })
+    expect(full!.trustgraph).toEqual({
+      ...{ workspace: 'Acme.Corp', flow: 'Papers.v1', group: 'beside', processors: { prompt: 'p' } },
+    })
+    expect(full!.topics).toEqual({ chunk: { identifier: 'flow:tg:c', partitions: 2 } })
+    expect(read('flows: [{flow: a}]\n')[0]!.trustgraph).toBeUndefined()
+  })
+
+  test.each([
+    ['{wire: tg}', /wire must be graphmill or trustgraph, not "tg"/],
+    ['{trustgraph: {workspace: A}}', /counts for a flow with wire: trustgraph only/],
+    ['{wire: trustgraph, trustgraph: [A]}', /trustgraph must be an object/],
+    ['{wire: trustgraph, trustgraph: {workspaces: A}}', /no key workspaces.* mean workspace\?/],
+    ['{wire: trustgraph, trustgraph: {flow: "a:b"}}', /without colons/],
+    ['{wire: trustgraph, trustgraph: {group: both}}', /group must be replace or beside/],
+    ['{wire: trustgraph, trustgraph: {processors: {promt: x}}}', /no processor promt.* mean prompt\?/],
+    ['{topics: {chunk: {identifier: "flow:tg:c"}}}', /counts for a flow with wire: trustgraph only/],
+    ['{wire: trustgraph, topics: {status: {identifier: "flow:tg:c"}}}', /always our own/],
+    ['{wire: trustgraph, topics: {chunk: {identifier: 5}}}', /must be a text/],
+  ])('is refused: %s', (flow, message) => {
+    expect(refusal(`flows: [${flow}]\n`)).toMatch(message)
+  })
+})

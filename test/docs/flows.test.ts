@@ -15,7 +15,7 @@ const tableOf = (heading: string) => {
 
 test('the page lists every key of a flow', () => {
   const keys = tableOf('Keys of a flow').flatMap(({ names }) => names)
-  expect(keys.sort()).toEqual([...flowOptions, 'topics'].sort())
+  expect(keys.sort()).toEqual([...flowOptions, 'topics', 'wire', 'trustgraph'].sort())
 })
 
 test('the page lists every topic that a flow can configure, with its partitions', () => {

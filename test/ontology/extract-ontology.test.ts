@@ -213,6 +213,12 @@ test('the contexts of a reply part are TrustGraph’s: one for each entity, of i
     { context: 'A windmill. It stands', rdfType: [], attributes: {} },
     { context: 'Label: Albion Mills. A steam mill. It burnt down', rdfType: classes, attributes: {} },
   ])
+  const later = [about('Albion Mills', 'Rennie built it'), about('Albion Mills', 'In 1786')]
+  await reply(flow, later, { context: { unit: 'extract-ontology', version }, seq: 1 })
+  const [, , last] = (await flow.first(flow.topic('entity-contexts'), 3)) as Message<'EntityContexts'>[]
+  expect(last!.payload.entities).toMatchObject([
+    { context: 'Label: Albion Mills. Rennie built it. In 1786', rdfType: [classes[0]] },
+  ])
 })
 
 test('classes and properties that have a label have a context, once per version, and nothing of provenance has', async () => {

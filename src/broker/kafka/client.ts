@@ -208,10 +208,15 @@ export function kafkaError(thrown: unknown, subject: string): GraphmillError {
   return new GraphmillError(code, `${subject}: ${reason}`, { cause: thrown })
 }
 
-/** Only the operator knows the bounds of the cluster: the answer of the broker does not name them. */
+/** Whether the cluster has other bounds for a session timeout. Its answer does not name them. */
+export function refusesSessionTimeout(thrown: unknown): boolean {
+  for (let error = thrown, depth = 0; error instanceof Error && depth < 8; error = error.cause, depth++)
+    if ((error as { type?: unknown }).type === 'INVALID_SESSION_TIMEOUT') return true
+  return false
+}
+
 function adviceOn(thrown: unknown): string {
-  if (!(thrown instanceof Error) || (thrown as { type?: unknown }).type !== 'INVALID_SESSION_TIMEOUT')
-    return ''
+  if (!refusesSessionTimeout(thrown)) return ''
   return ' Set --session-timeout between group.min.session.timeout.ms and group.max.session.timeout.ms of the cluster (in seconds).'
 }
 

@@ -7,10 +7,12 @@ import { pause } from '../../wait.ts'
 import type { Delivery, Subscription } from '../broker.ts'
 import type { Member, MemberOptions } from '../window/consume-loop.ts'
 import { InFlightWindow } from '../window/in-flight-window.ts'
-import { createClient, impatient, type KafkaSettings, kafkaError } from './client.ts'
+import { createClient, impatient, type KafkaSettings, kafkaError, refusesSessionTimeout } from './client.ts'
 import { leaveFor } from './leave-group.ts'
 import { KafkaSession } from './session.ts'
 
+/** The default of Kafka's own clients. */
+const kafkaSessionTimeoutMs = 45_000
 const longestBackoffMs = 5000
 /** How often the last commit is tried: a rebalance may be under way. */
 const lastCommits = 10
@@ -19,7 +21,7 @@ const betweenLastCommitsMs = 200
 const leaveTimeoutMs = 3000
 
 export class KafkaMember implements Member {
-  readonly #settings: KafkaSettings
+  #settings: KafkaSettings
   readonly #subscription: Subscription
   readonly #options: MemberOptions
   readonly #window: InFlightWindow
@@ -70,6 +72,7 @@ export class KafkaMember implements Member {
       if (error === undefined) return
       if (session.joined) failures = 0
       await session.close()
+      if (this.#takesLongerSessions(error)) continue
       if (isHopeless(error) && !(await this.#options.lookup.contradicts(error, this.#subscription.topic))) {
         this.failure = error
         return this.#options.wake()
@@ -77,6 +80,16 @@ export class KafkaMember implements Member {
       await this.#backOff(error, failures)
       if (this.#leaving.signal.aborted) return
     }
+  }
+
+  /** A cluster may allow no session timeout as short as ours, but surely the default of Kafka's own clients. */
+  #takesLongerSessions(err: GraphmillError): boolean {
+    const { sessionTimeoutMs, log } = this.#settings
+    if (sessionTimeoutMs >= kafkaSessionTimeoutMs || !refusesSessionTimeout(err)) return false
+    this.#settings = { ...this.#settings, sessionTimeoutMs: kafkaSessionTimeoutMs }
+    const text = 'the cluster allows no session timeout this short: after a crash, others take over later'
+    log.warn({ err, refusedMs: sessionTimeoutMs, sessionTimeoutMs: kafkaSessionTimeoutMs }, text)
+    return true
   }
 
   #open(): KafkaSession {

@@ -102,10 +102,14 @@ export function partitionNames(topic: string, partitions: number): readonly stri
  * Creates a topic unless it exists. Retention must be set, since Pulsar drops messages that every group has acknowledged. It is
  * set right after the topic was created, or now when its creator did not get to that. Pulsar refuses requests to create a
  * topic to all but administrators, even when the topic exists: therefore this asks first.
+ *
+ * A topic with a full name is another program's: it stays as it is. If it is not persistent, it exists while it has clients.
  */
 export async function createTopic(endpoint: Endpoint, spec: TopicSpec): Promise<void> {
   const path = topicPath(endpoint, spec.name)
-  const made = (await isThere(endpoint, spec.name))
+  const exists = await isThere(endpoint, spec.name)
+  if (exists && spec.name.includes('://')) return
+  const made = exists
     ? undefined
     : await ask(endpoint, { method: 'PUT', path: `${path}/partitions`, body: spec.partitions })
   if (made !== undefined && made.status !== 409) accept(made, spec.name)
@@ -126,12 +130,15 @@ async function hasRetention(endpoint: Endpoint, path: string): Promise<boolean> 
   return status === 200 && body.trim() !== '' && body.trim() !== 'null'
 }
 
-/** The topics of the namespace whose name begins with `prefix`, sorted by name, without Pulsar's own. */
+/** The topics whose name begins with `prefix`, sorted by name, without Pulsar's own: of our namespace, or with full names of another. */
 export async function listTopics(endpoint: Endpoint, prefix: string): Promise<readonly TopicDescription[]> {
   const counts = new Map<string, number>()
-  for (const url of await get<readonly string[]>(endpoint, `/persistent/${endpoint.namespace}`)) {
-    const name = nameIn(url).replace(/-partition-\d+$/, '')
-    if (name.startsWith(prefix) && !name.startsWith('__')) counts.set(name, (counts.get(name) ?? 0) + 1)
+  const { domain, namespace } = partsOf(endpoint, prefix.includes('://') ? `${prefix}-` : prefix)
+  const urls = await get<readonly string[]>(endpoint, `/${domain}/${namespace}`)
+  for (const url of urls) {
+    const local = nameIn(url).replace(/-partition-\d+$/, '')
+    const name = prefix.includes('://') ? `${domain}://${decodeURIComponent(namespace)}/${local}` : local
+    if (name.startsWith(prefix) && !local.startsWith('__')) counts.set(name, (counts.get(name) ?? 0) + 1)
   }
   return [...counts]
     .map(([name, partitions]) => ({ name, partitions }))
@@ -158,10 +165,15 @@ export async function endOf(endpoint: Endpoint, name: string): Promise<Partition
 
 /** How many messages a group has not settled; all of them for an unknown group. */
 export async function lagOf(endpoint: Endpoint, group: string, topic: string): Promise<Lag> {
-  const stats = await statsOf(endpoint, topic)
+  const keepsNothing = topic.startsWith('non-persistent://')
+  const stats = await statsOf(endpoint, topic).catch((thrown: unknown) => {
+    if (keepsNothing && toGraphmillError(thrown).code === 'topic_missing') return []
+    throw thrown
+  })
   const partitions = await Promise.all(
     stats.map(async ({ name, groups }, partition) => {
-      const lag = groups[group]?.msgBacklog ?? (await internalStats(endpoint, name)).numberOfEntries
+      const backlog = keepsNothing ? 0 : groups[group]?.msgBacklog
+      const lag = backlog ?? (await internalStats(endpoint, name)).numberOfEntries
       return { topic, partition, lag }
     }),
   )
@@ -271,7 +283,8 @@ async function statsOf(
   const found = new Map<string, TopicStats>()
   const precise = 'getPreciseBacklog=true'
   const path = topicPath(endpoint, topic)
-  if (names[0] === topic) found.set(topic, await get<TopicStats>(endpoint, `${path}/stats?${precise}`))
+  if (names[0] === topic)
+    found.set(nameIn(topic), await get<TopicStats>(endpoint, `${path}/stats?${precise}`))
   else {
     const all = `${path}/partitioned-stats?perPartition=true&${precise}`
     const { partitions } = await get<{ readonly partitions: Readonly<Record<string, TopicStats>> }>(
@@ -280,7 +293,7 @@ async function statsOf(
     )
     for (const [url, stats] of Object.entries(partitions)) found.set(nameIn(url), stats)
   }
-  return names.map((name) => ({ name, groups: found.get(name)?.subscriptions ?? {} }))
+  return names.map((name) => ({ name, groups: found.get(nameIn(name))?.subscriptions ?? {} }))
 }
 
 interface InternalStats {

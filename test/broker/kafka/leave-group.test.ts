@@ -60,6 +60,20 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     lookup.close()
   })
 
+  test('a member whose session timeout is refused takes the one of Kafka, says so once, and is given messages', async () => {
+    const publisher = await harness.client()
+    const topic = await harness.topic(publisher)
+    const published = await publishTexts(publisher, topic, 2)
+    const said: Record<string, unknown>[] = []
+    const log = { debug() {}, warn: (fields: object) => void said.push({ ...fields }) }
+    // The cluster allows 1 s and more.
+    const broker = await connectKafka({ brokers: server.bootstrap, sessionTimeoutMs: 500, log })
+    const { texts } = harness.join(broker, { topic })
+    await expect.poll(() => texts.toSorted(), soon).toEqual(published)
+    expect(said.filter(({ refusedMs }) => refusedMs === 500)).toMatchObject([{ sessionTimeoutMs: 45_000 }])
+    await broker.close()
+  })
+
   test('every member is given messages soon after the broker is back', async () => {
     const publisher = await harness.client()
     const members: { readonly topic: string; readonly texts: readonly string[] }[] = []

@@ -388,12 +388,14 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
       measureLoad(megabytes, { folder, place: place(`long-${megabytes}`) })
     const short = await measure(20)
     let long = await measure(100)
+    // Elsewhere than on Linux, the peak is at least that of the process that started it.
+    const more = () => (long.resident || long.peak) - (short.resident || short.peak)
     // How late garbage is collected differs from one process to the next.
-    for (let again = 0; again < 2 && long.peak - short.peak >= 50e6; again++) long = await measure(100)
+    for (let again = 0; again < 2 && more() >= 50e6; again++) long = await measure(100)
     // Document parts have at most 512 KiB.
     expect(long.parts).toBeGreaterThanOrEqual(100e6 / (512 * 1024))
     expect(long.parts).toBeGreaterThan(4 * short.parts)
-    expect(long.peak - short.peak).toBeLessThan(50e6)
+    expect(more()).toBeLessThan(50e6)
   })
 
   test('a typo in a prompt gets a suggestion', async () => {
