@@ -2,8 +2,8 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { prompt } from '../../processors/prompt.ts'
 import { textCompletion } from '../../processors/text-completion.ts'
+import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
 import { GraphmillError } from '../../src/errors.ts'
-import type { FlowRuntimeOptions } from '../../src/flow/run.ts'
 import type { Llm } from '../../src/llm/llm.ts'
 import { catalogueOf } from '../../src/prompt/catalogue/prompt.ts'
 import { testPrompt } from '../support/asking.ts'
@@ -23,7 +23,7 @@ const prompts = catalogueOf(
   ].map((each) => ({ prompt: each, aliases: [] })),
 )
 
-async function start(llm: Llm, more: Partial<FlowRuntimeOptions> = {}) {
+async function start(llm: Llm, more: Parameters<typeof startFlow>[1] = {}) {
   const flow = await startFlow([prompt, textCompletion], { wire: wireOf(), llm, prompts, ...more })
   flows.push(flow)
   return flow
@@ -103,6 +103,19 @@ describe('a streamed prompt request gets text and an end', () => {
   })
 })
 
+test('a streamed request whose process dies while the model writes is answered by another, once', async () => {
+  const cluster = createMemoryCluster()
+  const asked = Promise.withResolvers<void>()
+  const dying = await start(hanging('Half', asked.resolve), { cluster })
+  await publishJson(dying.broker, requests.prompt, ask('say', true), { id: 'call-1' })
+  await asked.promise
+  flows.splice(flows.indexOf(dying), 1)
+  await dying.stop()
+  const { broker } = await start(scriptedLlm(['Whole']), { cluster })
+  const replies = await repliesTo(broker, 'prompt', 'call-1')
+  expect(replies.map((reply) => reply['text'])).toEqual(['Whole', ''])
+})
+
 describe('a prompt request that fails gets one message', () => {
   const failed = { text: null, object: null, end_of_stream: true }
   const refused = new GraphmillError('llm_request_invalid', 'a bad request')
@@ -136,7 +149,7 @@ describe('a prompt request that fails gets one message', () => {
   })
 
   test('at its deadline also while the model writes', async () => {
-    const flow = await start(hanging(), { clock: { now: () => Date.now() + 599_800 } })
+    const flow = await start(hanging('Hel'), { clock: { now: () => Date.now() + 599_800 } })
     const message = expect.stringMatching(/^deadline_exceeded: /)
     expect(await answer(flow, 'text', { prompt: 'x' })).toMatchObject([{ error: { message } }])
   })
@@ -230,11 +243,13 @@ describe('a request for text', () => {
   })
 })
 
-/** A model that answers nothing until its call is aborted. */
-function hanging(): Llm {
+/** A model that writes this, and then nothing until its call is aborted. */
+function hanging(text: string, onAsked = () => {}): Llm {
   return {
     ...scriptedLlm([]),
     async *stream(_request, signal) {
+      yield { type: 'delta', kind: 'content', text }
+      onAsked()
       await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
     },
   }
