@@ -1,8 +1,10 @@
 // Splits a document part into chunks, each with its offset. The rule is that of the recursive splitter that TrustGraph uses (LangChain
 // for Python): pieces end before a paragraph, longer ones before a line, a space, a character; then neighbours are joined while they
-// fit. Time is linear in the text and the chunks together, and the text is not copied.
+// fit. A paragraph of more than eight chunks is first cut at anchors, which TrustGraph does not: behind an edit, its chunks are soon the
+// same again. Time is linear in the text and the chunks together, and the text is not copied.
 import { setImmediate as turn } from 'node:timers/promises'
 import { codePoints } from '../code-points.ts'
+import { anchorOf } from './anchors.ts'
 
 export interface SplitOptions {
   /** The most characters (code points) of a chunk. */
@@ -48,7 +50,9 @@ function* spansOf(text: string, { chunkSize, chunkOverlap }: SplitOptions): Gene
   const ends = [text.length]
   for (let at = 0; at < text.length; ) {
     const level = ends.length - 1
-    const end = pieces.end(level, at, ends[level]!)
+    const whole = pieces.end(level, at, ends[level]!)
+    const isLong = level === 0 && whole - at > longestRun * chunkSize
+    const end = isLong ? runEnd(text, at, chunkSize) : whole
     const length = codePoints(text, at, end)
     const isShort = length < chunkSize
     const before = isShort ? joined.add(at, length) : joined.end(at)
@@ -64,6 +68,30 @@ function* spansOf(text: string, { chunkSize, chunkOverlap }: SplitOptions): Gene
     if (last) yield last
     while (at === ends.at(-1)) ends.pop()
   }
+}
+
+/** The most chunks of a paragraph that have no anchor between them. */
+const longestRun = 8
+
+/** Where to cut a long paragraph, from the middle of the longest run on: before a line, otherwise a space, otherwise any character. */
+function runEnd(text: string, from: number, chunkSize: number): number {
+  const least = from + Math.ceil((longestRun * chunkSize) / 2)
+  const most = from + longestRun * chunkSize
+  return (
+    anchorOf(text, found(text, '\n', least, most)) ??
+    anchorOf(text, found(text, ' ', least, most)) ??
+    anchorOf(text, characters(text, least, most))!
+  )
+}
+
+function* found(text: string, separator: string, from: number, to: number): Generator<number> {
+  for (let at = text.indexOf(separator, from); at >= 0 && at <= to; at = text.indexOf(separator, at + 1))
+    yield at
+}
+
+function* characters(text: string, from: number, to: number): Generator<number> {
+  const isSecondHalf = (at: number) => at > 0 && text.codePointAt(at - 1)! > 0xffff
+  for (let at = from; at <= to; at++) if (!isSecondHalf(at)) yield at
 }
 
 /** Finds where pieces end. Each place of the text is searched once for each separator. */

@@ -1,4 +1,5 @@
 // Document parts: where a long text is cut, and that the cuts neither lose text nor depend on how it arrives.
+import { hash } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { cutParts, type TextPart } from '../../src/documents/parts.ts'
@@ -36,6 +37,7 @@ test('parts lose nothing, keep the limit, know their place and do not depend on 
         expect(parts.map((part) => part.text).join('')).toBe(text)
         for (const [index, part] of parts.entries()) {
           expect(part.part).toBe(index)
+          expect(part.last).toBe(index === parts.length - 1)
           expect(text.startsWith(part.text, part.offset)).toBe(true)
           expect(Buffer.byteLength(part.text)).toBeLessThanOrEqual(maxBytes)
         }
@@ -56,3 +58,21 @@ test.each([
   // It takes some 0.1 s; a search from every line feed to the end took minutes.
   expect(process.cpuUsage(before).user / 1e6).toBeLessThan(10)
 })
+
+test('after an insertion, the cuts behind it are soon where they were', () =>
+  fc.assert(
+    fc.asyncProperty(
+      fc.integer({ min: 1, max: 1e6 }),
+      fc.constantFrom('\n\n', '\n', ' '),
+      async (seed, separator) => {
+        const words = Array.from({ length: 4000 }, (_, n) => hash('md5', `${seed} ${n}`).slice(0, 9))
+        const text = words.join(separator)
+        const textsOf = async (whole: string) => (await cut([whole], 1024)).map((part) => part.text)
+        const before = new Set(await textsOf(text))
+        const after = await textsOf(`An insertion at the beginning.${separator}${text}`)
+        expect(after.length).toBeGreaterThan(25)
+        expect(after.filter((part) => !before.has(part)).length).toBeLessThan(after.length / 2)
+      },
+    ),
+    { numRuns: 50 },
+  ))

@@ -1,6 +1,7 @@
 // Chunks of a text. The expected chunks are those of TrustGraph's recursive splitter for the same text, size and overlap.
+import { hash } from 'node:crypto'
 import fc from 'fast-check'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { codePoints } from '../../src/code-points.ts'
 import { type SplitOptions, splitText, type TextChunk } from '../../src/documents/split.ts'
 
@@ -105,7 +106,7 @@ const forChunks = (check: (text: string, chunks: TextChunk[], options: SplitOpti
     fc.asyncProperty(textArbitrary, optionsArbitrary, async (text, options) =>
       check(text, await splitText(text, options), options),
     ),
-    { numRuns: 300 },
+    { numRuns: 200 },
   )
 
 test('a chunk stands at its offset, has no white space around it and no more characters than asked for', () =>
@@ -153,4 +154,35 @@ test('other work of the process continues while a long text is split', async () 
   await split('mill '.repeat(2e6), 2000, 100)
   isDone = true
   expect(turns).toBeGreaterThan(2)
+})
+
+describe('after an insertion', () => {
+  const words = (count: number, seed: number) =>
+    Array.from({ length: count }, (_, n) => hash('md5', `${seed} ${n}`).slice(0, 2 + (n % 7))).join(' ')
+  const shapes: [string, (seed: number) => string][] = [
+    [
+      'paragraphs',
+      (seed) => Array.from({ length: 200 }, (_, n) => words(20 + (n % 60), seed + 2 * n)).join('\n\n'),
+    ],
+    ['lines', (seed) => Array.from({ length: 1200 }, (_, n) => words(10, seed + 2 * n)).join('\n')],
+    ['one paragraph', (seed) => words(12_000, seed)],
+  ]
+
+  test.each(shapes)('a text of %s has few new chunks, wherever it was', (_shape, textOf) =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 1e6 }),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        async (seed, share) => {
+          const text = textOf(seed)
+          const at = text.indexOf(' ', Math.floor(share * (text.length - 100)))
+          const before = new Set(textsOf(await split(text, 500, 50)))
+          const after = textsOf(await split(`${text.slice(0, at)} a few words${text.slice(at)}`, 500, 50))
+          expect(before.size).toBeGreaterThan(80)
+          expect(after.filter((chunk) => !before.has(chunk)).length).toBeLessThanOrEqual(before.size / 3)
+        },
+      ),
+      { numRuns: 20 },
+    ),
+  )
 })
