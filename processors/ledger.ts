@@ -7,8 +7,10 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { GraphmillError } from '../src/errors.ts'
 import { type Context, defineProcessor, type Outputs, type Scope } from '../src/flow/processor.ts'
 import type { Message } from '../src/messages/envelope.ts'
-import type { LostRecords, Status } from '../src/messages/generated.ts'
-import { addToFlow, flowStatusId, statusOfFlow, unversioned } from '../src/progress/flow-status.ts'
+import type { LostRecords, RetractionsInit, Status } from '../src/messages/generated.ts'
+import type { DocumentVersions } from '../src/progress/document-progress.ts'
+import type { Settlement } from '../src/progress/document-versions.ts'
+import { addToFlow, flowStatusId, statusOfFlow } from '../src/progress/flow-status.ts'
 import { createProgressAggregate, type ProgressAggregate } from '../src/progress/progress-aggregate.ts'
 import { createStatusCache, type KnownStatus, type StatusCache } from '../src/progress/status-cache.ts'
 import { unlessAborted } from '../src/wait.ts'
@@ -51,12 +53,12 @@ const flowStates = new WeakMap<Scope, FlowState>()
 export const ledger = defineProcessor({
   name: 'ledger',
   inputs: ['progress'],
-  outputs: ['status', 'progress'],
+  outputs: ['status', 'progress', 'retractions'],
   // One replica gets all entries of a document, but side by side: each waits until a status is due.
   ordering: 'member',
   // The throughput in entries a second when all are of one document. Each takes about 1.2 KB while it waits for its status.
   maxInFlight: 4_000,
-  async *handle(message, context): Outputs<'status' | 'progress'> {
+  async *handle(message, context): Outputs<'status' | 'progress' | 'retractions'> {
     const { documentId } = message
     context.signal.throwIfAborted()
     const flowState = flowStateOf(context.scope)
@@ -109,7 +111,10 @@ interface StatusWrite {
 }
 
 /** Writes the status when it is due. The entries that wait for it are acked then, or fail with it. */
-async function* write(pending: PendingStatus, statusWrite: StatusWrite): Outputs<'status' | 'progress'> {
+async function* write(
+  pending: PendingStatus,
+  statusWrite: StatusWrite,
+): Outputs<'status' | 'progress' | 'retractions'> {
   const { document, flowState, context } = statusWrite
   const { documentId } = document
   const { signal } = context
@@ -134,6 +139,9 @@ async function* write(pending: PendingStatus, statusWrite: StatusWrite): Outputs
     await unlessAborted(untilDue(statusWrite), signal)
     document.pending = undefined
     const { aggregate, epoch } = document
+    const settled = aggregate.settle(documentId, { partial: context.settings.replace === 'partial' })
+    // Before the status says that the version is the current one: after a crash, it is said again.
+    if (settled?.retractions) yield* withdraw(settled, settled.retractions)
     const payload = statusOf(documentId, aggregate, { epoch, revision: ++document.revision })
     await (yield { to: 'status', chunkId: '', deadline: null, payload })
     flowState.cache.put(documentId, payload, context.clock.now())
@@ -148,6 +156,14 @@ async function* write(pending: PendingStatus, statusWrite: StatusWrite): Outputs
     over.resolve()
     void settle(pending, signal.aborted ? signal.reason : failure)
   }
+}
+
+async function* withdraw(
+  { version, versionTime, collection }: Settlement,
+  payload: RetractionsInit,
+): Outputs<'retractions'> {
+  const header = { chunkId: '', deadline: null, version, versionTime, ...(collection && { collection }) }
+  await (yield { to: 'retractions', ...header, payload })
 }
 
 /** Losses that were reported while the document had no status: the replica that reported them did not know of the document. */
@@ -255,11 +271,19 @@ function statusOf(
   aggregate: ProgressAggregate,
   { epoch, revision }: Pick<Status, 'epoch' | 'revision'>,
 ): Status {
-  const { state, title, error, chunks, units, incomplete, totals } = aggregate.status(documentId)!
+  const { state, title, error, chunks, units, incomplete, totals, versions } = aggregate.status(documentId)!
   const { models: tokens, facts, rejected, repaired, duplicates, ungrounded, calls } = structuredClone(totals)
   const truncated = incomplete['truncated'] ?? 0
   const own = { state, title, error: error ?? null, chunks, ...units, truncated, incomplete }
   const counted = { facts, rejected, repaired, duplicates, ungrounded, calls, tokens }
   const ledger = aggregate.save(documentId)!
-  return { epoch, revision, ...own, ...counted, ledger, lost: [], waiting: [], ...unversioned }
+  return { epoch, revision, ...own, ...counted, ledger, lost: [], waiting: [], ...saidOf(versions) }
 }
+
+const saidOf = ({ collection, version, time, currentVersion, currentTime }: DocumentVersions) => ({
+  collection,
+  version,
+  versionTime: time,
+  currentVersion,
+  currentTime,
+})

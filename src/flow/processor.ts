@@ -54,6 +54,8 @@ export interface FlowSettings {
   readonly provenance?: 'none' | 'subgraph'
   /** Whether facts that do not stand in the text of their chunk are kept and marked, or rejected. Default `keep`. */
   readonly ungrounded?: 'keep' | 'reject'
+  /** When a version of a document replaces the one before: when it is done, or also when it is partial. Default `done`. */
+  readonly replace?: 'done' | 'partial'
 }
 
 /** All that a handler may use besides its message. */

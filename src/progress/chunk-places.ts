@@ -1,6 +1,7 @@
 // Which place a chunk has in the bits of its document, and which units are expected of it. A chunk of chunk-text has the part and index of
 // its id. Any other chunk is known by its whole id: it takes the next index of the part `byId` at first sight.
-import { createHash } from 'node:crypto'
+import { emissionKey, keyLength as keyBytes } from '../messages/emission.ts'
+import type { Header } from '../messages/envelope.ts'
 import {
   type ChunkPlace,
   type ChunkSets,
@@ -19,13 +20,6 @@ export const byId = 2 ** 31 - 1
 const maxKnown = 80_000
 /** A higher index is taken from an id only when its part has so many chunks: the id may come from anywhere, and bits cost memory. */
 const maxIndex = 2 ** 16
-/** The length of a key in bytes. */
-export const keyBytes = 6
-
-/** The keys of chunks, as the entry of their part announces them: the first 6 bytes of the SHA-256 of each id. */
-export function chunkKeys(chunkIds: readonly string[]): Buffer {
-  return Buffer.concat(chunkIds.map((id) => createHash('sha256').update(id).digest().subarray(0, keyBytes)))
-}
 
 /** The keys as numbers. */
 export function readKeys(keys: Uint8Array): number[] {
@@ -43,14 +37,28 @@ export function writeKeys(keys: Iterable<number>): Buffer {
 }
 
 /** The place of a chunk, which a chunk that is known by its id takes now. Undefined without a chunk, and when the document has too many. */
-export function chunkPlace(document: Document, chunkId: string): ChunkPlace | undefined {
+export function chunkPlace(
+  document: Document,
+  entry: Pick<Header, 'documentId' | 'chunkId' | 'versionTime'>,
+): ChunkPlace | undefined {
+  const { chunkId, versionTime } = entry
   if (chunkId === '') return undefined
+  const { time, currentTime } = document.versions
   const place = placeInId(document, chunkId)
   if (place && place.index < Math.max(maxIndex, document.chunksOfPart.get(place.part)?.chunks ?? 0))
-    return place
-  const index = indexOfKnown(document, readKeys(chunkKeys([chunkId]))[0]!)
+    return versionTime > 0 && versionTime !== time ? undefined : place
+  const key = keyOf(entry)
+  // A processor of the version before says nothing of versions.
+  const ofNewest = !versionTime && time > 0 ? keyOf({ ...entry, versionTime: time }) : key
+  const known = [key, ofNewest].find((each) => document.known.has(each))
+  // What was withdrawn stays so: its late entries are of no chunk.
+  if (known === undefined && versionTime > 0 && versionTime <= currentTime) return undefined
+  const index = indexOfKnown(document, known ?? key)
   return index === undefined ? undefined : { part: byId, index }
 }
+
+const keyOf = (entry: Pick<Header, 'documentId' | 'chunkId' | 'versionTime'>) =>
+  readKeys(Buffer.from(emissionKey(entry), 'latin1'))[0]!
 
 export function indexOfKnown({ known }: Document, key: number): number | undefined {
   const index = known.get(key) ?? known.size

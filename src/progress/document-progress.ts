@@ -41,6 +41,21 @@ export interface PartSize {
   readonly time?: number | undefined
 }
 
+/** Which versions of a document are known. Times are milliseconds since 1970; 0 and '' stand for none. */
+export interface DocumentVersions {
+  collection: string
+  /** The newest one: what the document's parts are of. */
+  version: string
+  time: number
+  /** Why the document was removed, when the newest one is a removal. */
+  removed: string | undefined
+  /** Whether there was another one before. */
+  replaces: boolean
+  /** The last one that was processed: what readers see. */
+  currentVersion: string
+  currentTime: number
+}
+
 export interface Document {
   readonly id: string
   title: string
@@ -49,6 +64,8 @@ export interface Document {
   loadedAt: number | undefined
   /** Why it could not be read. */
   failed: Reason | undefined
+  /** The newest version that was announced, and what is known of others. */
+  readonly versions: DocumentVersions
   /** By the cause that the death names. */
   readonly deadParts: Map<string, DeadPart>
   /** The newest deaths that a replay cancelled: their entries may come again. */
@@ -78,6 +95,7 @@ export function emptyDocument(id: string): Document {
     parts: undefined,
     loadedAt: undefined,
     failed: undefined,
+    versions: emptyVersions(),
     deadParts: new Map(),
     replayed: new Set(),
     chunksOfPart: new Map(),
@@ -92,6 +110,16 @@ export function emptyDocument(id: string): Document {
     totals: emptyTotals(),
   }
 }
+
+export const emptyVersions = (): DocumentVersions => ({
+  collection: '',
+  version: '',
+  time: 0,
+  removed: undefined,
+  replaces: false,
+  currentVersion: '',
+  currentTime: 0,
+})
 
 /** The key of a unit of a chunk, and of a unit in a part. */
 export const unitKey = (unit: string, place: string | number) => `${unit}\n${place}`

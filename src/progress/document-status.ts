@@ -2,11 +2,11 @@
 
 import { chunksSeen, countUnits, isCounted, isForeign, readOpenKey } from './chunk-places.ts'
 import { stateOfFold } from './compaction.ts'
-import type { Document, Reason } from './document-progress.ts'
+import type { Document, DocumentVersions, Reason } from './document-progress.ts'
 import type { Counts, Totals } from './totals.ts'
 import { stateOfUnit } from './unit-state.ts'
 
-export type DocumentPhase = 'queued' | 'running' | 'done' | 'partial' | 'failed'
+export type DocumentPhase = 'queued' | 'running' | 'done' | 'partial' | 'failed' | 'removed'
 
 export interface DocumentStatus {
   readonly documentId: string
@@ -25,6 +25,7 @@ export interface DocumentStatus {
   /** Why units are partial, with their numbers. */
   readonly incomplete: Counts
   readonly totals: Totals
+  readonly versions: DocumentVersions
 }
 
 /** The code is that of the specification; `load` calls a file without text `document_empty`. */
@@ -58,9 +59,18 @@ export function statusOf(document: Document): DocumentStatus {
   const error =
     unloaded ?? [...document.deadParts.values()][0]?.reason ?? (known && chunks === 0 ? empty : undefined)
   const units = { expected, ...ended }
-  const state = error !== undefined ? 'failed' : over ? endState(units) : chunks > 0 ? 'running' : 'queued'
-  const { id: documentId, title, totals } = document
-  return { documentId, title, state, error, chunks, units, incomplete, totals }
+  const isRemoved = document.versions.removed !== undefined
+  const state = isRemoved
+    ? 'removed'
+    : error !== undefined
+      ? 'failed'
+      : over
+        ? endState(units)
+        : chunks > 0
+          ? 'running'
+          : 'queued'
+  const { id: documentId, title, totals, versions } = document
+  return { documentId, title, state, error, chunks, units, incomplete, totals, versions }
 }
 
 /** The chunks of all parts, and the units of each. */

@@ -30,6 +30,7 @@ import {
   setDone,
 } from './document-progress.ts'
 import { type DocumentStatus, empty, statusOf } from './document-status.ts'
+import { type Settlement, settleVersion, takeVersion } from './document-versions.ts'
 import { expire } from './expiry.ts'
 import { readState, writeState } from './snapshot.ts'
 import { addTotals, addUsage } from './totals.ts'
@@ -44,6 +45,8 @@ export interface ProgressAggregate {
   documents(): DocumentStatus[]
   /** The whole state of a document, for `restore`; undefined when the document is not known. */
   save(documentId: string): Uint8Array | undefined
+  /** Makes the newest version of a document the current one when it is processed. Returns it, once. */
+  settle(documentId: string, options: { readonly partial: boolean }): Settlement | undefined
   /** Goes on from the result of `save`. Throws `bytes_undecodable`. */
   restore(state: Uint8Array): void
 }
@@ -85,6 +88,7 @@ export function createProgressAggregate(): ProgressAggregate {
       foldUnits(document, maxDetailedUnits)
       return writeState(document)
     },
+    settle: (id, options) => (documents.has(id) ? settleVersion(documents.get(id)!, options) : undefined),
     restore(state) {
       const document = readState(state)
       documents.set(document.id, document)
@@ -94,6 +98,8 @@ export function createProgressAggregate(): ProgressAggregate {
 
 function addEntry(document: Document, entry: ProgressEntry, losses: Map<string, LostRecords>): void {
   const { payload } = entry
+  // What says nothing of a chunk is of one version.
+  if (!entry.chunkId && !takeVersion(document, entry)) return
   switch (payload.kind) {
     case 'loading':
       document.title = payload.title ?? document.title
@@ -169,14 +175,15 @@ function isExtra(document: Document, unit: string, chunk: ChunkPlace): boolean {
 }
 
 /** An extractor has begun with a chunk that no part announces: its units are not known otherwise until their replies come. */
-function addChunk(document: Document, { chunkId, time, payload }: ProgressEntry): void {
-  const chunk = chunkPlace(document, chunkId)
+function addChunk(document: Document, entry: ProgressEntry): void {
+  const { time, payload } = entry
+  const chunk = chunkPlace(document, entry)
   if (chunk) for (const unit of ['', ...payload.units]) see(document, chunk, unit, time)
 }
 
 function addReply(document: Document, entry: ProgressEntry): void {
-  const { chunkId, causationId, time, payload } = entry
-  const chunk = chunkPlace(document, chunkId)
+  const { causationId, time, payload } = entry
+  const chunk = chunkPlace(document, entry)
   const { unit, run: from } = payload
   if (!chunk || !unit || !from || isDone(document, unit, chunk) || isExtra(document, unit, chunk)) return
   see(document, chunk, unit, time)
@@ -211,8 +218,9 @@ function isWholeAgain(open: OpenUnit, { time, payload }: ProgressEntry): boolean
 }
 
 /** Adds what a failed run spent. Its entry comes before the one that ends its unit, so later ones are repetitions. */
-function addFailedRun(document: Document, { chunkId, time, payload }: ProgressEntry): void {
-  const chunk = chunkPlace(document, chunkId)
+function addFailedRun(document: Document, entry: ProgressEntry): void {
+  const { time, payload } = entry
+  const chunk = chunkPlace(document, entry)
   const { unit, run } = payload
   if (!chunk || !unit || !run || isDone(document, unit, chunk) || isExtra(document, unit, chunk)) return
   see(document, chunk, unit, time)
@@ -235,7 +243,7 @@ function addDead(document: Document, entry: ProgressEntry): void {
   const { chunkId, causationId, time, payload } = entry
   if (document.replayed.has(causationId)) return
   const role = payload.topic ? parseTopic(payload.topic) : undefined
-  const chunk = chunkPlace(document, chunkId)
+  const chunk = chunkPlace(document, entry)
   if (!chunk) {
     const reason = payload.error ?? { type: 'dead', message: 'a part of it is dead' }
     if (chunkId === '') document.deadParts.set(causationId, { part: payload.part, time, reason })
@@ -273,12 +281,13 @@ function unitsHurt(
 }
 
 /** A dead message was replayed: what it held is not lost, unless it dies again. */
-function cancelDeath(document: Document, { chunkId, causationId }: ProgressEntry): void {
+function cancelDeath(document: Document, entry: ProgressEntry): void {
+  const { causationId } = entry
   document.replayed.add(causationId)
   for (const oldest of [...document.replayed].slice(0, -maxReplays)) document.replayed.delete(oldest)
   document.deadParts.delete(causationId)
   document.unplaced = document.unplaced.filter((dead) => dead.causationId !== causationId)
-  const chunk = chunkPlace(document, chunkId)
+  const chunk = chunkPlace(document, entry)
   if (!chunk) return
   for (const unit of unitsOfChunk(document, chunk) ?? unitsSeen(document, chunk)) {
     if (isDone(document, unit, chunk)) continue

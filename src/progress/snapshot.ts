@@ -1,21 +1,15 @@
 // The state of a document as bytes, and back: a header in JSON, then the done units as bits, deflated together. 100,000 chunks of six
 // units take a few kilobytes when all are done, and at most 75 KiB until then.
+
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { GraphmillError } from '../errors.ts'
-import {
-  byId,
-  countUnits,
-  indexOfKnown,
-  keyBytes,
-  readKeys,
-  readOpenKey,
-  setPart,
-  writeKeys,
-} from './chunk-places.ts'
+import { keyLength as keyBytes } from '../messages/emission.ts'
+import { byId, countUnits, indexOfKnown, readKeys, readOpenKey, setPart, writeKeys } from './chunk-places.ts'
 import {
   type ChunkSets,
   type DeadPart,
   type Document,
+  type DocumentVersions,
   emptyDocument,
   type Fold,
   type ProgressEntry,
@@ -36,6 +30,8 @@ interface Header {
   /** Not in what older builds wrote. */
   readonly loadedAt?: number | undefined
   readonly failed: Reason | null
+  /** Not in what older builds wrote, and not of documents without versions. */
+  readonly versions?: DocumentVersions | undefined
   readonly deadParts: readonly [string, DeadPart][]
   readonly replayed: readonly string[]
   /** The distinct lists of units of the parts. */
@@ -102,6 +98,7 @@ export function writeState(document: Document): Uint8Array {
     parts: document.parts ?? null,
     loadedAt: document.loadedAt,
     failed: document.failed ?? null,
+    versions: document.versions.time > 0 ? document.versions : undefined,
     deadParts: [...document.deadParts],
     replayed: [...document.replayed],
     indexes: [...document.chunksOfPart].flatMap(([part, { indexes }]) => (indexes ? [[part, indexes]] : [])),
@@ -153,6 +150,7 @@ export function readState(state: Uint8Array): Document {
   document.parts = header.parts ?? undefined
   document.loadedAt = header.loadedAt
   document.failed = header.failed ?? undefined
+  Object.assign(document.versions, header.versions)
   for (const [cause, dead] of header.deadParts) document.deadParts.set(cause, dead)
   for (const cause of header.replayed) document.replayed.add(cause)
   const indexes = new Map(header.indexes)

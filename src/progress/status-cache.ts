@@ -2,11 +2,10 @@
 // the end of the topic, which concurrent questions share, so an answer is never older than its question.
 // Of every document there ever was it keeps what cannot be computed: its state in the form of snapshot.ts, and how new it is. That is
 // about 600 bytes for a document that is done.
-import { toGraphmillError } from '../errors.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { Status } from '../messages/generated.ts'
 import type { PayloadName } from '../messages/registry.ts'
-import { shareRuns } from '../wait.ts'
+import { createCatchUp } from './catch-up.ts'
 import { flowStatusId } from './flow-status.ts'
 
 /** How far a topic was read: the position of the last message of each partition. */
@@ -63,24 +62,12 @@ export function createStatusCache(): StatusCache {
   let flow: Status | undefined
   const positions: Record<number, string> = {}
   let overwritten = new Set<string>()
-  const catchUp = shareRuns(read)
+  const caughtUp = createCatchUp(read)
 
   async function read(context: StatusCacheContext): Promise<void> {
     for await (const { message, partition, position } of context.read('status', { ...positions })) {
       if (message) put(message.documentId, message.payload, message.time)
       positions[partition] = position
-    }
-  }
-
-  async function caughtUp(context: StatusCacheContext): Promise<void> {
-    for (;;) {
-      try {
-        return await catchUp(context)
-      } catch (thrown) {
-        // The shared read may belong to a handler that was aborted meanwhile.
-        context.signal.throwIfAborted()
-        if (toGraphmillError(thrown).code !== 'aborted') throw thrown
-      }
     }
   }
 

@@ -1,13 +1,15 @@
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { emissionKey } from '../../src/messages/emission.ts'
 import type { Message } from '../../src/messages/envelope.ts'
-import { chunkKeys } from '../../src/progress/chunk-places.ts'
 import { createProgressAggregate, type ProgressAggregate } from '../../src/progress/progress-aggregate.ts'
 import { runningUnits } from '../../src/progress/running-units.ts'
 
 const documentId = 'urn:tg:doc'
 const unit = 'extract-definitions'
+const chunkKeys = (chunkIds: readonly string[]) =>
+  Buffer.from(chunkIds.map((chunkId) => emissionKey({ documentId, chunkId })).join(''), 'latin1')
 
 function entry(payload: object, chunkId = '', time = 1000): Message<'Progress'> {
   const counts = { facts: {}, rejected: {}, repaired: 0, duplicates: 0, ungrounded: 0, usage: null, seq: 0 }
