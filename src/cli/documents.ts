@@ -17,6 +17,7 @@ export function findOptions(config: Config, named: string, say: (line: string) =
   return {
     limits: limitsOf(config),
     followLinks: config.options['follow-links'],
+    base: config.options.base,
     onSkipped: (skipped) => skippedLines(named, skipped).forEach(say),
   }
 }

@@ -152,6 +152,7 @@ async function settingsOf(
     rowSchemas,
     provenance: config.options.provenance ?? provenance,
     ungrounded: config.options.ungrounded,
+    replace: config.options.replace,
   }
 }
 

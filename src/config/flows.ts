@@ -22,6 +22,7 @@ export const flowOptions = [
   'ontology-budget',
   'provenance',
   'ungrounded',
+  'replace',
   'chunk-size',
   'chunk-overlap',
 ] as const satisfies readonly OptionName[]

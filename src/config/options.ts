@@ -185,6 +185,15 @@ const ownTable = {
     default: 1024,
     least: 128,
   }),
+  base: text(
+    'FOLDER',
+    'folder below which the path of a file is its id; by default the folder that was named, or that of the file',
+  ),
+  id: text('ID', 'id of the document, for a single one'),
+  replace: text('WHEN', 'when a new version of a document replaces the one before', {
+    choices: ['done', 'partial'],
+    default: 'done',
+  }),
   'follow-links': flag('also read files that links in a folder point to outside of it'),
   // output
   format: text('FORMAT', 'file format of the output', {

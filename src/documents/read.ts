@@ -4,7 +4,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import { createReadStream, type Stats } from 'node:fs'
 import { open, readFile, stat } from 'node:fs/promises'
-import { basename, extname } from 'node:path'
+import { basename, dirname, extname } from 'node:path'
 import { addAbortSignal, type Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { pathToFileURL } from 'node:url'
@@ -13,10 +13,13 @@ import { defaultLimits, maxInputBytes, type SubprocessLimits } from '../subproce
 import { systemCall } from '../system-calls.ts'
 import { type ExtractedType, extractText } from './extract.ts'
 import { type FoundFile, filesIn, filesLike, type SkippedFile } from './files.ts'
+import { baseOfPattern, idOfPath } from './identity.ts'
 import { headLength, sniff, spool } from './spool.ts'
 
 /** A document that can be read any number of times. */
 export interface TextSource {
+  /** Its id, independent of its text. Default: none, it is the text's. */
+  readonly id?: string
   readonly title: string
   readonly uri: string
   readonly mediaType: string
@@ -48,6 +51,8 @@ const mediaTypes: Readonly<Record<string, string>> = {
 }
 
 export interface FindOptions {
+  /** The folder below which the path of a file is its id. Default: the folder that is named, or that of the file. */
+  readonly base?: string | undefined
   /** Limits of memory and time for a PDF or HTML file. */
   readonly limits?: SubprocessLimits
   /** Whether links in a folder that lead out of it are followed, folders included. Default false. */
@@ -74,14 +79,18 @@ export async function findDocuments(
 export async function* walkDocuments(
   named: string,
   signal: AbortSignal,
-  { limits = defaultLimits, followLinks = false, onSkipped }: FindOptions = {},
+  { base, limits = defaultLimits, followLinks = false, onSkipped }: FindOptions = {},
 ): AsyncGenerator<NamedSource, void> {
   if (named === '-') {
     const source = { title: 'standard input', name: 'standard input', uri: '' }
     return yield await streamSource(process.stdin, { source, limits, signal })
   }
   const found = await statOf(named)
-  if (found?.isFile()) return yield fileSource({ path: named, size: found.size }, limits)
+  const withId = (file: FoundFile, folder: string): NamedSource => ({
+    ...fileSource(file, limits),
+    id: idOfPath(file.path, base ?? folder),
+  })
+  if (found?.isFile()) return yield withId({ path: named, size: found.size }, dirname(named))
   if (found && !found.isDirectory()) {
     // A pipe, such as a shell's <(command), or a device can be read only once.
     const source = { title: basename(named), name: named, uri: pathToFileURL(named).href }
@@ -96,7 +105,7 @@ export async function* walkDocuments(
   let count = 0
   for await (const file of files) {
     count++
-    yield fileSource(file, limits)
+    yield withId(file, found ? named : baseOfPattern(named))
   }
   if (skipped.length > 0) onSkipped?.(skipped)
   if (count === 0)

@@ -1,6 +1,7 @@
 // How documents enter a flow: each part is a message, and an entry on `progress` says how many there are.
 import type { Broker } from '../broker/broker.ts'
 import { codePoints } from '../code-points.ts'
+import { versionOf } from '../documents/identity.ts'
 import { cutParts } from '../documents/parts.ts'
 import { documentId, documentPlaceId, type TextSource } from '../documents/read.ts'
 import { GraphmillError, toGraphmillError } from '../errors.ts'
@@ -25,11 +26,28 @@ export interface SourceOptions {
   readonly collection: string
   /** The program's name in the envelopes. */
   readonly source: string
+  /**
+   * What is known of the document with this id. When it is given, documents have versions: a version that is known is not loaded again.
+   * Default: a document has no version, and its id is that of its text.
+   */
+  readonly newest?: ((documentId: string) => KnownVersion | undefined) | undefined
+}
+
+export interface KnownVersion {
+  /** A state of the ledger's. */
+  readonly state: string
+  readonly collection: string
+  readonly version: string
+  readonly versionTime: number
 }
 
 export interface LoadedDocument {
   readonly documentId: string
   readonly parts: number
+  /** Empty when documents have no versions. */
+  readonly version: string
+  /** Whether this version was loaded before, so that nothing was published. */
+  readonly unchanged: boolean
 }
 
 /** How long the report that a document was not loaded may take when the load was stopped, in milliseconds. */
@@ -45,11 +63,20 @@ export async function loadDocument(
   signal: AbortSignal,
 ): Promise<LoadedDocument> {
   const span = startLoadSpan(text, options)
-  const loading: Loading = { documentId: documentPlaceId(text), parts: 0, traceparent: span.traceparent }
+  const loading: Loading = {
+    documentId: (options.newest && text.id) || documentPlaceId(text),
+    parts: 0,
+    version: '',
+    versionTime: 0,
+    unchanged: false,
+    again: false,
+    traceparent: span.traceparent,
+  }
   try {
     await publishDocument(text, { loading, options }, signal)
     span.end()
-    return { documentId: loading.documentId, parts: loading.parts }
+    const { documentId, parts, version, unchanged } = loading
+    return { documentId, parts, version, unchanged }
   } catch (thrown) {
     const error = toGraphmillError(thrown)
     span.end(error)
@@ -62,6 +89,11 @@ export async function loadDocument(
 interface Loading {
   documentId: string
   parts: number
+  version: string
+  versionTime: number
+  unchanged: boolean
+  /** Whether the chunks of the version before may not be there. */
+  again: boolean
   readonly traceparent: string
 }
 
@@ -73,7 +105,8 @@ interface LoadRun {
 async function publishDocument(text: TextSource, load: LoadRun, signal: AbortSignal): Promise<void> {
   const { loading } = load
   const ready = (await text.prepare?.(signal)) ?? text
-  loading.documentId = await documentId(ready)
+  await identify({ id: text.id, ready }, load)
+  if (loading.unchanged) return
   const report = (payload: ProgressInit) => publish({ type: 'Progress', payload }, load, signal)
   // While one message is stored, the next one is made and published.
   let before = awaitedLater(report({ kind: 'loading', title: text.title }))
@@ -82,7 +115,15 @@ async function publishDocument(text: TextSource, load: LoadRun, signal: AbortSig
   for await (const part of cutParts(ready.text())) {
     if (part.text.trim() !== '') blank = false
     const { title, uri, mediaType, pages = [] } = ready
-    const payload = { title, uri, mediaType, ...part, start, ...pagesWithin(pages, part) }
+    const payload = {
+      title,
+      uri,
+      mediaType,
+      ...part,
+      again: loading.again,
+      start,
+      ...pagesWithin(pages, part),
+    }
     start += codePoints(part.text)
     const storing = publish({ type: 'TextDocument', payload }, load, signal)
     const stored = awaitedLater(storing.then(() => void loading.parts++))
@@ -92,6 +133,24 @@ async function publishDocument(text: TextSource, load: LoadRun, signal: AbortSig
   await before
   if (blank) throw new GraphmillError('document_empty', `${text.title}: it holds no text.`)
   await report({ kind: 'document', parts: loading.parts, title: text.title })
+}
+
+/** Sets the document's id and version. */
+async function identify(
+  { id, ready }: { readonly id: string | undefined; readonly ready: TextSource },
+  { loading, options }: LoadRun,
+): Promise<void> {
+  const { newest, clock, collection } = options
+  loading.documentId = (newest && id) || (await documentId(ready))
+  if (!newest) return
+  const version = await versionOf(ready.text())
+  const known = newest(loading.documentId)
+  const hasMoved = known !== undefined && known.version !== '' && known.collection !== collection
+  loading.unchanged = known?.version === version && known.state === 'done' && !hasMoved
+  loading.again = hasMoved || known?.state === 'partial' || known?.state === 'failed'
+  loading.version = version
+  // Later than what is known, also when clocks differ.
+  loading.versionTime = Math.max(clock.now(), (known?.versionTime ?? 0) + 1)
 }
 
 /** Keeps a rejection from counting as unhandled until the promise is awaited. */
@@ -117,13 +176,22 @@ async function reportFailure(
 
 function publish(
   typed: TypedPayload<'TextDocument' | 'Progress'>,
-  { loading: { documentId, traceparent }, options }: LoadRun,
+  { loading: { documentId, version, versionTime, traceparent }, options }: LoadRun,
   signal: AbortSignal,
 ): Promise<void> {
   const { codec, clock, ids, space, scope, source, collection } = options
   const { topic } = outputRoute(typed.type === 'Progress' ? 'progress' : 'document', { space, ...scope })
   const id = ids.next()
-  const own = { source, time: clock.now(), collection, documentId, correlationId: id, traceparent }
+  const own = {
+    source,
+    time: clock.now(),
+    collection,
+    documentId,
+    correlationId: id,
+    traceparent,
+    version,
+    versionTime,
+  }
   const header = { ...emptyHeader, ...scope, ...own }
   const message = codec.encode(header, typed, { topic, key: documentId, salt: '', id: () => id })
   return publishUntilStored(message, options, signal)

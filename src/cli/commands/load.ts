@@ -3,7 +3,8 @@ import type { Command } from 'commander'
 import { topicSpec } from '../../broker/topics.ts'
 import type { Config } from '../../config/config.ts'
 import type { FlowConfig } from '../../config/flows.ts'
-import { type NamedSource, walkDocuments } from '../../documents/read.ts'
+import { checkId } from '../../documents/identity.ts'
+import { type FindOptions, findDocuments, type NamedSource, walkDocuments } from '../../documents/read.ts'
 import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import { systemClock, uuids } from '../../flow/clock.ts'
 import { type LoadOutcome, loadDocuments } from '../../flow/load-documents.ts'
@@ -13,12 +14,13 @@ import { type BrokerSession, brokerOptions, openSchemas, withBroker } from '../b
 import { documentOptions, findOptions } from '../documents.ts'
 import { failureText } from '../failure.ts'
 import { flowOf } from '../flows.ts'
+import { knownDocuments } from '../known-documents.ts'
 import { addOptions, configOf } from '../options.ts'
 import { say } from '../progress.ts'
 
 /** What happens to a document that was loaded before. */
 const loadedAgain =
-  'A document that is loaded again keeps its ids and is extracted again. Facts that were found before are not duplicated, but each attempt adds its own provenance (none with `run --provenance none`) and, if the model answers differently, other facts.'
+  'A document is known by its path below --base, or by --id. One that was loaded before and has not changed is not extracted again. One that has changed is a new version: only the chunks whose text is new are extracted, and when all are done, the new version replaces the one before.'
 
 export function addLoad(command: Command): void {
   command
@@ -28,7 +30,16 @@ export function addLoad(command: Command): void {
       const failures = await load(files, configOf(command))
       if (failures > 0) process.exitCode = 4
     })
-  addOptions(command, [...brokerOptions, 'workspace', 'flow', 'flows', 'collection', ...documentOptions])
+  addOptions(command, [
+    ...brokerOptions,
+    'workspace',
+    'flow',
+    'flows',
+    'collection',
+    'base',
+    'id',
+    ...documentOptions,
+  ])
 }
 
 interface LoadCounts {
@@ -72,8 +83,11 @@ async function publishAll(
   )
   await broker.ensureTopics(specs)
   await schemas.announce(signal)
+  const known = await knownDocuments({ broker, schemas }, { space, ...scope }, signal)
+  const newest = (documentId: string) => known.get(documentId)
   const onOutcome = (outcome: LoadOutcome) => report(outcome, counts, signal)
-  await loadDocuments(documentsOf(files, session), { ...target, source: 'load', onOutcome }, signal)
+  const found = distinct(documentsOf(files, session), files.length)
+  await loadDocuments(found, { ...target, source: 'load', newest, onOutcome }, signal)
 }
 
 /** The documents that the names refer to, or the error of a name. */
@@ -81,9 +95,14 @@ async function* documentsOf(
   files: readonly string[],
   { config, signal }: BrokerSession,
 ): AsyncGenerator<NamedSource | GraphmillError, void> {
+  const { id } = config.options
+  if (id !== undefined && files.length > 1)
+    throw new GraphmillError('usage', '--id is for a single document.')
   for (const named of files) {
     try {
-      yield* walkDocuments(named, signal, findOptions(config, named, say))
+      const options = findOptions(config, named, say)
+      if (id === undefined) yield* walkDocuments(named, signal, options)
+      else yield await singleDocument(named, id, { options, signal })
     } catch (thrown) {
       const error = toGraphmillError(thrown)
       if (!error.code.startsWith('document_')) throw error
@@ -92,12 +111,45 @@ async function* documentsOf(
   }
 }
 
+async function singleDocument(
+  named: string,
+  id: string,
+  { options, signal }: { readonly options: FindOptions; readonly signal: AbortSignal },
+): Promise<NamedSource> {
+  checkId(id)
+  const [document, second] = await findDocuments(named, signal, options)
+  if (!document || second)
+    throw new GraphmillError('usage', `--id is for a single document, and ${named} names several.`)
+  return { ...document, id }
+}
+
+/** Throws `usage` for two files that would be one document. The files of one name never are. */
+async function* distinct(
+  found: AsyncIterable<NamedSource | GraphmillError>,
+  names: number,
+): AsyncGenerator<NamedSource | GraphmillError> {
+  const paths = new Map<string, string>()
+  for await (const next of found) {
+    if (names > 1 && 'id' in next && next.id) {
+      const before = paths.get(next.id)
+      if (before !== undefined && before !== next.uri)
+        throw new GraphmillError(
+          'usage',
+          `${next.name} would be the same document as ${before}: name a --base above both.`,
+        )
+      paths.set(next.id, next.uri)
+    }
+    yield next
+  }
+}
+
 function report(outcome: LoadOutcome, counts: LoadCounts, signal: AbortSignal): void {
   if ('loaded' in outcome) {
     counts.loaded++
     const { document, loaded } = outcome
-    const { documentId, parts } = loaded
-    process.stdout.write(`${JSON.stringify({ documentId, parts, title: document.title })}\n`)
+    const { documentId, parts, version, unchanged } = loaded
+    const line = { documentId, parts, title: document.title, version, ...(unchanged && { unchanged }) }
+    process.stdout.write(`${JSON.stringify(line)}\n`)
     return
   }
   const { document, error } = outcome

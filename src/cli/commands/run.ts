@@ -55,6 +55,7 @@ export function addRun(command: Command): void {
     'schemas',
     'provenance',
     'ungrounded',
+    'replace',
     ...storeOptions,
     'http',
     'http-names',

@@ -1,0 +1,37 @@
+// What the ledger knows of the documents of a flow, by id: for commands that load or remove them.
+import type { Broker } from '../broker/broker.ts'
+import { type FlowTopics, outputRoute } from '../flow/ports.ts'
+import { decodeEntry, type SchemasTopic } from '../flow/schemas-topic.ts'
+import type { Message } from '../messages/envelope.ts'
+import { flowStatusId } from '../progress/flow-status.ts'
+import { isNewer } from '../progress/status-cache.ts'
+import { readToEnd, reportSkipped } from './read-to-end.ts'
+
+export interface KnownDocument {
+  readonly documentId: string
+  readonly title: string
+  readonly state: string
+  readonly collection: string
+  readonly version: string
+  readonly versionTime: number
+}
+
+/** Empty when no ledger has ever run in the flow. */
+export async function knownDocuments(
+  { broker, schemas }: { readonly broker: Broker; readonly schemas: SchemasTopic },
+  flow: FlowTopics,
+  signal: AbortSignal,
+): Promise<Map<string, KnownDocument>> {
+  const { topic } = outputRoute('status', flow)
+  const known = new Map<string, KnownDocument & Pick<Message<'Status'>['payload'], 'epoch' | 'revision'>>()
+  if (!(await broker.hasTopic(topic))) return known
+  for await (const entry of readToEnd(broker, topic, signal)) {
+    const message = await decodeEntry(entry, 'Status', { schemas, signal, onUnreadable: reportSkipped })
+    if (!message || message.documentId === flowStatusId) continue
+    const { documentId, payload } = message
+    const { title, state, collection, version, versionTime, epoch, revision } = payload
+    if (!isNewer(payload, known.get(documentId))) continue
+    known.set(documentId, { documentId, title, state, collection, version, versionTime, epoch, revision })
+  }
+  return known
+}

@@ -1,0 +1,35 @@
+// The id of a document that was read from a file: made of its path below a base, so that it is the same on every machine and does not
+// depend on the text; and its version, which is made of the text alone.
+import { createHash, hash } from 'node:crypto'
+import { dirname, relative, resolve, sep } from 'node:path'
+import { GraphmillError } from '../errors.ts'
+
+/** The id of the file at `path`. Throws `usage` when it does not lie below `base`. */
+export function idOfPath(path: string, base: string): string {
+  const below = relative(resolve(base), resolve(path))
+  if (below === '..' || below.startsWith(`..${sep}`) || below === '')
+    throw new GraphmillError('usage', `${path} does not lie below --base ${base}.`)
+  return `urn:graphmill:document:${hash('sha256', `path\n${below.split(sep).join('/')}`).slice(0, 32)}`
+}
+
+/** The folder that a pattern such as `docs/**.md` begins with. */
+export function baseOfPattern(pattern: string): string {
+  return dirname(`${pattern.slice(0, pattern.search(/[*?[{]/))}x`)
+}
+
+/** Throws `usage` for an id that no document may have. */
+export function checkId(id: string): string {
+  if (id.trim() !== id || id === '' || id.length > 500 || /[\0-\x1f\x7f]/.test(id) || id === '(flow)')
+    throw new GraphmillError(
+      'usage',
+      `--id ${JSON.stringify(id)}: an id has 1 to 500 characters, without control characters and white space around it.`,
+    )
+  return id
+}
+
+/** The version of a text that arrives in pieces. */
+export async function versionOf(text: AsyncIterable<string>): Promise<string> {
+  const digest = createHash('sha256')
+  for await (const piece of text) digest.update(piece)
+  return digest.digest('hex').slice(0, 32)
+}
