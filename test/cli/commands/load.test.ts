@@ -6,8 +6,8 @@ test('`load` says what happens when a document is loaded again', async () => {
   expect(await child.ended).toMatchObject({ code: 0 })
   const text = child.stdout().replace(/\s+/g, ' ')
   expect(text).toContain(
-    'Facts that were found before are not duplicated, but each attempt adds its own provenance',
+    'only the chunks whose text is new are extracted, and when all are done, the new version replaces the one before',
   )
-  for (const option of ['--document-timeout', '--document-memory', '--follow-links'])
+  for (const option of ['--document-timeout', '--document-memory', '--follow-links', '--base', '--id'])
     expect(text).toContain(option)
 })
