@@ -243,6 +243,8 @@ function addDead(document: Document, entry: ProgressEntry): void {
   const { chunkId, causationId, time, payload } = entry
   if (document.replayed.has(causationId)) return
   const role = payload.topic ? parseTopic(payload.topic) : undefined
+  // What a store can't withdraw stays there. The version is processed all the same, and the dead letter says what was not withdrawn.
+  if (role?.role === 'retractions') return
   const chunk = chunkPlace(document, entry)
   if (!chunk) {
     const reason = payload.error ?? { type: 'dead', message: 'a part of it is dead' }

@@ -68,7 +68,7 @@ async function load(files: readonly string[], config: Config): Promise<number> {
 
 async function publishAll(
   files: readonly string[],
-  { topics, options }: FlowConfig,
+  { topics, options, trustgraph }: FlowConfig,
   session: BrokerSession,
   counts: LoadCounts,
 ): Promise<void> {
@@ -83,8 +83,11 @@ async function publishAll(
   )
   await broker.ensureTopics(specs)
   await schemas.announce(signal)
-  const known = await knownDocuments({ broker, schemas }, { space, ...scope }, signal)
-  const newest = (documentId: string) => known.get(documentId)
+  // TrustGraph's messages have no place for a version.
+  const known = trustgraph
+    ? undefined
+    : await knownDocuments({ broker, schemas }, { space, ...scope }, signal)
+  const newest = known && ((documentId: string) => known.get(documentId))
   const onOutcome = (outcome: LoadOutcome) => report(outcome, counts, signal)
   const found = distinct(documentsOf(files, session), files.length)
   await loadDocuments(found, { ...target, source: 'load', newest, onOutcome }, signal)
