@@ -73,9 +73,20 @@ describe.skipIf(!present)('flows that follow TrustGraph', { timeout: 120_000 }, 
     const names = usualIdentifiers(workspace, flow)
     const topic = kafkaTopic(names['prompt-reply'])
     const value = Buffer.from(JSON.stringify({ id, terms: { q: '"why?"' }, streaming: false }))
-    await broker.publish({ topic: kafkaTopic(names.prompt), key: '', value, headers: { id: request } })
-    for await (const reply of broker.read({ topic, from: 'earliest', until: 'never' }, stop.signal))
-      if (reply.headers['id'] === request) return JSON.parse(Buffer.from(reply.value).toString())
+    const over = new AbortController()
+    const until = AbortSignal.any([stop.signal, over.signal])
+    // A new group begins at the end, and may miss what is sent while it begins.
+    const publish = () =>
+      broker.publish({ topic: kafkaTopic(names.prompt), key: '', value, headers: { id: request } })
+    await publish()
+    const again = setInterval(publish, 3000)
+    try {
+      for await (const reply of broker.read({ topic, from: 'earliest', until: 'never' }, until))
+        if (reply.headers['id'] === request) return JSON.parse(Buffer.from(reply.value).toString())
+    } finally {
+      clearInterval(again)
+      over.abort()
+    }
     throw new Error('There was no reply.')
   }
   const template = (prompt: string) => ({ prompt, 'response-type': 'text' })
