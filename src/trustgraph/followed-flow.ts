@@ -64,10 +64,17 @@ export function followedTypes(flows: readonly Pick<FollowedIds, 'processors'>[])
   return ['prompt', 'schema', 'ontology', ...new Set(ids)].sort()
 }
 
-/** Every processor of TrustGraph's with a counterpart, by our name, its usual id, and its id here. */
+/**
+ * Every processor of TrustGraph's with a counterpart, by our name, its usual id, and its id here. When ours stands for two, the name in
+ * the flows file is that of the first.
+ */
 function processorsOf(named: FollowedIds['processors']) {
   return Object.entries(counterparts).flatMap(([ours, inputs]) =>
-    Object.values(inputs).map(({ processor: usual }) => ({ ours, usual, id: named[ours] ?? usual })),
+    Object.values(inputs).map(({ processor: usual }, at) => ({
+      ours,
+      usual,
+      id: at === 0 ? (named[ours] ?? usual) : usual,
+    })),
   )
 }
 

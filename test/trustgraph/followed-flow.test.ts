@@ -48,7 +48,9 @@ describe('a flow of TrustGraph', () => {
   test('may have processors with other ids', () => {
     const types = { 'processor:my-prompt': { F: { topics: topics('mine') } } }
     const processors = { prompt: 'my-prompt' }
-    expect(follow(types, { processors }).identifiers.prompt).toBe('request:tg:mine')
+    expect(follow(types, { processors }).identifiers).toEqual({
+      ...{ prompt: 'request:tg:mine', 'prompt-reply': 'response:tg:mine' },
+    })
     expect(flowIds(snapshotOf({ w: types }), { workspace: 'w', processors })).toEqual(['F'])
     expect(flowIds(snapshotOf({ w: types }), { workspace: 'w', processors: {} })).toEqual([])
     expect(followedTypes([{ processors }])).toContain('processor:my-prompt')
