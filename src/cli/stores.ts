@@ -1,8 +1,17 @@
 // Where a command writes its triples: to the SPARQL store if one is configured, else to files or standard output.
+import { extname } from 'node:path'
 import type { Config } from '../config/config.ts'
 import { type OptionName, optionTable } from '../config/options.ts'
+import { GraphmillError } from '../errors.ts'
 import { openSparqlStore } from '../rdf/sparql-store.ts'
-import { openFileStore, openFolderStore, openStreamStore, type TripleStore } from '../rdf/store.ts'
+import {
+  formatExtensions,
+  openFileStore,
+  openFolderStore,
+  openStreamStore,
+  type TripleStore,
+} from '../rdf/store.ts'
+import { type GraphFormat, graphFormats } from '../rdf/write.ts'
 
 export const storeOptions = [
   'format',
@@ -13,20 +22,77 @@ export const storeOptions = [
   'store-token',
 ] as const satisfies readonly OptionName[]
 
-/** For a one-shot command: the store, the file `out`, or standard output. */
-export async function openOutput({ options }: Config): Promise<TripleStore> {
-  const how = { format: options.format, rdfStar: options['rdf-star'] }
+type Format = Config['options']['format']
+
+const isGraphFormat = (format: Format): format is GraphFormat =>
+  (graphFormats as readonly Format[]).includes(format)
+
+/** For a one-shot command: the store, the files `out`, or standard output. */
+export async function openOutput(config: Config): Promise<TripleStore> {
+  const { options } = config
   if (options.store !== undefined) return openRemoteStore(options.store, options)
-  return options.out ? openFileStore(options.out, how) : openStreamStore(process.stdout, how)
+  const files = options.out ?? []
+  if (files.length === 0) return openFile(undefined, config)
+  const stores: TripleStore[] = []
+  for (const path of files) stores.push(await openFile(path, config))
+  return stores.length === 1 ? stores[0]! : all(stores)
+}
+
+async function openFile(path: string | undefined, config: Config): Promise<TripleStore> {
+  const format = formatOf(path, config)
+  if (isGraphFormat(format)) return (await import('../rdf/graph-store.ts')).openGraphStore(path, format)
+  const how = { format, rdfStar: config.options['rdf-star'] }
+  return path === undefined ? openStreamStore(process.stdout, how) : openFileStore(path, how)
+}
+
+/** `--format` if it is given, else the format of the file's extension. */
+export function formatOf(path: string | undefined, { options, origins }: Config): Format {
+  if (path === undefined || origins.format !== 'default') return options.format
+  const extension = extname(path).slice(1).toLowerCase()
+  const known = Object.entries(formatExtensions).find(([, each]) => each === extension)
+  return (
+    (known?.[0] as Format | undefined) ?? graphFormats.find((each) => each === extension) ?? options.format
+  )
+}
+
+/** Whether the graph is written as an HTML page. */
+export function writesPage(config: Config): boolean {
+  const { store, out = [] } = config.options
+  const files = out.length === 0 ? [undefined] : out
+  return store === undefined && files.some((path) => formatOf(path, config) === 'html')
+}
+
+/** Each batch goes to every store. */
+function all(stores: readonly TripleStore[]): TripleStore {
+  return {
+    async write(...batch) {
+      for (const store of stores) await store.write(...batch)
+    },
+    async close() {
+      for (const store of stores) await store.close()
+    },
+  }
 }
 
 /** For `run`: the store, or files in the folder `out`. */
 export function openStore({ options }: Config): TripleStore {
   if (options.store !== undefined) return openRemoteStore(options.store, options)
-  return openFolderStore(options.out ?? optionTable.out.defaults.run, {
-    format: options.format,
+  const { format } = options
+  if (isGraphFormat(format))
+    throw new GraphmillError(
+      'usage',
+      `--format ${format}: it is made of a whole graph, and a flow never ends. \`graphmill extract\` writes it.`,
+    )
+  return openFolderStore(outFolder(options) ?? optionTable.out.defaults.run, {
+    format,
     rdfStar: options['rdf-star'],
   })
+}
+
+/** `--out` of a command that writes to one folder. */
+export function outFolder({ out = [] }: Pick<Config['options'], 'out'>): string | undefined {
+  if (out.length > 1) throw new GraphmillError('usage', '--out: there can be only one folder.')
+  return out[0]
 }
 
 /** The store at `url`. `timeoutMs` limits a request; default one minute. */

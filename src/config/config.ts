@@ -229,7 +229,7 @@ export function readValue(entry: OptionEntry, place: string, value: unknown): un
       const given: readonly unknown[] = Array.isArray(value) ? value : [value]
       if (!given.every((item) => typeof item === 'string' || typeof item === 'number'))
         throw wrong('must be a text or a list of texts')
-      const list = given.flatMap((item) => String(item).split(','))
+      const list = given.flatMap((item) => (entry.repeated ? [String(item)] : String(item).split(',')))
       return list.map((item) => item.trim()).filter((item) => item !== '')
     }
     case 'text': {

@@ -23,6 +23,8 @@ export interface OptionEntry {
   readonly address?: true
   /** For a secret: it may contain characters that an HTTP header does not allow. */
   readonly anyText?: true
+  /** For a list: an item may contain commas, because the option is repeated for each. */
+  readonly repeated?: true
   /** The smallest count. Default 1. */
   readonly least?: number
   /** The largest count. Default: no limit. */
@@ -196,14 +198,18 @@ const ownTable = {
   }),
   'follow-links': flag('also read files that links in a folder point to outside of it'),
   // output
-  format: text('FORMAT', 'file format of the output', {
-    choices: ['nquads', 'trig', 'turtle', 'jsonl'],
-    default: 'nquads',
-  }),
-  out: text(
+  format: text(
+    'FORMAT',
+    'file format of the output; by default that of the extension of --out. jsonld, dot and html, a page with a drawing, are for extract',
+    {
+      choices: ['nquads', 'trig', 'turtle', 'jsonl', 'jsonld', 'dot', 'html'],
+      default: 'nquads',
+    },
+  ),
+  out: list(
     'PATH',
-    'where to write triples: for extract a file (default: standard output), for run a folder',
-    { defaults: { run: 'triples', 'prompts import': 'prompts' } },
+    'where to write triples: for extract a file, may be repeated (default: standard output), for run a folder',
+    { repeated: true, defaults: { run: 'triples', 'prompts import': 'prompts' } },
   ),
   'rdf-star': flag('write quoted triples to files as RDF 1.2 triple terms instead of reification'),
   store: text('URL', 'SPARQL endpoint to write triples to instead of files; may contain user:password@', {

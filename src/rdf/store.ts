@@ -86,7 +86,8 @@ export async function openFileStore(
   }
 }
 
-const extensions: { readonly [F in TripleFormat]: string } = {
+/** The extension of the files of a format. */
+export const formatExtensions: { readonly [F in TripleFormat]: string } = {
   nquads: 'nq',
   trig: 'trig',
   turtle: 'ttl',
@@ -151,7 +152,7 @@ async function openOwnFile(folder: string, name: string, options: FolderStoreOpt
   await mkdir(folder, { recursive: true })
   for (let replica = 1; ; replica++) {
     const suffix = replica > 1 ? `-${replica}` : ''
-    const path = join(folder, `${name}.${hostname()}${suffix}.${extensions[options.format]}`)
+    const path = join(folder, `${name}.${hostname()}${suffix}.${formatExtensions[options.format]}`)
     const lock = await lockFile(`${path}.lock`, options.lockPatienceMs)
     if (!lock) continue
     try {

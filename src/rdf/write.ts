@@ -12,6 +12,11 @@ export const formats = ['nquads', 'trig', 'turtle', 'jsonl'] as const
 
 export type TripleFormat = (typeof formats)[number]
 
+/** The formats that are made of a whole graph: see graph-store.ts. */
+export const graphFormats = ['jsonld', 'dot', 'html'] as const
+
+export type GraphFormat = (typeof graphFormats)[number]
+
 export interface EncoderOptions {
   /**
    * Write quoted triples as the triple terms of RDF 1.2, `<<( s p o )>>`. Default false: as rdf:Statement reification,

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { hostname, userInfo } from 'node:os'
 import { resolve } from 'node:path'
 import { expect, test } from 'vitest'
-import { sbomOf } from '../../scripts/sbom.ts'
+import { sbomOf } from '../../scripts/sbom.js'
 
 const root = resolve(import.meta.dirname, '../..')
 const lock = JSON.parse(readFileSync(`${root}/package-lock.json`, 'utf8')) as {

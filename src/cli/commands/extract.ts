@@ -25,8 +25,9 @@ import { type ChunkLimit, limitChunks } from '../limit.ts'
 import { openLocalFlow } from '../local-flow.ts'
 import { addOptions, configOf } from '../options.ts'
 import { createDeathNotes, say, showProgress } from '../progress.ts'
+import { sampled } from '../sample-facts.ts'
 import { showRejected } from '../show-rejected.ts'
-import { openOutput, storeOptions } from '../stores.ts'
+import { openOutput, storeOptions, writesPage } from '../stores.ts'
 import { summaryLines } from '../summary.ts'
 import { announceModel, createWiring, type FlowWiring, findProcessors, modelOptions } from '../wiring.ts'
 
@@ -93,10 +94,11 @@ async function openExtraction(config: Config, fault: AbortController, signal: Ab
     const why = error instanceof Error ? ` (${error.message})` : ''
     say(`graphmill: replies of the model cannot be remembered in ${cacheDir}${why}: name another --cache-dir`)
   }
-  const flowWiring = await createWiring(
-    { fallback: offline, provenance: optionTable.provenance.defaults.extract, log, onCacheFailure },
-    signal,
-  ).wire(config)
+  // A page shows where facts stand in the text.
+  const provenance = writesPage(config) ? 'subgraph' : optionTable.provenance.defaults.extract
+  const flowWiring = await createWiring({ fallback: offline, provenance, log, onCacheFailure }, signal).wire(
+    config,
+  )
   if (options.resume && options['no-cache'])
     throw new GraphmillError('usage', '--resume replays the cache: leave --no-cache out.')
   const prices = readPrices(options.prices)
@@ -105,7 +107,7 @@ async function openExtraction(config: Config, fault: AbortController, signal: Ab
   const estimate = options['dry-run'] ? newEstimate() : undefined
   if (!estimate) await flowWiring.llm.ready(signal)
 
-  const store = estimate ? nowhere : await openOutput(config)
+  const store = sampled(estimate ? nowhere : await openOutput(config))
   const limit = options.limit === undefined ? undefined : limitChunks(chunkText, options.limit)
   const processors = await processorsOf(flowWiring, { estimate, limit })
   const local = await openLocalFlow(
@@ -260,10 +262,13 @@ function reportEstimate(estimate: Estimate, extraction: Extraction): number {
 }
 
 function reportSummary(extraction: Extraction, seconds: number): void {
-  const { aggregate, tokenUsage, prices } = extraction
+  const { aggregate, tokenUsage, prices, config, store } = extraction
   const lines = [...limitLines(extraction), ...summaryLines(aggregate.documents(), extraction, seconds)]
   for (const line of lines) say(painted(line))
   for (const line of costLines(tokenUsage.rows(), prices)) say(line)
+  if (config.options.out === undefined) return
+  for (const line of store.sample()) say(`  ${line}`)
+  say(`written    ${config.options.out.join(', ')}`)
 }
 
 const limitLines = ({ skipped, limit, config }: Extraction): string[] =>

@@ -14,6 +14,7 @@ import { formatProblem, type Problem, problemsError } from '../../prompt/catalog
 import { parseSource, reporter } from '../../prompt/catalogue/source.ts'
 import { readNamed } from '../named-file.ts'
 import { addOptions, configOf } from '../options.ts'
+import { outFolder } from '../stores.ts'
 import { printTable } from '../table.ts'
 
 export function addPrompts(prompts: Command): void {
@@ -24,7 +25,7 @@ export function addPrompts(prompts: Command): void {
     .option('--force', 'overwrite existing files')
     .action(async (file: string, { force = false }: { force?: boolean }) => {
       const { options } = configOf(command)
-      const out = options.out ?? optionTable.out.defaults['prompts import']
+      const out = outFolder(options) ?? optionTable.out.defaults['prompts import']
       printTable(await importPrompts(file, { out, force }), options.json)
       process.stderr.write(`use them with --prompts ${out}\n`)
     })

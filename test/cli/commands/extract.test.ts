@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -63,6 +63,31 @@ describe('extract', () => {
     expect(dir.stderr).toMatch(/documents +2 read/)
     expect(pattern.stderr).toMatch(/documents +1 read/)
     expect(quads(input.stdout).length).toBeGreaterThan(0)
+  })
+
+  test('writes the same graph to several files, in the formats of their extensions, and shows some facts', async () => {
+    const out = ['graph.html', 'graph.nq', 'graph.jsonld', 'graph.dot'].map((name) => join(folder, name))
+    const named = out.flatMap((path) => ['--out', path])
+    const { code, stdout, stderr } = await extract([file('mill.txt'), ...named])
+    expect([code, stdout]).toEqual([0, ''])
+    const [html, nquads, jsonld, dot] = out.map((path) => readFileSync(path, 'utf8'))
+    expect(html).toMatch(/^<!doctype html>/)
+    expect(html).toContain('mill.txt')
+    expect(quads(nquads!).some(({ graph }) => graph.value === 'urn:graph:source')).toBe(true)
+    expect(JSON.parse(jsonld!)['@graph'].length).toBeGreaterThan(3)
+    expect(dot).toMatch(/^digraph graphmill \{/)
+    expect(stderr.match(/^ {2}.+ — .+ → .+$/gm)!.length).toBeGreaterThan(2)
+    expect(stderr.trim().split('\n').at(-1)).toBe(`written    ${out.join(', ')}`)
+  })
+
+  test('keeps a file when nothing could be read, and writes a page of an empty graph', async () => {
+    server.set({ rules: [{ reply: '' }] })
+    const page = join(folder, 'graph.html')
+    writeFileSync(page, 'old')
+    expect((await extract([join(folder, 'none.txt'), '--out', page])).code).not.toBe(0)
+    expect(readFileSync(page, 'utf8')).toBe('old')
+    await extract([file('mill.txt'), '--out', page])
+    expect(readFileSync(page, 'utf8')).toMatch(/^<!doctype html>/)
   })
 
   test('warns that Turtle does not keep provenance separate, if there is any', async () => {
