@@ -76,6 +76,12 @@ const given: Readonly<Record<string, { files?: Record<string, string | Uint8Arra
   'docs/stores.md': { model: true, files: { 'notes.md': 'Ada Lovelace was a mathematician.\n' } },
   'docs/operations.md': { model: true },
   'docs/metrics.md': { model: true },
+  'docs/trustgraph.md': {
+    model: true,
+    files: {
+      'prompts.json': JSON.stringify({ system: '"Be brief."', 'template.ask': '{"prompt":"{{text}}"}' }),
+    },
+  },
 }
 
 function namedBlock(page: string, file: string): string {

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connectKafka } from '../../src/broker/kafka/kafka.ts'
 import { brokerSource } from '../support/brokers.ts'
-import type { ProcessorId } from '../support/trustgraph/blueprint.ts'
+import { classes, type ProcessorId } from '../support/trustgraph/blueprint.ts'
 import { replies } from '../support/trustgraph/content.ts'
 import type { Stored } from '../support/trustgraph/host.ts'
 import { installTrustGraph } from '../support/trustgraph/installation.ts'
@@ -165,6 +165,25 @@ describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => 
         await expect(site.ask(flow, 'failing', { streaming })).rejects.toThrow(/RuntimeError: llm_\w+: /)
       }
     })
+
+    test('nothing for what is no JSON, which is dead-lettered beside its topic, and then its answers again', async () => {
+      const broker = await connectKafka({ brokers: site.kafka.bootstrap })
+      const topic = 'tg.request.prompt.default.client'
+      const bytes = Buffer.from('{"id": "extract-definitions", "ter')
+      await broker.publish({ topic, key: '', value: bytes, headers: { id: 'call-1' }, anySize: true })
+      expect(await site.ask(flow, 'words')).toMatchObject({ text: 'One mill.' })
+      const signal = AbortSignal.timeout(30_000)
+      for await (const letter of broker.read(
+        { topic: `${topic}.dead`, from: 'earliest', until: 'never' },
+        signal,
+      )) {
+        if (letter.headers['id'] !== 'call-1') continue
+        expect(Buffer.from(letter.value)).toEqual(bytes)
+        expect(letter.headers['dead-code']).toBe('bytes_undecodable')
+        break
+      }
+      await broker.close()
+    })
   })
 
   describe('our processors', () => {
@@ -202,26 +221,6 @@ describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => 
       )
     })
 
-    test('dead-letter what is no JSON beside its topic, and go on', async () => {
-      const flow = { workspace: 'default', flow: 'client' }
-      const broker = await connectKafka({ brokers: site.kafka.bootstrap })
-      const topic = 'tg.request.prompt.default.client'
-      const bytes = Buffer.from('{"id": "extract-definitions", "ter')
-      await broker.publish({ topic, key: '', value: bytes, headers: { id: 'call-1' }, anySize: true })
-      expect(await site.ask(flow, 'words')).toMatchObject({ text: 'One mill.' })
-      const signal = AbortSignal.timeout(30_000)
-      for await (const letter of broker.read(
-        { topic: `${topic}.dead`, from: 'earliest', until: 'never' },
-        signal,
-      )) {
-        if (letter.headers['id'] !== 'call-1') continue
-        expect(Buffer.from(letter.value)).toEqual(bytes)
-        expect(letter.headers['dead-code']).toBe('bytes_undecodable')
-        break
-      }
-      await broker.close()
-    })
-
     test('go on when TrustGraph stops their flow, which deletes its topics, and starts it again', async () => {
       const flow = { workspace: 'default', flow: 'restarted' }
       await site.startFlow(flow, without)
@@ -236,6 +235,21 @@ describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => 
       expect(facts(stored)).toContain(
         'http://trustgraph.ai/e/mill http://www.w3.org/2000/01/rdf-schema#label "mill"',
       )
+    })
+
+    test('take over a processor in a running flow, and give it back', async () => {
+      const { order } = site.trustGraph
+      const flow = { workspace: 'default', flow: 'moved' }
+      const asked = () => site.ask(flow, 'words')
+      await site.startFlow(flow)
+      expect(await asked()).toMatchObject({ text: 'One mill.' })
+      await order('stop', { id: 'prompt' })
+      const child = await site.startGraphmill(flow, ['prompt'])
+      expect(await asked()).toMatchObject({ text: 'One mill.' })
+      await child.end('SIGTERM')
+      await order('start', { kind: classes.prompt, id: 'prompt' })
+      await order('until_flow', { id: 'prompt', ...flow })
+      expect(await asked()).toMatchObject({ text: 'One mill.' })
     })
   })
 })

@@ -203,6 +203,7 @@ class Host:
                         await asyncio.sleep(0.02)
 
     async def stop(self, id):
+        await self.idle()
         processor = self.running.pop(id)
         for flow in list(getattr(processor, "flows", {})):
             await processor.stop_flow(*flow)
