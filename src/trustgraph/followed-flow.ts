@@ -42,6 +42,7 @@ const ports: Readonly<Record<string, Readonly<Record<string, WirePort>>>> = {
   'kg-extract-topics': extractor,
   'kg-extract-rows': { ...extractor, output: 'rows' },
   'kg-extract-ontology': extractor,
+  'kg-extract-agent': extractor,
   prompt: {
     request: 'prompt',
     response: 'prompt-reply',
@@ -108,7 +109,8 @@ export function readFollowedFlow(
     if (text === undefined) continue
     const entry = readEntry(text, `TrustGraph's configuration: ${workspace}: ${typeOf(id)}: ${flow}`)
     for (const [port, identifier] of Object.entries(entry.topics)) {
-      const own = Object.hasOwn(ports[usual]!, port) ? ports[usual]![port]! : undefined
+      const known = ports[usual] ?? {}
+      const own = Object.hasOwn(known, port) ? known[port]! : undefined
       if (own === undefined || given[own] !== undefined) continue
       identifiers[own] ??= identifier
       if (identifiers[own] !== identifier)
@@ -116,8 +118,8 @@ export function readFollowedFlow(
           `${entry.place}: its topic ${port} is ${identifier}, but that of another processor is ${identifiers[own]}. Name the identifier for ${own} in the flows file.`,
         )
     }
-    const known = parameterNames.filter((name) => entry.parameters[name])
-    const options = Object.fromEntries(known.map((name) => [name, entry.parameters[name]!]))
+    const set = parameterNames.filter((name) => entry.parameters[name])
+    const options = Object.fromEntries(set.map((name) => [name, entry.parameters[name]!]))
     parameters.set(ours, { ...parameters.get(ours), ...options })
   }
   return {

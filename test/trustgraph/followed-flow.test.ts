@@ -3,6 +3,7 @@ import { loadOntology } from '../../src/ontology/load.ts'
 import { loadCatalogue } from '../../src/prompt/catalogue/catalogue.ts'
 import { loadRowSchemas } from '../../src/rows/load.ts'
 import { flowIds, followedTypes, readFollowedFlow } from '../../src/trustgraph/followed-flow.ts'
+import { counterparts } from '../../src/trustgraph/wire.ts'
 import { snapshotOf } from '../support/trustgraph-config.ts'
 
 const ids = { workspace: 'Acme.Corp', flow: 'F', processors: {} }
@@ -30,6 +31,15 @@ describe('a flow of TrustGraph', () => {
       ...{ 'prompt-live': 'request:tg:p-rag', 'prompt-live-reply': 'response:tg:p-rag' },
       ...{ chunk: 'flow:tg:c', rows: 'flow:tg:r' },
     })
+  })
+
+  test.each(
+    Object.values(counterparts).flatMap((inputs) =>
+      Object.entries(inputs).map(([own, { processor, port }]) => [processor, port, own] as const),
+    ),
+  )('has the topic of %s’s port %s as that of our port %s', (processor, port, own) => {
+    const { identifiers } = follow({ [`processor:${processor}`]: { F: { topics: { [port]: 'flow:tg:x' } } } })
+    expect(identifiers).toEqual({ [own]: 'flow:tg:x' })
   })
 
   test('has parameters of ours, and no others', () => {
