@@ -186,12 +186,13 @@ const seekTimeoutMs = 5_000
 async function openReader(shared: Shared, request: ReaderRequest): Promise<Channel> {
   const { topic, name, after, receiverQueueSize, signal } = request
   const { MessageId } = shared.connection.module
-  const begin =
-    after === undefined
+  // A topic that keeps nothing has no place to seek, and the server does not disconnect a reader that seeks there.
+  const atEnd = after === 'latest' || topic.startsWith('non-persistent://')
+  const begin = atEnd
+    ? undefined
+    : after === undefined
       ? MessageId.earliest()
-      : after === 'latest'
-        ? undefined
-        : MessageId.deserialize(messageIdBytes(after))
+      : MessageId.deserialize(messageIdBytes(after))
   const flow = createReaderFlow(request)
   // What this throws would end the process.
   const listener = (message: NativeMessage): Promise<void> | undefined => {
