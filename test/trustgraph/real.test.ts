@@ -120,6 +120,31 @@ describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => 
     expect(rowsOf(stored)).toEqual(rowsOf(alone))
   })
 
+  test('our prompt service follows its configuration service: flows and prompts come, change and go', async () => {
+    const flow = { workspace: 'Followed.Ws', flow: 'F' }
+    const { order } = site.trustGraph
+    await site.addWorkspace(flow.workspace)
+    await site.startFlow(flow, ['prompt'])
+    const child = await site.startGraphmill(flow, ['prompt'], {
+      ...{ prompts: [], schemas: [], ontologies: [] },
+      trustgraph: { ...flow, follow: true, processors: { prompt: 'our-prompt' } },
+    })
+    const put = (type: string, key: string, value: unknown) =>
+      order('config', { workspace: flow.workspace, values: [[type, key, JSON.stringify(value)]] })
+    const [request, response] = ['request:tg:prompt:Followed.Ws:F', 'response:tg:prompt:Followed.Ws:F']
+    await order('positions', { groups: [['our-prompt--Followed.Ws--F--request', request]] })
+    await put('processor:our-prompt', flow.flow, { topics: { request, response }, parameters: {} })
+    await child.says('"flow runs"')
+    expect(await site.ask(flow, 'words')).toMatchObject({ text: 'One mill.' })
+    await put('prompt', 'template.words', { prompt: 'Kind: json.' })
+    await expect
+      .poll(() => site.ask(flow, 'words'), { timeout: 30_000 })
+      .toMatchObject({ text: replies['json'] })
+    await order('unset', { workspace: flow.workspace, keys: [['processor:our-prompt', flow.flow]] })
+    await child.says('"flow has ended"')
+    await site.stopFlow(flow)
+  })
+
   describe('its PromptClient gets from our prompt service', () => {
     const flow = { workspace: 'default', flow: 'client' }
     beforeAll(async () => {
