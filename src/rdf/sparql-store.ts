@@ -6,15 +6,22 @@ import { GraphmillError } from '../errors.ts'
 import { BodyTooLarge, readText } from '../http/body.ts'
 import { movedTo, request } from '../http/request.ts'
 import { redactCut } from '../redact.ts'
-import { absoluteIri, bracketed, type IriNotation, tripleText } from './notation.ts'
 import { reify } from './reify.ts'
+import { supported, withdrawalUpdate } from './sparql-support.ts'
+import {
+  contentTypes,
+  type GraphLine,
+  graphLines,
+  notations,
+  parts,
+  requests,
+  type StoreProtocol,
+  type StoreRequest,
+} from './sparql-text.ts'
 import type { TripleStore } from './store.ts'
-import type { Triple } from './term.ts'
+import { byEmission, type TripleSupport } from './support.ts'
 
-/** How triples are sent: as `INSERT DATA`, which is atomic per batch, or as one POST per graph of a batch. */
-export const storeProtocols = ['update', 'graph-store'] as const
-
-export type StoreProtocol = (typeof storeProtocols)[number]
+export { type StoreProtocol, storeProtocols } from './sparql-text.ts'
 
 export interface SparqlStoreOptions {
   /** The endpoint, such as `http://host:3030/ds/update` or `http://host:3030/ds/data`. It may hold user and password. */
@@ -27,9 +34,6 @@ export interface SparqlStoreOptions {
   readonly timeoutMs?: number
 }
 
-/** Triples of one request, and characters of it, at most. */
-const maxTriples = 5000
-const maxLength = 2 * 1024 * 1024
 /** Bytes of an answer, at most: a larger one is not the answer to an update. */
 const maxAnswerBytes = 1024 * 1024
 
@@ -75,15 +79,38 @@ export function openSparqlStore(options: SparqlStoreOptions): TripleStore {
     if (!response.ok) throw refusal(response, said, { host: target.host, isProven })
   }
 
+  async function prove(signal: AbortSignal | undefined): Promise<void> {
+    if (isProven) return
+    for (const each of requests[protocol]([])) await send(each, signal)
+    isProven = true
+  }
+
+  async function put(units: readonly (readonly GraphLine[])[], signal: AbortSignal | undefined) {
+    await prove(signal)
+    for (const part of parts(units)) for (const each of requests[protocol](part)) await send(each, signal)
+  }
+
+  const notation = notations[protocol]
+  const support: TripleSupport = {
+    async state(statements, scope, signal) {
+      const units = byEmission(statements).flatMap(({ emission, triples }) =>
+        supported(graphLines(reify(triples), notation), { emission, scope, notation }),
+      )
+      await put(units, signal)
+    },
+    async withdraw(withdrawal, scope, signal) {
+      await prove(signal)
+      await send({ body: withdrawalUpdate(withdrawal, scope) }, signal)
+    },
+  }
+
   return {
     destination: url.host,
+    // Without queries nobody can tell whether another graph holds a triple.
+    ...(protocol === 'update' && { support }),
     async write(triples, _, signal) {
-      const lists = parts(reify(triples), notations[protocol])
-      if (!isProven) {
-        for (const each of requests[protocol]([])) await send(each, signal)
-        isProven = true
-      }
-      for (const part of lists) for (const each of requests[protocol](part)) await send(each, signal)
+      const units = graphLines(reify(triples), notation).map((line) => [line])
+      await put(units, signal)
     },
     async close() {},
   }
@@ -120,80 +147,6 @@ function unquote(text: string): string {
     const message = 'In user and password of the address of the store a % must be written %25.'
     throw new GraphmillError('configuration_invalid', message, { cause })
   }
-}
-
-interface StoreRequest {
-  /** Added to the query of the address. */
-  readonly query?: string
-  readonly body: string
-}
-
-/** A triple as text, in its graph. */
-interface GraphLine {
-  readonly graph: string | null
-  readonly text: string
-}
-
-const contentTypes: { readonly [P in StoreProtocol]: string } = {
-  update: 'application/sparql-update; charset=utf-8',
-  'graph-store': 'application/n-triples; charset=utf-8',
-}
-
-// SPARQL resolves IRIs, so that `e/a/../b` would join `e/b`: there `.` and `..` are written `%2E` and `%2E%2E`.
-const unresolved: IriNotation = (iri) =>
-  bracketed(iri.replace(/(?<=\/|^[^:/]*:)\.{1,2}(?=[/?#]|$)/g, (dots) => dots.replaceAll('.', '%2E')))
-
-const notations: { readonly [P in StoreProtocol]: IriNotation } = {
-  update: unresolved,
-  'graph-store': bracketed,
-}
-
-/** The requests for a batch. An empty batch gives a request that changes nothing. */
-const requests: { readonly [P in StoreProtocol]: (lines: readonly GraphLine[]) => StoreRequest[] } = {
-  update(lines) {
-    const blocks = byGraph(lines).map(([graph, text]) =>
-      graph === null ? text : `GRAPH ${unresolved(graph)} {\n${text}}\n`,
-    )
-    return [{ body: `INSERT DATA {\n${blocks.map(guardEscapes).join('')}}` }]
-  },
-  'graph-store'(lines) {
-    const graphs: [string | null, string][] = lines.length === 0 ? [[null, '']] : byGraph(lines)
-    return graphs.map(([graph, body]) => ({
-      query: graph === null ? 'default' : `graph=${encodeURIComponent(graph)}`,
-      body,
-    }))
-  },
-}
-
-/** The triples as lines, in lists of one request each. */
-function parts(triples: readonly Triple[], notation: IriNotation): GraphLine[][] {
-  const lists: GraphLine[][] = []
-  let length = 0
-  for (const each of triples) {
-    const line = { graph: each.g ? absoluteIri(each.g) : null, text: `${tripleText(each, notation)} .\n` }
-    const last = lists.at(-1)
-    if (last && last.length < maxTriples && length + line.text.length <= maxLength) last.push(line)
-    else {
-      lists.push([line])
-      length = 0
-    }
-    length += line.text.length
-  }
-  return lists
-}
-
-function byGraph(lines: readonly GraphLine[]): [string | null, string][] {
-  const graphs = new Map<string | null, string>()
-  for (const { graph, text } of lines) graphs.set(graph, (graphs.get(graph) ?? '') + text)
-  return [...graphs]
-}
-
-// SPARQL decodes `\uXXXX` before anything else, and stores differ in whether `\\u0022` contains one. When the `u` itself is escaped, all
-// of them read a backslash and a `u`.
-function guardEscapes(text: string): string {
-  return text.replace(/\\(?:\\([uU])?|.)/g, (whole, letter: string | undefined) =>
-    letter ? `\\\\\\u00${letter === 'u' ? '75' : '55'}` : whole,
-  )
 }
 
 /** The error for a status: the fault is with the store, its operator, or the triples. Before the first successful write it is with the address. */

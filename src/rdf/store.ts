@@ -7,6 +7,7 @@ import { GraphmillError } from '../errors.ts'
 import { systemCall } from '../system-calls.ts'
 import { type DurableFile, openDurableFile } from './durable-file.ts'
 import { type FileLock, lockFile } from './file-lock.ts'
+import type { TripleSupport } from './support.ts'
 import type { Triple } from './term.ts'
 import { wholeLength } from './torn-file.ts'
 import { createEncoder, type EncoderOptions, type TripleFormat } from './write.ts'
@@ -16,6 +17,8 @@ export interface TripleStore {
   readonly destination?: string
   /** Rejects with `store_failed` when it is not writable. */
   ready?(): Promise<void>
+  /** Undefined when it cannot withdraw what a document no longer states. */
+  readonly support?: TripleSupport
   /**
    * Resolves when the triples are durable. Throws `store_failed`, and `message_invalid` for triples that RDF cannot express. `signal` ends
    * the wait for a remote store.

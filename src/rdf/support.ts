@@ -1,0 +1,75 @@
+// Which emission states which triple. An emission is what was made from one chunk (or from a document as a whole) of one version; it
+// begins once and is withdrawn once, for ever, so the order in which statements and withdrawals arrive does not matter.
+import { hash } from 'node:crypto'
+import type { Triple } from './term.ts'
+
+export interface Emission {
+  /** Empty for what no document states, such as the triples of an ontology. */
+  readonly documentId: string
+  /** Empty for what describes a version as a whole. */
+  readonly chunkId: string
+  /** When the version was loaded for which this was made, in milliseconds since 1970; 0 when it is not known. */
+  readonly versionTime: number
+}
+
+/** Triples, and the emission that states them. */
+export interface Statement {
+  readonly emission: Emission
+  readonly triples: readonly Triple[]
+}
+
+/** What a document no longer states: every emission from `from` to `upTo` whose key is not kept. */
+export interface Withdrawal {
+  readonly documentId: string
+  /** Version times; 0 and 1 differ in whether emissions without one are withdrawn. */
+  readonly from: number
+  readonly upTo: number
+  /** See `emissionKey`. */
+  readonly kept: readonly string[]
+}
+
+interface Scope {
+  readonly workspace: string
+  readonly flow: string
+}
+
+/** Holds triples as long as an emission states them. */
+export interface TripleSupport {
+  /** As `write`, and keeps who states each triple. */
+  state(statements: readonly Statement[], scope: Scope, signal?: AbortSignal): Promise<void>
+  /** Removes the triples that only the withdrawn emissions state. Resolves when that is durable; a repeat changes nothing. */
+  withdraw(withdrawal: Withdrawal, scope: Scope, signal?: AbortSignal): Promise<void>
+}
+
+/** The key of an emission in its document: 12 hexadecimal digits of the hash of its name. */
+export function emissionKey({ documentId, chunkId, versionTime }: Emission): string {
+  const name = versionTime > 0 ? `${chunkId || documentId}@${versionTime}` : chunkId
+  return hash('sha256', name).slice(0, 12)
+}
+
+/** Whether a withdrawal withdraws an emission. */
+export function isWithdrawn(emission: Emission, { documentId, from, upTo, kept }: Withdrawal): boolean {
+  const { versionTime } = emission
+  return (
+    emission.documentId === documentId &&
+    versionTime >= from &&
+    versionTime <= upTo &&
+    !kept.includes(emissionKey(emission))
+  )
+}
+
+/** A name of fixed length for a document of a flow, the same in every process. */
+export function documentName(documentId: string, { workspace, flow }: Scope): string {
+  return hash('sha256', JSON.stringify([workspace, flow, documentId])).slice(0, 32)
+}
+
+/** The statements with one entry for each emission. */
+export function byEmission(statements: readonly Statement[]): Statement[] {
+  const groups = Map.groupBy(statements, ({ emission: { documentId, chunkId, versionTime } }) =>
+    JSON.stringify([documentId, chunkId, versionTime]),
+  )
+  return [...groups.values()].map((same) => ({
+    emission: same[0]!.emission,
+    triples: same.flatMap(({ triples }) => triples),
+  }))
+}
