@@ -1,9 +1,10 @@
 // Support in a SPARQL 1.1 store: each triple also stands in a graph of the emission that states it, and is removed together with the last
 // copy. The names of all copies of one graph begin with the name of its shelf; a register says which emission each copy is of.
 import { hash } from 'node:crypto'
+import { emissionKey } from '../messages/emission.ts'
 import type { IriNotation } from './notation.ts'
 import type { GraphLine } from './sparql-text.ts'
-import { documentName, type Emission, emissionKey, type Withdrawal } from './support.ts'
+import { documentName, type Emission, type Withdrawal } from './support.ts'
 
 interface Scope {
   readonly workspace: string
@@ -25,13 +26,15 @@ function shelfOf(graph: string | null): string {
   return `${register}:of:${graph === null ? 'default' : hash('sha256', graph).slice(0, 16)}`
 }
 
+const hex = (key: string) => Buffer.from(key, 'latin1').toString('hex')
+
 /** The lines of an emission, each with its copy, in units that a store must take together; first the entries in the register. */
 export function supported(
   lines: readonly GraphLine[],
   { emission, scope, notation }: { emission: Emission; scope: Scope; notation: IriNotation },
 ): GraphLine[][] {
   const document = documentName(emission.documentId, scope)
-  const key = emissionKey(emission)
+  const key = hex(emissionKey(emission))
   const copies = new Map<string | null, string>()
   const entries: GraphLine[] = []
 
@@ -63,7 +66,8 @@ export function withdrawalUpdate({ documentId, from, upTo, kept }: Withdrawal, s
   const known = (text: string) => `GRAPH <${register}> { ${text} }`
   const triple = '{ ?s ?p ?o }'
   const of = `<${register}:document:${documentName(documentId, scope)}>`
-  const except = kept.length > 0 ? `MINUS { VALUES ?key { ${kept.map((key) => `"${key}"`).join(' ')} } }` : ''
+  const except =
+    kept.size > 0 ? `MINUS { VALUES ?key { ${[...kept].map((key) => `"${hex(key)}"`).join(' ')} } }` : ''
   const inNoCopy = (shelf: string) =>
     `FILTER NOT EXISTS { GRAPH ?other ${triple} FILTER(STRSTARTS(STR(?other), ${shelf})) }`
   const leaving = known(`?copy ${leaves} true`)

@@ -1,6 +1,7 @@
 // Which emission states which triple. An emission is what was made from one chunk (or from a document as a whole) of one version; it
 // begins once and is withdrawn once, for ever, so the order in which statements and withdrawals arrive does not matter.
 import { hash } from 'node:crypto'
+import { emissionKey } from '../messages/emission.ts'
 import type { Triple } from './term.ts'
 
 export interface Emission {
@@ -24,8 +25,8 @@ export interface Withdrawal {
   /** Version times; 0 and 1 differ in whether emissions without one are withdrawn. */
   readonly from: number
   readonly upTo: number
-  /** See `emissionKey`. */
-  readonly kept: readonly string[]
+  /** Keys of emissions. */
+  readonly kept: ReadonlySet<string>
 }
 
 interface Scope {
@@ -41,12 +42,6 @@ export interface TripleSupport {
   withdraw(withdrawal: Withdrawal, scope: Scope, signal?: AbortSignal): Promise<void>
 }
 
-/** The key of an emission in its document: 12 hexadecimal digits of the hash of its name. */
-export function emissionKey({ documentId, chunkId, versionTime }: Emission): string {
-  const name = versionTime > 0 ? `${chunkId || documentId}@${versionTime}` : chunkId
-  return hash('sha256', name).slice(0, 12)
-}
-
 /** Whether a withdrawal withdraws an emission. */
 export function isWithdrawn(emission: Emission, { documentId, from, upTo, kept }: Withdrawal): boolean {
   const { versionTime } = emission
@@ -54,7 +49,7 @@ export function isWithdrawn(emission: Emission, { documentId, from, upTo, kept }
     emission.documentId === documentId &&
     versionTime >= from &&
     versionTime <= upTo &&
-    !kept.includes(emissionKey(emission))
+    !kept.has(emissionKey(emission))
   )
 }
 

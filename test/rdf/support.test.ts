@@ -1,17 +1,12 @@
 // Stores that keep who states each triple: after any history they hold what a fresh store holds that was given only what is still stated.
 import * as fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { emissionKey } from '../../src/messages/emission.ts'
 import { definitionTriples, relationshipTriples } from '../../src/rdf/facts.ts'
 import { groundingProvenance, subgraphProvenance } from '../../src/rdf/provenance.ts'
 import { openSparqlStore } from '../../src/rdf/sparql-store.ts'
 import type { TripleStore } from '../../src/rdf/store.ts'
-import {
-  type Emission,
-  emissionKey,
-  isWithdrawn,
-  type Statement,
-  type Withdrawal,
-} from '../../src/rdf/support.ts'
+import { type Emission, isWithdrawn, type Statement, type Withdrawal } from '../../src/rdf/support.ts'
 import { iri, literal, type Triple, triple } from '../../src/rdf/term.ts'
 import { brokerSource } from '../support/brokers.ts'
 import { startFuseki } from '../support/fuseki-server.ts'
@@ -83,7 +78,7 @@ const withdrawal = fc
     upTo: fc.integer({ min: 0, max: 3 }),
     stays: fc.array(emission, { maxLength: 3 }),
   })
-  .map(({ stays, ...each }): Withdrawal => ({ ...each, kept: stays.map(emissionKey) }))
+  .map(({ stays, ...each }): Withdrawal => ({ ...each, kept: new Set(stays.map(emissionKey)) }))
 type Step = readonly Statement[] | Withdrawal
 const isStatements = (step: Step): step is readonly Statement[] => Array.isArray(step)
 const histories = fc.array(
@@ -144,12 +139,12 @@ describe.each(Object.entries(sites))('on %s', (_, { missing, start }) => {
       await store.support!.state([{ emission: second!, triples: same }], scope)
       await store.support!.state([{ emission: first!, triples: same }], { ...scope, flow: 'other' })
       const facts = async () => (await kept()).filter((key) => key.endsWith(',""]'))
-      await store.support!.withdraw({ documentId: 'd', from: 0, upTo: 1, kept: [] }, scope)
+      await store.support!.withdraw({ documentId: 'd', from: 0, upTo: 1, kept: new Set() }, scope)
       expect(await facts()).toEqual(keys(same))
-      await store.support!.withdraw({ documentId: 'e', from: 0, upTo: 1, kept: [] }, scope)
+      await store.support!.withdraw({ documentId: 'e', from: 0, upTo: 1, kept: new Set() }, scope)
       expect(await facts()).toEqual(keys(same))
       await store.support!.withdraw(
-        { documentId: 'd', from: 0, upTo: 1, kept: [] },
+        { documentId: 'd', from: 0, upTo: 1, kept: new Set() },
         { ...scope, flow: 'other' },
       )
       expect(await kept()).toEqual([])
@@ -162,7 +157,7 @@ describe.each(Object.entries(sites))('on %s', (_, { missing, start }) => {
         triple(iri('urn:s'), iri('urn:p'), literal('y'), 'urn:g'),
       ]
       await store.write(foreign, scope)
-      await store.support!.withdraw({ documentId: 'd', from: 0, upTo: 9, kept: [] }, scope)
+      await store.support!.withdraw({ documentId: 'd', from: 0, upTo: 9, kept: new Set() }, scope)
       expect(await kept()).toEqual(keys(foreign))
     })
   })
