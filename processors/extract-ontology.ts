@@ -97,6 +97,9 @@ function ontologiesOf({ ontologies }: FlowSettings): Ontologies {
 /** The versions that this process has published, by flow. When a message fails half-way, the next one publishes its version. */
 const published = new WeakMap<Scope, Set<string>>()
 
+/** No document states an ontology: it stays when the document whose chunk came first is removed. */
+const ofNoDocument = { documentId: '', chunkId: '', version: '', versionTime: 0 } as const
+
 /** Every replica publishes a version once: the triples are a set, so a repeat adds nothing. */
 async function* publishOntologies({
   scope,
@@ -116,9 +119,9 @@ async function* publishOntologies({
     for (let from = 0; ; ) {
       const triples = await service.triples(from, signal)
       if (triples.length === 0) break
-      publishing.push(yield { to: 'triples', payload: { triples } })
+      publishing.push(yield { to: 'triples', ...ofNoDocument, payload: { triples } })
       for (const entities of batches(ontologyContexts(triples, before), { maxItems: 5 }))
-        publishing.push(yield { to: 'entity-contexts', payload: { entities } })
+        publishing.push(yield { to: 'entity-contexts', ...ofNoDocument, payload: { entities } })
       before = triples
       from += triples.length
     }

@@ -2,26 +2,26 @@
 // removed the newest message, in about 6 bytes for each of its chunks.
 import { keyLength } from '../messages/emission.ts'
 import type { Message } from '../messages/envelope.ts'
-import { createTopicReader, type TopicReaderContext } from './topic-reader.ts'
+import type { KeySet, Withdrawal } from '../rdf/support.ts'
+import { createCatchUp } from './catch-up.ts'
+import type { ReadPositions, StoredEntry } from './status-cache.ts'
 
-export type RetractionCacheContext = TopicReaderContext<'retractions', 'Retractions'>
-
-/** The truth about a document: emissions from `from` to `upTo` are withdrawn, unless their key is kept. */
-export interface Retraction {
-  readonly documentId: string
-  readonly reason: string
-  /** 1 when emissions without a time are not meant, otherwise 0. */
-  readonly from: number
-  readonly upTo: number
-  readonly keeps: (key: string) => boolean
-  readonly kept: () => ReadonlySet<string>
+export interface RetractionCacheContext {
+  readonly signal: AbortSignal
+  /** The entries of the topic that are stored now, behind the given positions. */
+  readonly read: (
+    port: 'retractions',
+    behind: ReadPositions,
+  ) => AsyncIterable<StoredEntry<'Retractions'>>
 }
 
 export interface RetractionCache {
   /** Resolves when everything that was stored before the call was read. */
   catchUp(context: RetractionCacheContext): Promise<void>
+  /** Adds a message, unless a newer one of its document is known. */
+  put(message: Message<'Retractions'>): void
   /** As far as the topic was read; undefined when nothing of the document was withdrawn. */
-  of(documentId: string): Retraction | undefined
+  of(documentId: string): Withdrawal | undefined
 }
 
 interface StoredRetraction {
@@ -47,34 +47,38 @@ export function createRetractionCache(): RetractionCache {
 
   return {
     catchUp: createTopicReader('retractions', put),
+    put,
     of(documentId) {
       const known = newest.get(documentId)
       if (!known) return undefined
       const { reason, versionTime, kept } = known
+      // A processor of the version before knows no times: what it adds to a document that stays must not get lost.
       const from = reason === 'superseded' ? 1 : 0
-      return {
-        ...{ documentId, reason, from, upTo: versionTime },
-        keeps: (key) => contains(kept, key),
-        kept: () => new Set(keysOf(kept)),
-      }
+      return { documentId, from, upTo: versionTime, kept: keySet(kept) }
     },
   }
 }
 
-function* keysOf(kept: string): Generator<string> {
-  for (let at = 0; at + keyLength <= kept.length; at += keyLength) yield kept.slice(at, at + keyLength)
-}
-
 /** The keys are sorted. */
-function contains(kept: string, key: string): boolean {
-  let low = 0
-  let high = Math.floor(kept.length / keyLength)
-  while (low < high) {
-    const middle = (low + high) >> 1
-    const found = kept.slice(middle * keyLength, (middle + 1) * keyLength)
-    if (found === key) return true
-    if (found < key) low = middle + 1
-    else high = middle
+function keySet(keys: string): KeySet {
+  const at = (index: number) => keys.slice(index * keyLength, (index + 1) * keyLength)
+  const size = Math.floor(keys.length / keyLength)
+  return {
+    size,
+    has(key) {
+      let low = 0
+      let high = size
+      while (low < high) {
+        const middle = (low + high) >> 1
+        const found = at(middle)
+        if (found === key) return true
+        if (found < key) low = middle + 1
+        else high = middle
+      }
+      return false
+    },
+    *[Symbol.iterator]() {
+      for (let index = 0; index < size; index++) yield at(index)
+    },
   }
-  return false
 }

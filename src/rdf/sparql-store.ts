@@ -46,10 +46,13 @@ const maxAnswerBytes = 1024 * 1024
  */
 export function openSparqlStore(options: SparqlStoreOptions): TripleStore {
   const { url, authorization } = readAddress(options)
-  const { protocol = 'update', timeoutMs = 60_000 } = options
+  const { protocol = 'update', timeoutMs: usualMs = 60_000 } = options
   let isProven = false
 
-  async function send({ query, body }: StoreRequest, signal: AbortSignal | undefined): Promise<void> {
+  async function send(
+    { query, body, timeoutMs = usualMs }: StoreRequest,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
     const target = new URL(url)
     if (query) target.search = [target.search.slice(1), query].filter((part) => part !== '').join('&')
     const limits = [AbortSignal.timeout(timeoutMs), ...(signal ? [signal] : [])]
@@ -100,7 +103,8 @@ export function openSparqlStore(options: SparqlStoreOptions): TripleStore {
     },
     async withdraw(withdrawal, scope, signal) {
       await prove(signal)
-      await send({ body: withdrawalUpdate(withdrawal, scope) }, signal)
+      // A document of many chunks is one update.
+      await send({ body: withdrawalUpdate(withdrawal, scope), timeoutMs: 10 * usualMs }, signal)
     },
   }
 

@@ -15,6 +15,8 @@ export interface StoreRequest {
   /** Added to the query of the address. */
   readonly query?: string
   readonly body: string
+  /** Default: that of the store. */
+  readonly timeoutMs?: number
 }
 
 /** A triple as text, in its graph. */

@@ -19,14 +19,19 @@ export interface Statement {
   readonly triples: readonly Triple[]
 }
 
+/** Keys of emissions; a `Set` of strings is one. */
+export interface KeySet extends Iterable<string> {
+  readonly size: number
+  has(key: string): boolean
+}
+
 /** What a document no longer states: every emission from `from` to `upTo` whose key is not kept. */
 export interface Withdrawal {
   readonly documentId: string
   /** Version times; 0 and 1 differ in whether emissions without one are withdrawn. */
   readonly from: number
   readonly upTo: number
-  /** Keys of emissions. */
-  readonly kept: ReadonlySet<string>
+  readonly kept: KeySet
 }
 
 interface Scope {

@@ -55,26 +55,45 @@ export function guardLlm(llm: Llm, options: CircuitGuardOptions): Llm {
   return { ...llm, stream, ready: (signal) => llm.ready(signal) }
 }
 
-/** The same store; every batch waits while the store is unavailable, until the flow `drains`. */
+/** The same store; every batch and withdrawal waits while the store is unavailable, until the flow `drains`. */
 export function guardStore(store: TripleStore, circuits: Circuits, drains: AbortSignal): TripleStore {
   const circuit = `store:${store.destination ?? 'the store'}`
+  return around(store, async (act, signal) => {
+    await circuits.enter(circuit, signal ?? new AbortController().signal, drains)
+    try {
+      await act()
+      circuits.succeeded(circuit)
+    } catch (thrown) {
+      const error = toGraphmillError(thrown)
+      if (error.retry === 'operator') circuits.failed(circuit, error, operatorPauseMs)
+      else if (error.code === 'store_failed' || error.code === 'proxy_failed')
+        circuits.failed(circuit, error, error.retryAfterMs ?? storePauseMs)
+      throw thrown
+    } finally {
+      circuits.left(circuit)
+    }
+  })
+}
+
+/** Acts on the store go through `run`; `triples` is the number of those that are written. */
+function around(
+  store: TripleStore,
+  run: (act: () => Promise<void>, signal: AbortSignal | undefined, triples?: number) => Promise<void>,
+): TripleStore {
+  const { support } = store
   return {
     ...store,
-    async write(triples, scope, signal) {
-      await circuits.enter(circuit, signal ?? new AbortController().signal, drains)
-      try {
-        await store.write(triples, scope, signal)
-        circuits.succeeded(circuit)
-      } catch (thrown) {
-        const error = toGraphmillError(thrown)
-        if (error.retry === 'operator') circuits.failed(circuit, error, operatorPauseMs)
-        else if (error.code === 'store_failed' || error.code === 'proxy_failed')
-          circuits.failed(circuit, error, error.retryAfterMs ?? storePauseMs)
-        throw thrown
-      } finally {
-        circuits.left(circuit)
-      }
-    },
+    write: (triples, scope, signal) => run(() => store.write(triples, scope, signal), signal, triples.length),
+    ...(support && {
+      support: {
+        state(statements, scope, signal) {
+          const count = statements.reduce((sum, { triples }) => sum + triples.length, 0)
+          return run(() => support.state(statements, scope, signal), signal, count)
+        },
+        withdraw: (withdrawal, scope, signal) =>
+          run(() => support.withdraw(withdrawal, scope, signal), signal),
+      },
+    }),
   }
 }
 
@@ -83,19 +102,17 @@ const storePauseMs = 1000
 
 /** The same store; the batches of the processor are counted and timed, by a monotonic clock. */
 export function meterStore(store: TripleStore, processor: string, metrics: StoreMetrics): TripleStore {
-  return {
-    ...store,
-    async write(triples, scope, signal) {
-      const start = performance.now()
-      try {
-        await store.write(triples, scope, signal)
-      } catch (thrown) {
-        if (!signal?.aborted) metrics.failed(processor)
-        throw thrown
-      }
-      metrics.wrote(processor, { triples: triples.length, seconds: (performance.now() - start) / 1000 })
-    },
-  }
+  return around(store, async (act, signal, triples) => {
+    const start = performance.now()
+    try {
+      await act()
+    } catch (thrown) {
+      if (!signal?.aborted) metrics.failed(processor)
+      throw thrown
+    }
+    if (triples === undefined) return
+    metrics.wrote(processor, { triples, seconds: (performance.now() - start) / 1000 })
+  })
 }
 
 /** The same model; calls that end well are timed by a monotonic clock. */

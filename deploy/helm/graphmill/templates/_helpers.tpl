@@ -83,7 +83,7 @@ extract-rows: [chunk, prompt-reply]
 extract-agent-kg: [chunk, prompt-reply]
 extract-ontology: [chunk, prompt-reply]
 emit-triples: [definitions, relationships, topics, ontology-entities, ontology-relationships, ontology-attributes]
-store-triples: [triples]
+store-triples: [triples, retractions]
 ledger: [progress]
 {{- end }}
 
