@@ -21,8 +21,6 @@ import {
 import type { TripleStore } from './store.ts'
 import { byEmission, type TripleSupport } from './support.ts'
 
-export { type StoreProtocol, storeProtocols } from './sparql-text.ts'
-
 export interface SparqlStoreOptions {
   /** The endpoint, such as `http://host:3030/ds/update` or `http://host:3030/ds/data`. It may hold user and password. */
   readonly url: string

@@ -49,6 +49,15 @@ async function runFlow(
       await store.write(triples, ...rest)
       stored.push(...triples)
     },
+    ...(store.support && {
+      support: {
+        ...store.support,
+        async state(statements, ...rest) {
+          await store.support!.state(statements, ...rest)
+          stored.push(...statements.flatMap(({ triples }) => triples))
+        },
+      },
+    }),
   }
   let runs = 0
   const flow = await startFlow(processors, {

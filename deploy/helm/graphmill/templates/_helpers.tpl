@@ -111,7 +111,7 @@ ledger: [progress]
 {{- $space := default "gm" .root.Values.options.space }}
 {{- $names := printf "%s.%s" (default "default" .flow.workspace) (default "default" .flow.flow) }}
 {{- $groupRole := .role }}
-{{- $topic := printf "%s.flow.%s.%s" $space .role $names }}
+{{- $topic := printf "%s.%s.%s.%s" $space (eq .role "retractions" | ternary "notify" "flow") .role $names }}
 {{- if eq .role "prompt-reply" }}
 {{- $groupRole = "prompt" }}
 {{- $topic = printf "%s.response.prompt.%s.%s" $space .processor $names }}
