@@ -9,10 +9,7 @@ import type { ReadPositions, StoredEntry } from './status-cache.ts'
 export interface RetractionCacheContext {
   readonly signal: AbortSignal
   /** The entries of the topic that are stored now, behind the given positions. */
-  readonly read: (
-    port: 'retractions',
-    behind: ReadPositions,
-  ) => AsyncIterable<StoredEntry<'Retractions'>>
+  readonly read: (port: 'retractions', behind: ReadPositions) => AsyncIterable<StoredEntry<'Retractions'>>
 }
 
 export interface RetractionCache {
@@ -45,8 +42,16 @@ export function createRetractionCache(): RetractionCache {
     newest.set(documentId, { reason: payload.reason, version, versionTime, kept })
   }
 
+  const positions: Record<number, string> = {}
+  async function read(context: RetractionCacheContext): Promise<void> {
+    for await (const { message, partition, position } of context.read('retractions', { ...positions })) {
+      if (message) put(message)
+      positions[partition] = position
+    }
+  }
+
   return {
-    catchUp: createTopicReader('retractions', put),
+    catchUp: createCatchUp(read),
     put,
     of(documentId) {
       const known = newest.get(documentId)
