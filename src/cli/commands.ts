@@ -27,6 +27,10 @@ export const commands: Readonly<Record<string, CommandEntry>> = {
     description: 'publish documents for the processors of a flow',
     load: async () => (await import('./commands/load.ts')).addLoad,
   },
+  remove: {
+    description: 'remove documents: what they state is withdrawn',
+    load: async () => (await import('./commands/remove.ts')).addRemove,
+  },
   prompt: {
     description: 'publish a prompt request and print the reply',
     load: async () => (await import('./commands/prompt.ts')).addPrompt,

@@ -160,7 +160,9 @@ const ownTable = {
     'prices of a model per million prompt tokens and per million reply tokens; may be repeated',
     { default: [] },
   ),
-  'dry-run': flag('call no model; print chunks, estimated tokens and estimated cost'),
+  'dry-run': flag(
+    'only print what would be done: the chunks, estimated tokens and estimated cost of `extract`, the documents of `remove`',
+  ),
   resume: flag('use cached replies and ask the model only for the rest'),
   'max-cost': text('AMOUNT', 'stop before the cost, by --prices, exceeds this amount'),
   // extraction

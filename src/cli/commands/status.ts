@@ -168,7 +168,8 @@ function findDocument(named: string, views: readonly StatusView[]): StatusView |
   )
 }
 
-const hasEnded = ({ state }: StatusView) => state === 'done' || state === 'partial' || state === 'failed'
+const ended = new Set(['done', 'partial', 'failed', 'removed'])
+const hasEnded = ({ state }: StatusView) => ended.has(state)
 
 const sorted = (views: readonly StatusView[]) =>
   [...views].sort((one, other) => (one.updatedAt < other.updatedAt ? -1 : 1))

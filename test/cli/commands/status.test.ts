@@ -85,6 +85,15 @@ describe.skipIf(source === undefined)('on Kafka', () => {
     const all = Object.fromEntries((await statusOf()).map(({ title, state }) => [title, state]))
     expect(all).toEqual({ 'early.txt': 'failed', 'mills.txt': 'done', 'looms.txt': 'done' })
 
+    const again = JSON.parse(await graphmill('load', join(folder, 'looms.txt'), '--broker', broker)) as object
+    expect(again).toMatchObject({ title: 'looms.txt', parts: 0, unchanged: true })
+    const removal = ['remove', join(folder, 'looms.txt'), '--broker', broker]
+    const shown = await graphmill(...removal, '--dry-run')
+    expect(JSON.parse(shown)).toMatchObject({ title: 'looms.txt', collection: 'default' })
+    expect((await follow('looms.txt')).at(-1)).toMatchObject({ state: 'done' })
+    expect(await graphmill(...removal)).toBe(shown)
+    await expect.poll(() => statusOf('looms.txt'), { timeout: 60_000 }).toMatchObject([{ state: 'removed' }])
+
     const table = await graphmill('status', '--broker', broker)
     expect(table).toMatch(/^DOCUMENT +STATE .*\n(.*\n)*mills\.txt +done +1 +3\/3/)
     const unknown = startGraphmill(['status', 'urn:none', '--broker', broker])

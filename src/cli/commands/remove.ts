@@ -1,0 +1,85 @@
+// `graphmill remove`: withdraws documents. A message on `document` says so; the ledger passes it on, and stores follow.
+import { dirname, relative } from 'node:path'
+import type { Command } from 'commander'
+import type { Config } from '../../config/config.ts'
+import { idOfPath } from '../../documents/identity.ts'
+import { GraphmillError } from '../../errors.ts'
+import { systemClock, uuids } from '../../flow/clock.ts'
+import { outputRoute } from '../../flow/ports.ts'
+import { createCircuits } from '../../flow/runner/circuits.ts'
+import { publishUntilStored } from '../../flow/runner/outbox.ts'
+import { emptyHeader } from '../../messages/envelope.ts'
+import { type BrokerSession, brokerOptions, openSchemas, withBroker } from '../broker.ts'
+import { type KnownDocument, knownDocuments } from '../known-documents.ts'
+import { addOptions, configOf } from '../options.ts'
+import { requireFlow } from '../require-flow.ts'
+
+export function addRemove(command: Command): void {
+  command
+    .argument('[documents...]', 'files, or ids or titles of documents; default: all of --collection')
+    .action((names: string[]) => remove(names, configOf(command)))
+  addOptions(command, [...brokerOptions, 'workspace', 'flow', 'collection', 'base', 'dry-run'])
+}
+
+async function remove(names: readonly string[], config: Config): Promise<void> {
+  const isOfCollection = names.length === 0
+  if (isOfCollection && config.origins.collection !== 'flag')
+    throw new GraphmillError('usage', 'Name the documents to remove, or a --collection.')
+  await withBroker(config, async (session) => {
+    const { broker, signal } = session
+    await requireFlow(broker, config.options)
+    const { schemas } = openSchemas(broker, config)
+    const known = await knownDocuments({ broker, schemas }, config.options, signal)
+    const there = [...known.values()].filter(({ state }) => state !== 'removed')
+    const chosen = isOfCollection
+      ? there.filter(({ collection }) => collection === config.options.collection)
+      : names.map((name) => findDocument(name, there, config))
+    await schemas.announce(signal)
+    for (const document of new Set(chosen)) {
+      if (!config.options['dry-run'])
+        await publishRemoval(document, isOfCollection ? 'collection' : 'removed', session)
+      const { documentId, title, collection } = document
+      process.stdout.write(`${JSON.stringify({ documentId, title, collection })}\n`)
+    }
+  })
+}
+
+/** The document with this id, at this path, or the only one with this title. Throws `document_unknown`. */
+function findDocument(name: string, known: readonly KnownDocument[], { options }: Config): KnownDocument {
+  const base = options.base ?? dirname(name)
+  const isBelow = !relative(base, name).startsWith('..')
+  const found =
+    known.find(({ documentId }) => documentId === name) ??
+    (isBelow ? known.find(({ documentId }) => documentId === idOfPath(name, base)) : undefined)
+  if (found) return found
+  const titled = known.filter(({ title }) => title === name)
+  if (titled.length === 1) return titled[0]!
+  const why = titled.length > 1 ? `${titled.length} documents have the title` : 'The ledger knows no document'
+  throw new GraphmillError('document_unknown', `${why} ${name}.`)
+}
+
+async function publishRemoval(
+  { documentId, title, versionTime }: KnownDocument,
+  removed: string,
+  { broker, config, signal }: BrokerSession,
+): Promise<void> {
+  const { space, workspace, flow } = config.options
+  const { codec } = openSchemas(broker, config)
+  const { topic } = outputRoute('document', { space, workspace, flow })
+  const id = uuids.next()
+  const time = systemClock.now()
+  const own = {
+    source: 'remove',
+    time,
+    documentId,
+    correlationId: id,
+    versionTime: Math.max(time, versionTime + 1),
+  }
+  const payload = { title, uri: '', mediaType: 'text/plain', text: '', removed }
+  const message = codec.encode(
+    { ...emptyHeader, workspace, flow, ...own },
+    { type: 'TextDocument', payload },
+    { topic, key: documentId, salt: '', id: () => id },
+  )
+  await publishUntilStored(message, { broker, circuits: createCircuits() }, signal)
+}
