@@ -193,7 +193,6 @@ const ownTable = {
     'FOLDER',
     'folder below which the path of a file is its id; by default the folder that was named, or that of the file',
   ),
-  id: text('ID', 'id of the document, for a single one'),
   replace: text('WHEN', 'when a new version of a document replaces the one before', {
     choices: ['done', 'partial'],
     default: 'done',

@@ -26,8 +26,9 @@ export function addLoad(command: Command): void {
   command
     .argument('<files...>', 'files, folders, patterns, or - for standard input')
     .addHelpText('after', `\n${loadedAgain}`)
-    .action(async (files: string[]) => {
-      const failures = await load(files, configOf(command))
+    .option('--id <ID>', 'the id of the document, for a single one')
+    .action(async (files: string[], { id }: { readonly id?: string }) => {
+      const failures = await load({ files, id }, configOf(command))
       if (failures > 0) process.exitCode = 4
     })
   addOptions(command, [
@@ -37,7 +38,6 @@ export function addLoad(command: Command): void {
     'flows',
     'collection',
     'base',
-    'id',
     ...documentOptions,
   ])
 }
@@ -48,13 +48,19 @@ interface LoadCounts {
   failed: number
 }
 
+/** What to load: an id is for a single document. */
+interface Named {
+  readonly files: readonly string[]
+  readonly id: string | undefined
+}
+
 /** Returns how many files and documents failed. */
-async function load(files: readonly string[], config: Config): Promise<number> {
+async function load(named: Named, config: Config): Promise<number> {
   const counts: LoadCounts = { loaded: 0, failed: 0 }
   const flow = flowOf(config)
   await withBroker(config, async (session) => {
     try {
-      await publishAll(files, flow, session, counts)
+      await publishAll(named, flow, session, counts)
     } catch (thrown) {
       if (!session.signal.aborted) throw thrown
       throw new GraphmillError(
@@ -67,7 +73,7 @@ async function load(files: readonly string[], config: Config): Promise<number> {
 }
 
 async function publishAll(
-  files: readonly string[],
+  named: Named,
   { topics, options, trustgraph }: FlowConfig,
   session: BrokerSession,
   counts: LoadCounts,
@@ -89,16 +95,15 @@ async function publishAll(
     : await knownDocuments({ broker, schemas }, { space, ...scope }, signal)
   const newest = known && ((documentId: string) => known.get(documentId))
   const onOutcome = (outcome: LoadOutcome) => report(outcome, counts, signal)
-  const found = distinct(documentsOf(files, session), files.length)
+  const found = distinct(documentsOf(named, session), named.files.length)
   await loadDocuments(found, { ...target, source: 'load', newest, onOutcome }, signal)
 }
 
 /** The documents that the names refer to, or the error of a name. */
 async function* documentsOf(
-  files: readonly string[],
+  { files, id }: Named,
   { config, signal }: BrokerSession,
 ): AsyncGenerator<NamedSource | GraphmillError, void> {
-  const { id } = config.options
   if (id !== undefined && files.length > 1)
     throw new GraphmillError('usage', '--id is for a single document.')
   for (const named of files) {
