@@ -7,8 +7,9 @@ import { anyId } from '../config/trustgraph.ts'
 import { type GraphmillError, toGraphmillError } from '../errors.ts'
 import type { ConfigSnapshot } from '../trustgraph/config-snapshots.ts'
 import { type FollowedFlow, flowIds, readFollowedFlow } from '../trustgraph/followed-flow.ts'
-import { counterparts } from '../trustgraph/wire.ts'
-import { flowError, nameOf } from './flows.ts'
+import { refuseCollisions } from '../trustgraph/names.ts'
+import { counterparts, topicNaming } from '../trustgraph/wire.ts'
+import { flowError, nameOf, wireOf } from './flows.ts'
 import { extractorNames } from './wiring.ts'
 
 /** An entry of the flows file that follows the service. */
@@ -21,25 +22,44 @@ export type FoundFlow =
   | { readonly name: string; readonly flow: FlowConfig }
   | { readonly name: string; readonly error: GraphmillError }
 
-/** The flows of the service that entries name, the first entry that names one first. `running` are the names of our processors here. */
+/**
+ * The flows of the service that following entries name: the first entry that names one counts, and one that does not follow keeps its
+ * flow for itself. `running` are the names of our processors here.
+ */
 export function followedFlows(
-  entries: readonly FollowingEntry[],
+  entries: readonly FlowConfig[],
   snapshot: ConfigSnapshot,
   running: readonly string[],
 ): FoundFlow[] {
   const found = new Map<string, FoundFlow>()
-  for (const entry of entries)
+  const others = entries.filter((entry) => !isFollowing(entry))
+  const served = new Set(others.map(({ trustgraph }) => trustgraph && keyOf(trustgraph)))
+  const identifiers = new Set(others.flatMap(identifiersOf))
+  for (const entry of entries.filter(isFollowing))
     for (const ids of idsOf(entry, snapshot)) {
       const named = withNames(entry, ids)
       const name = nameOf(named)
-      if (found.has(name)) continue
+      if (served.has(keyOf(ids)) || found.has(name)) continue
+      served.add(keyOf(ids))
       try {
-        found.set(name, { name, flow: configured(named, snapshot, running) })
+        const flow = configured(named, snapshot, running)
+        const own = identifiersOf(flow)
+        refuseCollisions(new Set([...identifiers, ...own]), topicNaming(flow.options.broker))
+        for (const identifier of own) identifiers.add(identifier)
+        found.set(name, { name, flow })
       } catch (thrown) {
         found.set(name, { name, error: toGraphmillError(flowError(named, thrown)) })
       }
     }
   return [...found.values()]
+}
+
+const keyOf = ({ workspace, flow }: Ids) => `${workspace}/${flow}`
+
+/** TrustGraph's identifiers of all topics of a flow. */
+function identifiersOf(flow: FlowConfig): string[] {
+  const wire = wireOf([flow], flow)
+  return wire ? wire.topics.map((topic) => wire.find(topic)!.identifier) : []
 }
 
 interface Ids {

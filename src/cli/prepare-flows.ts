@@ -11,7 +11,7 @@ import { type FlowRuntimeOptions, run } from '../flow/run.ts'
 import type { InputFile } from '../input-file.ts'
 import type { ConfigSnapshot } from '../trustgraph/config-snapshots.ts'
 import { entriesOf, flowError, nameOf, serving, wireOf } from './flows.ts'
-import { type FollowingEntry, type FoundFlow, followedFlows, isFollowing } from './followed-flows.ts'
+import { type FoundFlow, followedFlows, isFollowing } from './followed-flows.ts'
 import type { FlowWiring, Wiring } from './wiring.ts'
 
 export interface FlowPreparerOptions {
@@ -47,7 +47,7 @@ export async function prepareFlows(config: Config, options: FlowPreparerOptions)
   const own = entries.filter((entry) => !isFollowing(entry))
   return [
     ...(await Promise.all(own.map((flow) => prepareNamed(flow, options)))),
-    ...(await prepareFollowed(entries.filter(isFollowing), options)),
+    ...(await prepareFollowed(entries, options)),
   ]
 }
 
@@ -72,7 +72,7 @@ async function prepareNamed(
 }
 
 async function prepareFollowed(
-  entries: readonly FollowingEntry[],
+  entries: readonly FlowConfig[],
   options: FlowPreparerOptions,
 ): Promise<PreparedFlow[]> {
   const { followed, processors } = options

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { entriesOf, flowsOf, serving } from '../../src/cli/flows.ts'
-import { followedFlows, isFollowing } from '../../src/cli/followed-flows.ts'
+import { followedFlows } from '../../src/cli/followed-flows.ts'
 import { readConfig } from '../../src/config/config.ts'
 import type { FlowConfig } from '../../src/config/flows.ts'
 import type { AnyProcessor } from '../../src/flow/processor.ts'
@@ -26,7 +26,7 @@ const every = { trustgraph: { workspace: '*', flow: '*', follow: true } }
 const running = ['prompt', 'extract-definitions', 'extract-rows', 'extract-ontology', 'emit-triples']
 
 function found(entries: readonly object[], content: Parameters<typeof snapshotOf>[0], names = running) {
-  return followedFlows(entriesOf(configOf(entries)).filter(isFollowing), snapshotOf(content), names)
+  return followedFlows(entriesOf(configOf(entries)), snapshotOf(content), names)
 }
 function flowIn(entries: readonly object[], types: Record<string, Record<string, unknown>>, names = running) {
   const [one] = found(entries, { w: types }, names)
@@ -57,6 +57,27 @@ describe('an entry for every workspace and flow', () => {
     const own = { workspace: 'w', flow: 'f', trustgraph: { follow: true }, model: 'mine' }
     const flows = found([own, every], { w: { 'processor:prompt': { f: {}, g: {} } } })
     expect(flows.map((each) => 'flow' in each && each.flow.options.model)).toEqual(['mine', undefined])
+  })
+
+  test('stands for no flow that another entry names by names of ours, whether that follows or not', () => {
+    const types = { 'Acme.Corp': { 'processor:prompt': { F: {}, G: {}, H: {} } } }
+    const named = (flow: string, follow: boolean) => ({
+      ...{ workspace: 'acme', flow: flow.toLowerCase() },
+      trustgraph: { workspace: 'Acme.Corp', flow, follow },
+    })
+    const flows = found([named('F', true), named('G', false), every], types)
+    expect(flows.map((each) => 'flow' in each && each.flow.trustgraph?.flow)).toEqual(['F', 'H'])
+    expect(flows[0]!.name).toBe('acme/f')
+  })
+
+  test('leaves out a flow whose topics have the names of another one', () => {
+    const types = { 'a.b': { 'processor:prompt': { c: {} } }, a: { 'processor:prompt': { 'b.c': {}, d: {} } } }
+    const flows = found([every], types, ['prompt'])
+    expect(flows.map((each) => ('error' in each ? each.error.message : each.flow.trustgraph?.flow))).toEqual([
+      'b.c',
+      'd',
+      expect.stringMatching(/same topic, tg\.flow\.text-document-load\.a\.b\.c/),
+    ])
   })
 
   test('is no flow for other commands, and needs follow', () => {
