@@ -51,7 +51,7 @@ test('a request can be answered by a service that knows only its id', async () =
   await publishJson(broker, responses, reply({ object: JSON.stringify(cat) }), { id })
   const [facts] = await first(topic('definitions'), 1)
   expect(facts).toMatchObject({ ...place, payload: { model: 'theirs', facts: cat } })
-  const [entry] = await first(topic('progress'), 1)
+  const [, entry] = await first(topic('progress'), 2)
   expect(entry).toMatchObject({
     ...place,
     payload: {
@@ -93,7 +93,8 @@ test('each extractor gets its own replies, and no other client’s', async () =>
     id: idOf('extract-relationships'),
   })
   expect(await first(topic('relationships'), 1)).toMatchObject([{ payload: { facts: [{ subject: 'Cat' }] } }])
-  await first(topic('progress'), 2)
+  // Each announces the chunk, and then says what the reply was.
+  await first(topic('progress'), 4)
   expect(await all(topic('definitions'))).toMatchObject([{ payload: { facts: cat } }])
 })
 
@@ -102,7 +103,8 @@ test('an error of their service ends the unit with it', async () => {
   const [request] = await readJson(broker, requests)
   const error = { type: 'llm-error', message: 'JSON parse fail' }
   await publishJson(broker, responses, reply({ error, model: null }), { id: request!.headers['id']! })
-  expect(await first(topic('progress'), 1)).toMatchObject([
+  expect(await first(topic('progress'), 2)).toMatchObject([
+    { ...place, payload: { kind: 'chunk', units: ['extract-definitions'] } },
     { ...place, payload: { kind: 'reply', unit: 'extract-definitions', last: true, error } },
   ])
 })
@@ -124,7 +126,7 @@ test('our own prompt service answers the same request in parts, with what only o
     { ...place, payload: { facts: [{ entity: 'Cat', grounding: { status: expect.any(String) } }] } },
   ])
   const [request] = await readJson(broker, requests)
-  const replies = await readJson(broker, responses, entries.length)
+  const replies = await readJson(broker, responses, entries.length - 1)
   expect(new Set(replies.map(({ headers }) => headers['id']))).toEqual(new Set([request!.headers['id']]))
   expect(replies.at(-1)!.body).toMatchObject({ end_of_stream: true, graphmill: { accepted: 3 } })
 })
