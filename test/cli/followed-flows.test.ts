@@ -71,7 +71,10 @@ describe('an entry for every workspace and flow', () => {
   })
 
   test('leaves out a flow whose topics have the names of another one', () => {
-    const types = { 'a.b': { 'processor:prompt': { c: {} } }, a: { 'processor:prompt': { 'b.c': {}, d: {} } } }
+    const types = {
+      'a.b': { 'processor:prompt': { c: {} } },
+      a: { 'processor:prompt': { 'b.c': {}, d: {} } },
+    }
     const flows = found([every], types, ['prompt'])
     expect(flows.map((each) => ('error' in each ? each.error.message : each.flow.trustgraph?.flow))).toEqual([
       'b.c',
