@@ -37,8 +37,8 @@ interface TextServiceClient {
 
 interface PendingReply extends PromiseWithResolvers<ServiceReply> {
   run: string
-  /** The parts of the reply by their `seq`: ours answers a long one in several. */
-  texts: string[]
+  /** The parts of the reply by their `seq`, which may be any number: ours answers a long one in several. */
+  texts: Map<number, string>
 }
 
 /** The text-completion services of flows, for a model that is reached through them. */
@@ -125,7 +125,7 @@ function createClient(scope: Scope, options: TextServiceOptions): TextServiceCli
         throw thrown
       })
       const id = ids.next()
-      const waiting: PendingReply = { ...Promise.withResolvers<ServiceReply>(), run: '', texts: [] }
+      const waiting: PendingReply = { ...Promise.withResolvers<ServiceReply>(), run: '', texts: new Map() }
       waiting.promise.catch(() => undefined)
       const timer = setTimeout(() => waiting.reject(silent(requests, timeoutMs)), timeoutMs)
       pending.set(id, waiting)
@@ -150,12 +150,13 @@ function createClient(scope: Scope, options: TextServiceOptions): TextServiceCli
 function addPart(waiting: PendingReply, { run, seq, ...part }: TextCompletionResponse): void {
   if (part.error) waiting.reject(serviceError(part.error))
   // Another attempt begins from its first part.
-  if (run.id !== waiting.run) Object.assign(waiting, { run: run.id, texts: [] })
-  waiting.texts[seq] = part.response
+  if (run.id !== waiting.run) Object.assign(waiting, { run: run.id, texts: new Map() })
+  waiting.texts.set(seq, part.response)
   if (!part.endOfStream) return
   const { promptTokens = null, completionTokens = null, totalTokens = null } = part.usage ?? {}
   const usage = { promptTokens, completionTokens, totalTokens }
-  waiting.resolve({ text: waiting.texts.join(''), usage, model: part.model ?? undefined })
+  const texts = [...waiting.texts].sort(([one], [other]) => one - other)
+  waiting.resolve({ text: texts.map(([, text]) => text).join(''), usage, model: part.model ?? undefined })
 }
 
 /** TrustGraph's errors have one type, and the message of the model's client library. */

@@ -38,7 +38,7 @@ const ask = (broker: Broker, id = 'call-1', promptId = 'extract-definitions') =>
     { id },
   )
 
-const answer = (broker: Broker, id: string, fields: object) =>
+const answer = (broker: Broker, id: string, fields: object, headers = {}) =>
   publishJson(
     broker,
     responses,
@@ -46,7 +46,7 @@ const answer = (broker: Broker, id: string, fields: object) =>
       ...{ error: null, response: null, in_token: null, out_token: null, model: null },
       ...{ end_of_stream: true, models: [], ...fields },
     },
-    { id },
+    { id, ...headers },
   )
 
 describe('TrustGraph’s text-completion service', () => {
@@ -61,7 +61,9 @@ describe('TrustGraph’s text-completion service', () => {
     const id = request!.headers['id']!
     expect(receiverOf(id)).toMatch(/^prompt-[0-9a-f]{12}$/)
     await answer(broker, 'of-another-client', { response: '{"entity":"Dog","definition":"x"}' })
-    await answer(broker, id, { response: cat, in_token: 3, out_token: 4, model: 'theirs' })
+    // An array of so many parts would take minutes.
+    const headers = { 'gm-seq': '4294967290' }
+    await answer(broker, id, { response: cat, in_token: 3, out_token: 4, model: 'theirs' }, headers)
     await answer(broker, id, { response: '{"entity":"Dog","definition":"x"}' })
     const [reply] = await readJson(broker, 'tg.response.prompt.default.default')
     expect(reply!.body).toMatchObject({
