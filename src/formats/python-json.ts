@@ -5,7 +5,7 @@
 export type PythonJson = null | boolean | bigint | number | string | PythonJson[] | Map<string, PythonJson>
 
 /** Python reads no deeper. */
-const maxDepth = 1000
+export const maxDepth = 1000
 /** Longer integers are not read by Python. They are numbers here, mostly Infinity. */
 const maxDigits = 4300
 

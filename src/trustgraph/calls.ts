@@ -188,10 +188,11 @@ function ourError(error: ErrorPayload | null): ErrorPayload | null {
 }
 
 function ourUsage(record: TrustGraphRecord, spent: unknown): Usage | null {
-  const [promptTokens, completionTokens] = [record['in_token'], record['out_token']] as (number | null)[]
+  const count = (value: unknown) => (Number.isSafeInteger(value) ? (value as number) : null)
+  const [promptTokens, completionTokens] = [count(record['in_token']), count(record['out_token'])]
   const calls = Array.isArray(spent) ? (spent as Usage['spent']) : []
   if (promptTokens === null && completionTokens === null && calls.length === 0) return null
-  return { promptTokens: promptTokens!, completionTokens: completionTokens!, totalTokens: null, spent: calls }
+  return { promptTokens, completionTokens, totalTokens: null, spent: calls }
 }
 
 function theirUsage(usage: Usage | null) {

@@ -1,8 +1,9 @@
 // TrustGraph's messages as JSON: a table of its types, a lenient reader, and a writer of all fields. Unknown fields are ignored, and
 // a missing field or null is the default of its field. Optional fields are null by default.
 import { GraphmillError } from '../errors.ts'
-import { parsePythonJson, plainJson } from '../formats/python-json.ts'
+import { maxDepth, parsePythonJson, plainJson } from '../formats/python-json.ts'
 import { isObject } from '../is-object.ts'
+import { jsonValue } from '../json-value.ts'
 
 type Kind =
   | 'text'
@@ -107,7 +108,7 @@ export type TrustGraphType = keyof typeof types
 export function readRecord(type: TrustGraphType, body: Uint8Array): TrustGraphRecord {
   let value: unknown
   try {
-    value = plainJson(parsePythonJson(new TextDecoder('utf-8', { fatal: true }).decode(body)))
+    value = readJson(new TextDecoder('utf-8', { fatal: true }).decode(body))
   } catch (cause) {
     throw new GraphmillError('bytes_undecodable', `The body is no JSON: ${(cause as Error).message}`, {
       cause,
@@ -116,6 +117,19 @@ export function readRecord(type: TrustGraphType, body: Uint8Array): TrustGraphRe
   if (!isObject(value)) throw new GraphmillError('bytes_undecodable', 'The body is no JSON object.')
   return { ...(shaped({ record: type }, value, type) as TrustGraphRecord), ...ownField(value) }
 }
+
+/** JSON.parse takes far less memory for many small values, but does not read all that Python writes. */
+function readJson(text: string): unknown {
+  const value = jsonValue(text)
+  if (value === undefined) return plainJson(parsePythonJson(text))
+  if (isDeeper(value, maxDepth)) throw new SyntaxError('nested too deeply')
+  return value
+}
+
+const isDeeper = (value: unknown, levels: number): boolean =>
+  typeof value === 'object' &&
+  value !== null &&
+  (levels === 0 || Object.values(value).some((member) => isDeeper(member, levels - 1)))
 
 /** The body of a record: all fields of its type in their order, then ours if there is one. */
 export function writeRecord(type: TrustGraphType, value: TrustGraphRecord): Buffer {
@@ -137,12 +151,13 @@ export function ownFields(fields: Readonly<Record<string, unknown>>): TrustGraph
   return told.length > 0 ? { graphmill: Object.fromEntries(told) } : {}
 }
 
-function shaped(kind: Kind, value: unknown, path: string): unknown {
+function shaped(kind: Kind, given: unknown, path: string): unknown {
+  // A number that is too large is Infinity, which JSON cannot write.
+  const value = given === Number.POSITIVE_INFINITY || given === Number.NEGATIVE_INFINITY ? null : given
   if (kind === 'any') return value ?? null
   if (typeof kind === 'object') return shapedStructure(kind, value, path)
   if (value === undefined || value === null) return { text: '', boolean: false, number: 0 }[kind]
-  const isSound = typeof value === (kind === 'text' ? 'string' : kind)
-  if (isSound && value !== Number.POSITIVE_INFINITY) return value
+  if (typeof value === (kind === 'text' ? 'string' : kind)) return value
   if (kind === 'text' && typeof value !== 'object') return String(value)
   throw mismatch(path, kind)
 }

@@ -140,6 +140,11 @@ describe('a message of TrustGraph', () => {
     )
     const message = readMessage('Rows', { body, headers: {} }, receipt)
     expect(message.payload).toMatchObject({ confidence: 0, values: [{ a: '1' }] })
+    const large = Buffer.from(`{"object":"[]","in_token":1e999,"out_token":${'9'.repeat(400)}}`)
+    const reply = readMessage('PromptResponse', { body: large, headers: { id: 'r-1' } }, receipt)
+    expect(reply.payload).toMatchObject({ object: '[]', usage: null })
+    const { payload } = read('PromptResponse', { in_token: 1.5, out_token: 7 })
+    expect(payload).toMatchObject({ usage: { promptTokens: null, completionTokens: 7 } })
   })
 
   test.each([
@@ -149,6 +154,7 @@ describe('a message of TrustGraph', () => {
     ['a request without id', 'PromptRequest', '{"id":"p"}', {}],
     ['text where a list belongs', 'Triples', '{"triples":"x"}', {}],
     ['nested without end', 'Chunk', `{"x":${'['.repeat(100_000)}`, {}],
+    ['nested too deeply', 'Chunk', `{"attributes":{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}}`, {}],
     ['a document that is with the librarian', 'TextDocument', '{"document_id":"urn:d"}', {}],
   ] as const)('%s is undecodable', (_, type, body, headers) => {
     expect(() => readMessage(type, { body: Buffer.from(body), headers }, receipt)).toThrow(
