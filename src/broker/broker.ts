@@ -40,7 +40,10 @@ export interface Subscription {
   readonly maxInFlight: number
   /** The most bytes that are held (fetched and unsettled); one message larger than this still passes, alone. Default 64 MiB. */
   readonly maxBytes?: number
-  /** Where a group that was never seen before begins. `latest`: at the end that a partition has when a member first takes it. */
+  /**
+   * Where a group that was never seen before begins, unless `ensureGroups` gave it a position. `latest`: at the end that a partition
+   * has when a member first takes it.
+   */
   readonly from: 'earliest' | 'latest'
   /**
    * `member`: the messages of a key go to one member at a time, in order and concurrently. Another member gets the next one
@@ -54,6 +57,9 @@ export interface Subscription {
    */
   readonly onLost?: (lost: LostRange) => Promise<void>
 }
+
+/** Where a group that was never seen before begins. */
+export type GroupStart = Pick<Subscription, 'group' | 'topic' | 'from' | 'ordering'>
 
 /** Records of one partition that were deleted before a group had read them. */
 export interface LostRange {
@@ -134,6 +140,12 @@ export interface TopicDescription {
 export interface Broker {
   /** Creates the topics that are missing; those that exist are left as they are. */
   ensureTopics(topics: readonly TopicSpec[]): Promise<void>
+  /**
+   * Gives groups that have neither a position on their topic nor members their first position, now: what is published once this has
+   * resolved is theirs, whenever they join. Nothing is done for a topic that is missing or that keeps nothing. Several processes may
+   * do it at once: none moves a group beyond a place that another has promised.
+   */
+  ensureGroups(starts: readonly GroupStart[]): Promise<void>
   /** Whether the topic exists; an answer may be some seconds old. Rejects when no answer came, and with `topic_refused` when we may not know. */
   hasTopic(topic: string): Promise<boolean>
   /** The topics whose name begins with `prefix`, sorted by name. */

@@ -1,7 +1,7 @@
 // The runtime of flows: a broker, processors and flows, wired and started. The commands `run` and `extract` and users of the library
 // start here.
 import type { Logger } from 'pino'
-import type { Broker, TopicSpec } from '../broker/broker.ts'
+import type { Broker, GroupStart, TopicSpec } from '../broker/broker.ts'
 import { schemasTopic, topicSpec } from '../broker/topics.ts'
 import { GraphmillError, toGraphmillError } from '../errors.ts'
 import type { ReplyCache } from '../llm/cache/reply-cache.ts'
@@ -22,6 +22,7 @@ import { systemClock, uuids } from './clock.ts'
 import {
   type FlowTopics,
   type InputPort,
+  inputGroup,
   inputTopic,
   isReply,
   type OutputPort,
@@ -106,6 +107,15 @@ export async function run(given: FlowRuntimeOptions, signal: AbortSignal): Promi
   if (flows.some(({ topics = {} }) => Object.keys(topics).length > 0))
     await untilBroker(() => warnOfPartitions(specs, { broker, log, space }))
   await untilBroker(() => schemas.announce(signal))
+  // What is published from now on is for the groups that begin at the end of their topics, too.
+  if (wire)
+    await untilBroker(() =>
+      broker.ensureGroups(
+        flows
+          .flatMap((flow) => groupsOf(options.processors, { ...flow, space }))
+          .filter(({ group }) => wire.groupOf(group) !== undefined),
+      ),
+    )
   const runner = startRunner({
     ...options,
     clock,
@@ -193,6 +203,17 @@ export function topicsOf(
   // The runner itself reports on progress.
   add('progress', outputRoute('progress', flow).topic)
   return [...specs.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
+}
+
+/** The groups by which processors read in a flow, and where they begin. */
+export function groupsOf(processors: readonly AnyProcessor[], flow: FlowTopics): GroupStart[] {
+  return processors.flatMap(({ name, inputs, ordering = 'none' }) =>
+    (inputs as readonly InputPort[]).map((port) => ({
+      group: inputGroup(port, flow, name),
+      topic: inputTopic(port, flow, name),
+      ...({ from: 'earliest', ordering } as const),
+    })),
+  )
 }
 
 /** Warns of topics with another number of partitions. None are added: a key's messages would move to another partition. */

@@ -3,6 +3,7 @@
 import type {
   Broker,
   Delivery,
+  GroupStart,
   OutgoingBytes,
   ReadMessage,
   Subscription,
@@ -21,17 +22,23 @@ const restarted = new WeakSet<Wire>()
 export function trustGraphBroker(broker: Broker, wire: Wire): Broker {
   const nameOf = (topic: string) => wire.find(topic)?.name ?? topic
 
+  /** A group of TrustGraph's begins at the end, as its own processors do. */
+  function theirStart(start: GroupStart): GroupStart {
+    const group = wire.groupOf(start.group)
+    const theirs =
+      group !== undefined && ({ group, from: restarted.has(wire) ? 'earliest' : 'latest' } as const)
+    return { ...start, topic: nameOf(start.topic), ...theirs }
+  }
+
   async function* deliveries(
     subscription: Subscription,
     wired: WiredTopic,
     signal: AbortSignal,
   ): AsyncGenerator<Delivery, void> {
-    const { group, topic, onLost } = subscription
-    const theirs = wire.groupOf(group)
+    const { topic, onLost } = subscription
     const translated: Subscription = {
       ...subscription,
-      topic: wired.name,
-      ...(theirs !== undefined && { group: theirs, from: restarted.has(wire) ? 'earliest' : 'latest' }),
+      ...theirStart(subscription),
       ...(onLost && { onLost: (lost) => onLost({ ...lost, topic }) }),
     }
     try {
@@ -67,6 +74,7 @@ export function trustGraphBroker(broker: Broker, wire: Wire): Broker {
 
   return {
     ensureTopics: (specs) => broker.ensureTopics(theirSpecs(specs, wire)),
+    ensureGroups: (starts) => broker.ensureGroups(starts.map(theirStart)),
     hasTopic: (topic) => broker.hasTopic(nameOf(topic)),
     async listTopics(prefix) {
       const ours = [...(await broker.listTopics(prefix))]

@@ -5,6 +5,7 @@ import { endings } from './suite/endings.ts'
 import { groups } from './suite/groups.ts'
 import { type BrokerUnderTest, createHarness } from './suite/harness.ts'
 import { inFlight } from './suite/in-flight.ts'
+import { positions } from './suite/positions.ts'
 import { publishing } from './suite/publishing.ts'
 import { reading } from './suite/reading.ts'
 import { topics } from './suite/topics.ts'
@@ -24,6 +25,7 @@ export function brokerSuite(name: string, open: () => Promise<BrokerUnderTest>):
 
     describe('publishing', () => publishing(harness))
     describe('groups', () => groups(harness))
+    describe('first positions', () => positions(harness))
     describe('messages in flight', () => inFlight(harness))
     describe('endings', () => endings(harness))
     describe('reading without a group', () => reading(harness))

@@ -1,6 +1,7 @@
 // A flow on TrustGraph's topics over each broker: memory, Kafka, and Pulsar over both of its protocols.
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { chunkText } from '../../processors/chunk-text.ts'
 import { emitTriples } from '../../processors/emit-triples.ts'
 import { extractDefinitions } from '../../processors/extract-definitions.ts'
 import { prompt } from '../../processors/prompt.ts'
@@ -116,6 +117,27 @@ function flowsOver(kind: 'kafka' | 'pulsar', open: () => Promise<Cluster>) {
       publishJson(theirs, requests, request, { id: `call-${round}` }),
     )
     expect(id).toMatch(/^call-\d+$/)
+  })
+
+  test('reads what is published right after `running`, in a new group that begins at the end', async () => {
+    const fresh = wireOf({ ...ids, flow: 'Fresh' }, kind)
+    const [documents, cut] = ['document', 'chunk'].map(
+      (role) => fresh.find(`gm.flow.${role}.default.default`)!.name,
+    ) as [string, string]
+    const documentOf = (id: string) => ({
+      metadata: { id, root: id, collection: 'research' },
+      text: 'A cat is a feline animal.',
+      document_id: '',
+    })
+    await cluster.createTopic(documents)
+    await publishJson(theirs, documents, documentOf('urn:doc:early'))
+    const broker = await cluster.connect()
+    brokers.push(broker)
+    const runs = await startFlow([chunkText], { broker, wire: fresh })
+    flows.push(runs)
+    await publishJson(theirs, documents, documentOf('urn:doc:next'))
+    const [chunk] = await readJson(theirs, cut)
+    expect(chunk!.body['metadata']).toMatchObject({ root: 'urn:doc:next' })
   })
 
   test('puts what is no JSON object, and a request without id, beside the topic, as it came', async () => {

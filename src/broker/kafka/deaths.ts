@@ -1,5 +1,5 @@
-// The deaths of a partition's owners, in the metadata of its committed offset. Members that do not know it write none, and
-// their metadata counts as none.
+// What the metadata of a committed offset says: the deaths of the partition's owners, or that it is a start. Members that do not
+// know it write none, and their metadata counts as none.
 import type { Cluster } from 'kafkajs'
 import type { Deaths } from '../window/deaths.ts'
 import type { Commit } from '../window/partition-buffer.ts'
@@ -12,11 +12,19 @@ export function deathsIn(metadata: string | null): Deaths {
   return { deaths: Number(deaths), alone: Number(alone) }
 }
 
+/** Of a position that a group was given behind records that were deleted before: no member of it has reported them yet. */
+export const startMetadata = 'start'
+
+export interface Committed extends Commit {
+  /** It is a start: the first member knows no more than one of a group without a position. */
+  readonly isStart: boolean
+}
+
 /** What the group has committed, by partition; without the partitions for which it has committed nothing. */
 export async function fetchCommitted(
   cluster: Cluster,
   { group, topic, partitions }: { group: string; topic: string; partitions: readonly number[] },
-): Promise<Map<number, Commit>> {
+): Promise<Map<number, Committed>> {
   const coordinator = await findCoordinator(cluster, group)
   const asked = partitions.map((partition) => ({ partition }))
   const { responses } = await coordinator.offsetFetch({
@@ -29,7 +37,7 @@ export async function fetchCommitted(
       .filter(({ offset }) => Number(offset) >= 0)
       .map(({ partition, offset, metadata }) => [
         partition,
-        { offset: Number(offset), ...deathsIn(metadata) },
+        { offset: Number(offset), ...deathsIn(metadata), isStart: metadata === startMetadata },
       ]),
   )
 }

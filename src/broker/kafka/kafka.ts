@@ -6,6 +6,7 @@ import { createLookup } from './lookup.ts'
 import { KafkaMember } from './member.ts'
 import { KafkaPublisher } from './publish.ts'
 import { readKafka } from './read.ts'
+import { ensureGroups } from './start-positions.ts'
 import { checkConnection, deleteTopics, ensureTopics, lag, listTopics } from './topics.ts'
 
 export type { KafkaOptions } from './client.ts'
@@ -35,6 +36,7 @@ export async function connectKafka(options: KafkaOptions, signal?: AbortSignal):
       lookup.forget(names)
       for (const name of names) own.add(name)
     },
+    ensureGroups: (starts) => ensureGroups(settings, starts, lookup),
     hasTopic: (topic) => lookup.exists(topic),
     listTopics: (prefix) => listTopics(settings, prefix),
     publish: (message) => publishers[own.has(message.topic) ? 'own' : 'foreign'].publish(message),

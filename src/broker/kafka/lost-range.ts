@@ -3,15 +3,14 @@
 import type { Cluster } from 'kafkajs'
 import type { LostRange } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
-import type { Commit } from '../window/partition-buffer.ts'
 import type { KafkaSettings } from './client.ts'
-import { fetchCommitted } from './deaths.ts'
+import { type Committed, fetchCommitted } from './deaths.ts'
 import { readKafka } from './read.ts'
 
 export interface FoundPlace {
   readonly partition: number
   /** The group's position; undefined when it has committed nothing, or its offsets have expired. */
-  readonly committed: Commit | undefined
+  readonly committed: Committed | undefined
   /** The offset of the first record that is left, and the offset behind the last one. */
   readonly low: number
   readonly high: number

@@ -80,10 +80,11 @@ export class Placement {
     }
   }
 
-  #goOn({ partition, committed, low, high }: FoundPlace): void {
+  #goOn({ partition, committed: found, low, high }: FoundPlace): void {
     const { settings, subscription, window, consumer, paused } = this.#options
     const { topic, group, from } = subscription
-    if (committed === undefined && from === 'latest' && window.position(partition) === undefined) {
+    const committed = found?.isStart ? undefined : found
+    if (found === undefined && from === 'latest' && window.position(partition) === undefined) {
       window.place(partition, undefined, high)
       consumer.seek({ topic, partition, offset: String(high) })
       // The next commit stores it: a member that takes over goes on here, even if nothing was settled before.

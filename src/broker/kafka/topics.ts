@@ -149,7 +149,7 @@ const coordinatorFaults = [
 ]
 
 /** Asks again while the coordinator of a group is being elected or loads the commits. */
-async function withCoordinator<T>(ask: () => Promise<T>): Promise<T> {
+export async function withCoordinator<T>(ask: () => Promise<T>): Promise<T> {
   const end = performance.now() + readyTimeoutMs
   for (;;) {
     try {

@@ -17,6 +17,10 @@ export function createMemoryClient(topics: ClusterTopics): Broker {
       checkOpen()
       for (const spec of specs) topics.ensure(spec)
     },
+    async ensureGroups(starts) {
+      checkOpen()
+      for (const start of starts) if (topics.has(start.topic)) topics.group(start)
+    },
     async hasTopic(topic) {
       checkOpen()
       return topics.has(topic)

@@ -182,6 +182,11 @@ export async function lagOf(endpoint: Endpoint, group: string, topic: string): P
   return { partitions, total: partitions.reduce((sum, { lag }) => sum + lag, 0), members }
 }
 
+/** Whether the group has a subscription in every partition, with or without members. */
+export async function hasGroup(endpoint: Endpoint, { topic, group }: SubscriptionName): Promise<boolean> {
+  return (await statsOf(endpoint, topic)).every(({ groups }) => groups[group] !== undefined)
+}
+
 /** Whether the server still counts a consumer, by its own name, among the members of its group. */
 export async function isMember(
   endpoint: Endpoint,

@@ -1,11 +1,27 @@
 // The broker on Pulsar, over its admin API and a transport: WebSockets, or the binary protocol of the native client.
 // Topics are `persistent://tenant/namespace/<name>`. Automatic creation of topics should be turned off in the server.
+import { randomUUID } from 'node:crypto'
 import { GraphmillError } from '../../errors.ts'
-import { type Broker, maxMessageBytes, type OutgoingBytes, type TopicSpec } from '../broker.ts'
+import {
+  type Broker,
+  type GroupStart,
+  maxMessageBytes,
+  type OutgoingBytes,
+  type TopicSpec,
+} from '../broker.ts'
 import { createTopicLookup, type TopicLookup } from '../topic-lookup.ts'
 import { isDeadTopic } from '../topics.ts'
 import { consumeLoop, type Member } from '../window/consume-loop.ts'
-import { checkConnection, createTopic, deleteTopic, isThere, lagOf, listTopics } from './admin.ts'
+import {
+  checkConnection,
+  createTopic,
+  deleteTopic,
+  hasGroup,
+  isThere,
+  lagOf,
+  listTopics,
+  partitionsOf,
+} from './admin.ts'
 import { PulsarMember } from './consumer.ts'
 import { type Endpoint, endpointOf, type PulsarBinaryOptions, type PulsarOptions } from './endpoint.ts'
 import { PulsarProducer } from './producer.ts'
@@ -18,6 +34,8 @@ export { findProtocols } from './protocols.ts'
 
 /** How many topics are created or deleted concurrently: more would only queue up in the server. */
 const adminConcurrency = 8
+/** How long a short subscription may take. */
+const subscribeTimeoutMs = 20_000
 
 /**
  * A broker for a Pulsar server, 4.0 or newer. Rejects with `broker_unavailable` after about two seconds without one, and with
@@ -63,6 +81,7 @@ function pulsarBroker(endpoint: Endpoint, transport: PulsarTransport): Broker {
       else await requireTopics(endpoint, topics)
       lookup.forget(topics.map(({ name }) => name))
     },
+    ensureGroups: (starts) => forEach(starts, (start) => ensureSubscription(endpoint, transport, start)),
     hasTopic: (topic) => lookup.exists(topic),
     listTopics: (prefix) => listTopics(endpoint, prefix),
     async deleteTopics(topics) {
@@ -141,6 +160,29 @@ async function requireTopics(endpoint: Endpoint, topics: readonly TopicSpec[]): 
   if (missing.length === 0) return
   const text = `Pulsar has no topic ${missing.sort().join(', ')}, and its admin API cannot be reached to create it: create it there, or name the API with --pulsar-admin`
   throw new GraphmillError('topic_missing', text)
+}
+
+/**
+ * Creates a subscription by subscribing for a moment: the server creates it once, wherever it begins. The admin API would move it
+ * when two processes ask for it at once, and one of them fails.
+ */
+async function ensureSubscription(
+  endpoint: Endpoint,
+  transport: PulsarTransport,
+  start: GroupStart,
+): Promise<void> {
+  const { topic } = start
+  if (topic.startsWith('non-persistent://') || !(await isThere(endpoint, topic))) return
+  // A group that exists stays as it is: without the admin API, it gets one more member for a moment.
+  if (endpoint.withoutAdmin === undefined && (await hasGroup(endpoint, start))) return
+  const channel = await transport.openConsumer({
+    subscription: { ...start, maxInFlight: 1 },
+    name: randomUUID(),
+    partitions: await partitionsOf(endpoint, topic),
+    signal: AbortSignal.timeout(subscribeTimeoutMs),
+    onMessage() {}, // none was asked for
+  })
+  await channel.close()
 }
 
 async function forEach<T>(items: readonly T[], act: (item: T) => Promise<void>): Promise<void> {

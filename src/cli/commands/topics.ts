@@ -1,12 +1,11 @@
 // `graphmill topics`: creates the topics of flows, lists them, and prints the lag of each group.
 import type { Command } from 'commander'
 import { loadProcessors } from '../../../processors/modules.ts'
-import type { Broker } from '../../broker/broker.ts'
+import type { Broker, GroupStart, TopicSpec } from '../../broker/broker.ts'
 import { schemasTopic, topicSpec } from '../../broker/topics.ts'
 import type { Config } from '../../config/config.ts'
 import type { OptionName } from '../../config/options.ts'
-import { inputGroup, inputTopic } from '../../flow/ports.ts'
-import { topicsOf } from '../../flow/run.ts'
+import { groupsOf, topicsOf } from '../../flow/run.ts'
 import { brokerOptions, openFlowBroker } from '../broker.ts'
 import { flowsOf, nameOf, serving, wireOf } from '../flows.ts'
 import { addOptions, configOf } from '../options.ts'
@@ -15,7 +14,12 @@ import { printTable } from '../table.ts'
 import { flowOfTopic } from '../topic-names.ts'
 
 export function addTopics(topics: Command): void {
-  add(topics, 'create', 'create the missing topics', create)
+  add(
+    topics,
+    'create',
+    'create the missing topics, and the first positions of the groups that read them',
+    create,
+  )
   add(topics, 'describe', 'list the existing topics', describe)
   add(topics, 'lag', 'print how many messages each group has not settled, and how many members it has', lag)
 }
@@ -53,24 +57,30 @@ const flowChoice = [
   'ontologies',
 ] as const satisfies readonly OptionName[]
 
-/** Creates the topics that `run --all` with the same options needs. */
+/** Creates the topics that `run --all` with the same options needs, and a first position for each group that has none. */
 async function create(broker: Broker, config: Config): Promise<Rows> {
   const { space } = config.options
   const processors = await loadProcessors()
   const flows = flowsOf(config)
   const wire = wireOf(flows, config)
-  const specs = flows.flatMap((flow) => {
-    const { workspace, flow: name } = flow.options
-    return topicsOf(serving(processors, flow), { space, workspace, flow: name, topics: flow.topics, wire })
-  })
+  const specs: TopicSpec[] = []
+  const groups: GroupStart[] = []
+  for (const flow of flows) {
+    const place = { space, workspace: flow.options.workspace, flow: flow.options.flow }
+    const served = serving(processors, flow)
+    specs.push(...topicsOf(served, { ...place, topics: flow.topics, wire }))
+    groups.push(...groupsOf(served, place))
+  }
   specs.push(topicSpec(schemasTopic(space)))
   const before = new Set((await broker.listTopics(`${space}.`)).map(({ name }) => name))
   await broker.ensureTopics(specs)
+  await broker.ensureGroups(groups)
   const found = new Map((await broker.listTopics(`${space}.`)).map((topic) => [topic.name, topic]))
   return specs.map(({ name, partitions }) => ({
     topic: name,
     partitions: found.get(name)?.partitions ?? partitions,
     created: before.has(name) ? 'no' : 'yes',
+    groups: groups.filter(({ topic }) => topic === name).length,
   }))
 }
 
@@ -92,12 +102,9 @@ async function lag(broker: Broker, config: Config): Promise<Rows> {
   if (flows === undefined) await requireFlow(broker, config.options)
   const existing = new Set((await broker.listTopics(`${space}.`)).map(({ name }) => name))
   const processors = await loadProcessors()
-  const consumers = flowsOf(config).flatMap(({ options: { workspace, flow } }) => {
-    const place = { space, workspace, flow }
-    return processors.flatMap(({ name, inputs }) =>
-      inputs.map((port) => ({ group: inputGroup(port, place, name), topic: inputTopic(port, place, name) })),
-    )
-  })
+  const consumers = flowsOf(config).flatMap(({ options: { workspace, flow } }) =>
+    groupsOf(processors, { space, workspace, flow }),
+  )
   const present = consumers.filter(({ topic }) => existing.has(topic))
   return Promise.all(
     present.map(async ({ topic, group }) => {

@@ -68,6 +68,38 @@ describe.skipIf(!source)('Records that Kafka deleted', { timeout: 60_000 }, () =
     await harness.eventually('nothing is left', async () => (await later.lag(group, topic)).total === 0)
   })
 
+  test('before a group came: reported though it was given its first position, and known when it had one before', async () => {
+    const client = await harness.client()
+    const topic = await harness.topic(client, { partitions: 1 })
+    const start = (from: 'earliest' | 'latest') =>
+      ({ group: harness.fresh('group'), topic, from, ordering: 'none' }) as const
+    const [before, later, end] = [start('earliest'), start('earliest'), start('latest')]
+    await client.ensureGroups([before])
+    await publish(topic, 0, 10)
+    await deleteBefore(topic, 4)
+    await client.ensureGroups([before, later, end])
+    const offsets = [before, later, end].map(({ group }) => committed(group, topic))
+    expect(await Promise.all(offsets)).toEqual([['0'], ['4'], ['10']])
+    expect((await client.lag(later.group, topic)).total).toBe(6)
+    await deleteBefore(topic, 6)
+    await publish(topic, 10, 12)
+    const found: Record<string, LostRange[]> = {}
+    for (const { group, from } of [before, later, end]) {
+      const lost: LostRange[] = []
+      found[group] = lost
+      const member = harness.join(client, { topic, group, from, onLost: noting(lost) })
+      const left = from === 'latest' ? 2 : 6
+      await harness.eventually('what is left came', () => member.texts.length === left)
+      await harness.eventually('it is settled', async () => (await client.lag(group, topic)).total === 0)
+    }
+    const rest = { topic, partition: 0, next: '6', before: expect.any(Number) as number }
+    expect(found).toEqual({
+      [before.group]: [{ ...rest, first: '0', count: 6 }],
+      [later.group]: [{ ...rest, first: undefined, count: undefined }],
+      [end.group]: [],
+    })
+  })
+
   test('by retention, as it comes of itself', async () => {
     const topic = harness.fresh('topic')
     const configEntries = [

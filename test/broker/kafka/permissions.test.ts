@@ -17,7 +17,7 @@ import {
   outputRoute,
 } from '../../../src/flow/ports.ts'
 import type { AnyProcessor } from '../../../src/flow/processor.ts'
-import { type FlowRuntime, run, topicsOf } from '../../../src/flow/run.ts'
+import { type FlowRuntime, groupsOf, run, topicsOf } from '../../../src/flow/run.ts'
 import { createCodec } from '../../../src/messages/codec.ts'
 import type { Header, TypedPayload } from '../../../src/messages/envelope.ts'
 import { loadSchemas, type PayloadName } from '../../../src/messages/registry.ts'
@@ -124,11 +124,13 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
       { at: [], report: () => {} },
     )!
     const prompts = await loadCatalogue()
-    for (const processor of processors)
+    for (const processor of processors) {
+      const broker = await as(processor.name)
+      await broker.ensureGroups(groupsOf([processor], place))
       runtimes.push(
         await run(
           {
-            broker: await as(processor.name),
+            broker,
             processors: [processor],
             flows: [
               {
@@ -144,6 +146,7 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
           stop.signal,
         ),
       )
+    }
   }, 180_000)
   afterAll(async () => {
     await Promise.all(runtimes.map((mill) => mill.stop(0)))
@@ -201,6 +204,8 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
       ));
     }
     await expectCode('topic_refused', reads())
+    const chunks = processors.find(({ name }) => name === 'extract-topics')!
+    await expectCode('topic_refused', user.ensureGroups(groupsOf([chunks], place)))
     await expectCode(
       'topic_refused',
       user.ensureTopics([{ name: 'gm.flow.chunk.other.other', partitions: 1 }]),

@@ -82,6 +82,20 @@ describe.runIf(present)('Pulsar over its binary protocol', { timeout: 60_000 }, 
     await expect(broker.lag('g', there)).rejects.toMatchObject({ code: 'broker_refused' })
   })
 
+  test('without the admin API, a group gets its place at the end, and only the first time', async () => {
+    const topic = await fresh()
+    const [broker, other] = [await connectWithoutAdmin(), await connectWithoutAdmin()]
+    await broker.publish(message(topic, 'early'))
+    const start = { ...subscription(topic), from: 'latest' } as const
+    await broker.ensureGroups([start, { ...start, topic: 'alpha' }])
+    await broker.publish(message(topic, 'next'))
+    await other.ensureGroups([start])
+    const member = join(broker, topic)
+    await broker.publish(message(topic, 'last'))
+    await eventually(() => expect(member.seen.length).toBeGreaterThanOrEqual(2))
+    expect(member.seen.map(({ key }) => key).sort()).toEqual(['last', 'next'])
+  })
+
   test('without the admin API, a topic is read to its end', async () => {
     const topic = await fresh()
     const broker = await connectWithoutAdmin()

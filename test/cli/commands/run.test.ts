@@ -302,6 +302,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
       topic: 'filed.flow.chunk.default.small',
       partitions: 2,
       created: 'no',
+      groups: 1,
     })
     const offline = ['--llm', 'offline', '--http', 'off', '--out', join(folder, 'filed')]
     const runtime = await start(
@@ -312,6 +313,45 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
       /"topic":"filed\.flow\.chunk\.default\.small","partitions":2,"wanted":9,"msg":"a topic keeps the number of partitions/,
     )
     expect((await runtime.end('SIGTERM')).code).toBe(0)
+  })
+
+  test('before a pod has run, the lag that KEDA computes is what is left to read', async () => {
+    const chunks = 'gm.flow.chunk.default.keda'
+    const broker = await connectKafka({ brokers: kafka.bootstrap })
+    await broker.ensureTopics([{ name: chunks, partitions: 1 }])
+    for (let n = 0; n < 10; n++)
+      await broker.publish({ topic: chunks, key: 'k', value: Buffer.from('x'), headers: {} })
+    await broker.close()
+    const client = new kafkajs.Kafka({ brokers: [...kafka.bootstrap], logLevel: kafkajs.logLevel.NOTHING })
+    const admin = client.admin()
+    await admin.connect()
+    await admin.fetchTopicOffsets(chunks) // it knows the leader only then
+    await admin.deleteTopicRecords({ topic: chunks, partitions: [{ partition: 0, offset: '4' }] })
+    const on = ['--broker', `kafka://${kafka.bootstrap.join()}`, '--flow', 'keda', '--json']
+    const rowsOf = async (command: string) =>
+      (await graphmill('topics', command, ...on))
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => JSON.parse(line) as { topic: string; group: string; groups: number })
+    const created = await rowsOf('create')
+    // The extractors that the flow does not have are listed there, too.
+    const others = /^gm\.extract-(rows|agent-kg|ontology)\./
+    const groups = (await rowsOf('lag')).filter(({ group }) => !others.test(group))
+    for (const { topic, groups: count } of created)
+      expect([topic, groups.filter((each) => each.topic === topic)]).toMatchObject([topic, { length: count }])
+    expect(groups.filter(({ topic }) => topic === chunks).length).toBeGreaterThanOrEqual(3)
+    for (const { group, topic } of groups) {
+      const ends = await admin.fetchTopicOffsets(topic)
+      const [committed] = await admin.fetchOffsets({ groupId: group, topics: [topic] })
+      const positions = new Map(committed!.partitions.map(({ partition, offset }) => [partition, offset]))
+      // The formula of KEDA's Kafka trigger, which takes -1 for a group that has read nothing.
+      const lags = ends.map(({ partition, offset }) => {
+        expect([group, partition, Number(positions.get(partition))]).not.toContain(-1)
+        return Number(offset) - Number(positions.get(partition))
+      })
+      expect([group, lags]).toEqual([group, topic === chunks ? [6] : ends.map(() => 0)])
+    }
+    await admin.disconnect()
   })
 
   test('a document gets the collection of its flow in the flows file, unless load names another', async () => {
