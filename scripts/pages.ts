@@ -138,6 +138,9 @@ All permissions are on single topics and groups; none is on the cluster. Besides
 |---|---|---|---|---|
 ${rows.join('\n')}
 
+\`topics create\` needs \`CREATE\` and \`DESCRIBE\` on the topics and, to give the groups their first positions, \`READ\` on the topics
+and groups of the table. Without \`READ\` it creates the topics and ends with \`topic_refused\` or \`broker_refused\`.
+
 \`prompt\` and \`text-completion\` can answer only clients whose response topic they may write to: for each client of yours, give them
 \`WRITE\` on its response topic (\`gm.response.prompt.CLIENT.default.default\`). A client needs \`WRITE\` on the request topic and
 \`READ\` on its own response topic. \`load\` needs \`WRITE\` on \`${outputRoute('document', place).topic}\`, on \`progress\` and on the schemas
@@ -157,6 +160,8 @@ Two operations need more than a topic's permissions:
 - Listing the topics of the namespace, which every command does when it connects, needs \`consume\` or \`produce\` on the namespace, and so
   on all its topics. On Pulsar the namespace is therefore the security boundary.
 - Creating a topic needs the rights of a tenant administrator. This includes dead-letter topics, unless you create them yourself.
+
+\`topics create\` creates the subscriptions with \`consume\` on their topics.
 
 These rules come from the source code of Pulsar 4.0. They are not tested on a server that enforces them.
 `
