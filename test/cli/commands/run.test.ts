@@ -289,9 +289,9 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     const [small, rows] = ['small', 'rows'].map((flow) =>
       created.filter(({ topic }) => topic.endsWith(`.default.${flow}`)),
     )
-    // As the page says: 16 topics with 75 partitions, for each extractor 1 with 12, for rows 1 with 3 more.
-    expect([small!.length, sumOf(small!)]).toEqual([16 + 1, 75 + 12 - 10 - 11])
-    expect([rows!.length, sumOf(rows!)]).toEqual([16 + 1 + 1, 75 + 12 + 3])
+    // As the page says: 18 topics with 81 partitions, for each extractor 1 with 12, for rows 1 with 3 more.
+    expect([small!.length, sumOf(small!)]).toEqual([18 + 1, 81 + 12 - 10 - 11])
+    expect([rows!.length, sumOf(rows!)]).toEqual([18 + 1 + 1, 81 + 12 + 3])
 
     expect(await retentionOf('filed.flow.document.default.small')).toBe(String(3 * 24 * 3600 * 1000))
     expect(await retentionOf('filed.flow.document.default.rows')).toBe('-1')
