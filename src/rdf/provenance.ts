@@ -1,7 +1,7 @@
 // Provenance of triples, in PROV-O, Web Annotation and TrustGraph's terms, all in the graph `urn:graph:source`. IRIs are hashes of
 // what they stand for and times are given, so that stating the same again adds no triple.
 
-import { parse, v5 } from 'uuid'
+import { hash } from 'node:crypto'
 import type { Grounding, Run, Span } from '../messages/generated.ts'
 import { chunkIri, documentIri, isAbsolute, ontologyIri, quote, safeIri } from './iri.ts'
 import { iri, literal, quoted, type Term, type Triple, triple } from './term.ts'
@@ -71,8 +71,8 @@ export function subgraphProvenance(extraction: Extraction, stated: readonly Trip
   }
   const triples = [
     ...stated.map((each) => say(subgraph, tg.contains, quoted(each))),
-    say(subgraph, rdf.type, iri(prov.Entity)),
-    say(subgraph, rdf.type, iri(tg.Subgraph)),
+    say(subgraph, rdf.type, word(prov.Entity)),
+    say(subgraph, rdf.type, word(tg.Subgraph)),
     say(subgraph, prov.wasDerivedFrom, chunk),
     say(subgraph, prov.wasGeneratedBy, activity.activity),
     ...activityTriples(activity),
@@ -104,7 +104,7 @@ export function groundingProvenance(
     const names = [source.chunkId, source.unit, JSON.stringify(stated)]
     const annotation = iri(`https://trustgraph.ai/annotation/${contentUuid('annotation', names)}`)
     triples.push(
-      say(annotation, rdf.type, iri(oa.Annotation)),
+      say(annotation, rdf.type, word(oa.Annotation)),
       ...stated.map((each) => say(annotation, oa.hasBody, quoted(each))),
       say(annotation, tg.grounding, literal(grounding.status)),
     )
@@ -122,21 +122,21 @@ export function groundingProvenance(
 function placeTriples(place: string, documentId: string, { start, end, text, page }: Span): Triple[] {
   const [target, position, quotation] = [iri(place), iri(`${place}/position`), iri(`${place}/quote`)]
   const triples = [
-    say(target, rdf.type, iri(oa.SpecificResource)),
+    say(target, rdf.type, word(oa.SpecificResource)),
     say(target, oa.hasSource, iri(documentIri(documentId))),
   ]
   if (page !== null) triples.push(say(target, tg.pageNumber, literal(String(page))))
   if (start !== null && end !== null)
     triples.push(
       say(target, oa.hasSelector, position),
-      say(position, rdf.type, iri(oa.TextPositionSelector)),
+      say(position, rdf.type, word(oa.TextPositionSelector)),
       say(position, oa.start, count(start)),
       say(position, oa.end, count(end)),
     )
   if (text !== '')
     triples.push(
       say(target, oa.hasSelector, quotation),
-      say(quotation, rdf.type, iri(oa.TextQuoteSelector)),
+      say(quotation, rdf.type, word(oa.TextQuoteSelector)),
       say(quotation, oa.exact, literal(text)),
     )
   return triples
@@ -149,7 +149,7 @@ function count(number: number): Term {
 /** What a document is: its title, source and media type. */
 export function documentProvenance(source: DocumentSource): Triple[] {
   const document = iri(documentIri(source.documentId))
-  const triples = [say(document, rdf.type, iri(prov.Entity)), say(document, rdf.type, iri(tg.Document))]
+  const triples = [say(document, rdf.type, word(prov.Entity)), say(document, rdf.type, word(tg.Document))]
   if (source.title) {
     triples.push(
       say(document, dc.title, literal(source.title)),
@@ -171,8 +171,8 @@ export function chunkProvenance(source: ChunkSource): Triple[] {
   const activity = activityTerm([source.chunkId, source.component])
   const { component, version, startedAt, part, index } = source
   return [
-    say(chunk, rdf.type, iri(prov.Entity)),
-    say(chunk, rdf.type, iri(tg.Chunk)),
+    say(chunk, rdf.type, word(prov.Entity)),
+    say(chunk, rdf.type, word(tg.Chunk)),
     say(chunk, prov.wasDerivedFrom, document),
     say(chunk, prov.wasGeneratedBy, activity),
     ...activityTriples({ activity, component, version, startedAt, used: document }),
@@ -198,13 +198,13 @@ interface Activity {
 function activityTriples({ activity, component, version, used, startedAt }: Activity): Triple[] {
   const agent = iri(`https://trustgraph.ai/agent/${quote(component)}`)
   return [
-    say(activity, rdf.type, iri(prov.Activity)),
+    say(activity, rdf.type, word(prov.Activity)),
     say(activity, rdfs.label, literal(`${component} extraction`)),
     say(activity, prov.used, used),
     say(activity, prov.wasAssociatedWith, agent),
     say(activity, prov.startedAtTime, literal(new Date(startedAt).toISOString())),
     say(activity, tg.componentVersion, literal(version)),
-    say(agent, rdf.type, iri(prov.Agent)),
+    say(agent, rdf.type, word(prov.Agent)),
     say(agent, rdfs.label, literal(component)),
   ]
 }
@@ -215,11 +215,26 @@ function activityTerm(names: readonly string[]): Term {
 
 /** A name-based UUID (RFC 9562, version 5); the list is written as JSON, so that two lists never give one text. */
 function contentUuid(kind: string, names: readonly string[]): string {
-  return v5(Buffer.from(JSON.stringify([kind, ...names])), urls)
+  const name = Buffer.from(JSON.stringify([kind, ...names]))
+  const hex = hash('sha1', Buffer.concat([urls, name]), 'hex')
+  const variant = ((Number.parseInt(hex[16]!, 16) & 3) | 8).toString(16)
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`
 }
 
-const urls = parse(v5.URL)
+/** The namespace of URLs. */
+const urls = Buffer.from('6ba7b8119dad11d180b400c04fd430c8', 'hex')
+
+const words = new Map<string, Term>()
+
+/** The term of a word of a vocabulary, made once. */
+function word(value: string): Term {
+  const known = words.get(value)
+  if (known) return known
+  const made = iri(value)
+  words.set(value, made)
+  return made
+}
 
 function say(s: Term, p: string, o: Term): Triple {
-  return triple(s, iri(p), o, sourceGraph)
+  return triple(s, word(p), o, sourceGraph)
 }
