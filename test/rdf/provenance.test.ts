@@ -1,3 +1,4 @@
+import { v5 } from 'uuid'
 import { describe, expect, test } from 'vitest'
 import {
   definitionContexts,
@@ -52,6 +53,17 @@ describe('provenance of places', () => {
     { stated: literal.stated, grounding: { status: 'ungrounded', spans: [span] } },
     { stated: relationship.stated, grounding: null },
   ]
+
+  // Stored graphs have them: another id would state everything a second time.
+  test('has the ids that it always had: UUIDs of version 5', () => {
+    for (const documentId of Array.from({ length: 50 }, (_, n) => `größe ${n}`)) {
+      const triples = groundingProvenance({ ...source, documentId }, facts.slice(0, 1))
+      const place = v5(JSON.stringify(['span', documentId, '12', '3']), v5.URL)
+      expect(triples.map(({ o }) => o.iri)).toContain(`https://trustgraph.ai/span/${place}`)
+    }
+    const [first] = groundingProvenance(source, facts)
+    expect(first!.s.iri).toBe('https://trustgraph.ai/annotation/d8edc4ca-96ca-5b99-95a9-ddf0624e1a60')
+  })
 
   test('is a Web Annotation for each fact that was looked for, and describes each place once', () => {
     const triples = groundingProvenance(source, facts)
