@@ -80,6 +80,7 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
   const stop = new AbortController()
   const opened: Broker[] = []
   const stored = Promise.withResolvers<void>()
+  const withdrawn = Promise.withResolvers<void>()
   const runtimes: FlowRuntime[] = []
   const as = async (username: string) => {
     const broker = await connectKafka({
@@ -140,7 +141,14 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
             ],
             llm: scriptedLlm(({ origin }) => replies[origin?.promptId ?? ''] ?? 'Hello.'),
             prompts,
-            store: { write: async () => void stored.resolve(), close: async () => undefined },
+            store: {
+              write: async () => undefined,
+              support: {
+                state: async () => void stored.resolve(),
+                withdraw: async () => withdrawn.resolve(),
+              },
+              close: async () => undefined,
+            },
             log: pino({ level: 'silent' }),
           },
           stop.signal,
@@ -157,17 +165,18 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
   })
 
   test('every processor does its work', async () => {
-    await send('document', 'TextDocument', {
-      title: 't',
-      part: 0,
-      text: 'The Albion Mill ground grain.',
-    })
+    const document = { title: 't', part: 0, text: 'The Albion Mill ground grain.' }
+    await send('document', 'TextDocument', document, { version: '1', versionTime: 1 })
     await send('text-completion', 'TextCompletionRequest', { prompt: 'Hello?' }, { replyTo: client })
     const written = new Set(processors.flatMap(({ outputs }) => outputsOf(outputs as readonly OutputPort[])))
-    for (const topic of [...written, client]) await first(topic)
+    const retractions = outputRoute('retractions', place).topic
+    for (const topic of [...written, client]) if (topic !== retractions) await first(topic)
     for (const receiver of receivers)
       await first(topicName({ ...place, class: 'response', role: 'prompt', receiver }))
     await stored.promise
+    await send('document', 'TextDocument', { ...document, text: '', removed: 'removed' })
+    await first(retractions)
+    await withdrawn.promise
     await expect.poll(lagOf, { timeout: 60_000, interval: 500 }).toEqual([])
     expect((await admin.listTopics('gm.')).filter(({ name }) => name.endsWith('.dead'))).toEqual([])
   })
