@@ -89,7 +89,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
       'messaging.operation.type': 'process',
       'messaging.destination.name': 'gm.flow.triples.default.traced',
       'messaging.consumer.group.name': 'gm.store-triples.triples.default.traced',
-      'graphmill.chunk.id': `${documentId}/0/0`,
+      'graphmill.chunk.id': expect.stringMatching(new RegExp(`^${documentId}/[0-9a-f]{16}$`)),
     })
   })
 
@@ -423,18 +423,19 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     expect(parts.length).toBeLessThanOrEqual(complete.length + unfinished)
   })
 
-  test('loading a text of 100 MB needs no more memory than one of 20 MB, apart from garbage not yet collected', async () => {
+  // The garbage of the sources, run without the flags of bin, takes some 350 MB at most; both texts reach that.
+  test('loading a text of 200 MB needs no more memory than one of 80 MB, apart from garbage not yet collected', async () => {
     const measure = (megabytes: number) =>
       measureLoad(megabytes, { folder, place: place(`long-${megabytes}`) })
-    const short = await measure(20)
-    let long = await measure(100)
+    const short = await measure(80)
+    let long = await measure(200)
     // Elsewhere than on Linux, the peak is at least that of the process that started it.
     const more = () => (long.resident || long.peak) - (short.resident || short.peak)
     // How late garbage is collected differs from one process to the next.
-    for (let again = 0; again < 2 && more() >= 50e6; again++) long = await measure(100)
+    for (let again = 0; again < 2 && more() >= 50e6; again++) long = await measure(200)
     // Document parts have at most 512 KiB.
-    expect(long.parts).toBeGreaterThanOrEqual(100e6 / (512 * 1024))
-    expect(long.parts).toBeGreaterThan(4 * short.parts)
+    expect(long.parts).toBeGreaterThanOrEqual(200e6 / (512 * 1024))
+    expect(long.parts).toBeGreaterThan(2 * short.parts)
     expect(more()).toBeLessThan(50e6)
   })
 
