@@ -296,6 +296,8 @@ describe.skipIf(!present)('a flows file that changes', { timeout: 120_000 }, () 
   test('a second SIGTERM ends draining flows at once', async () => {
     llm.set({ rules: [{ reply: () => new Promise<string>(() => undefined) }] })
     const inWork = llm.counts.concurrent
+    // Another document: of an edited one only new text is asked about.
+    book = join(folder, 'last.txt')
     writeFileSync(book, bookOf(chunks + 3))
     await load('calm')
     await llm.until(({ concurrent }) => concurrent > inWork)

@@ -48,14 +48,15 @@ describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => 
   afterAll(() => site?.stop())
 
   /** What the stores receive of a chunk when four extractors have written triples, and one rows. */
-  async function extracted(name: string, { without = [], ours = [], rest = {} }: Replaced = {}) {
+  async function extracted(name: string, { without = [], ours = [], rest = {}, least = 0 }: Replaced = {}) {
     const flow = { workspace: 'default', flow: name }
     await site.startFlow(flow, without)
     const child = ours.length > 0 ? await site.startGraphmill(flow, ours, rest) : undefined
     await site.sendChunk(flow, `urn:chunk:${name}`)
     const stored = await site.storedOf(`urn:chunk:${name}`, (all) => {
       const vectors = all.filter(({ event }) => event === 'graph-embeddings')
-      return writers(all).length === 4 && vectors.length > 2 && all.some(({ event }) => event === 'rows')
+      const isWhole = writers(all).length === 4 && facts(all).length >= least
+      return isWhole && vectors.length > 2 && all.some(({ event }) => event === 'rows')
     })
     await child?.end('SIGTERM')
     return stored
@@ -65,6 +66,8 @@ describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => 
     readonly without?: readonly ProcessorId[]
     readonly ours?: readonly string[]
     readonly rest?: Readonly<Record<string, unknown>>
+    /** How many facts to wait for. */
+    readonly least?: number
   }
 
   const rowsOf = (stored: readonly Stored[]) =>
@@ -79,7 +82,11 @@ describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => 
   })
 
   test('its extractors get the same from our prompt service', async () => {
-    const stored = await extracted('our-prompt', { without: ['prompt'], ours: ['prompt'] })
+    const stored = await extracted('our-prompt', {
+      least: facts(alone).length,
+      without: ['prompt'],
+      ours: ['prompt'],
+    })
     expect(facts(stored)).toEqual(facts(alone))
     expect(contained(stored)).toEqual(contained(alone))
     expect(rowsOf(stored)).toEqual(rowsOf(alone))
@@ -87,6 +94,7 @@ describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => 
 
   test('its prompt service gets the same from our text-completion service', async () => {
     const stored = await extracted('our-completion', {
+      least: facts(alone).length,
       without: ['text-completion'],
       ours: ['text-completion'],
     })
@@ -97,6 +105,7 @@ describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => 
   test('our prompt service gets the same from its text-completion service', async () => {
     const service = { llm: 'text-service', model: undefined }
     const stored = await extracted('their-completion', {
+      least: facts(alone).length,
       without: ['prompt'],
       ours: ['prompt'],
       rest: service,
@@ -107,6 +116,7 @@ describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => 
 
   test('our extractors make the same of its chunks, with our prompt service', async () => {
     const stored = await extracted('our-extractors', {
+      least: byOurRules(facts(alone)).length,
       without: [...allExtractors, 'prompt'],
       ours: [...ours, 'prompt'],
     })
@@ -115,7 +125,11 @@ describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => 
   })
 
   test('our extractors make the same of its chunks, with its prompt service', async () => {
-    const stored = await extracted('their-prompt', { without: allExtractors, ours })
+    const stored = await extracted('their-prompt', {
+      least: byOurRules(facts(alone)).length,
+      without: allExtractors,
+      ours,
+    })
     expect(facts(stored)).toEqual(byOurRules(facts(alone)))
     expect(rowsOf(stored)).toEqual(rowsOf(alone))
   })

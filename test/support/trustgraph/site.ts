@@ -73,6 +73,8 @@ export async function startTrustGraphSite(python: string): Promise<TrustGraphSit
     const params = id === 'text-completion' ? { url: llm.url, model: 'test-model' } : {}
     await order('start', { kind, id, params })
   }
+  /** How many messages were stored when a chunk was sent, by its id. */
+  const storedBefore = new Map<string, number>()
   const processes = new Set<GraphmillProcess>()
   const placed = new Set<string>()
   const site: TrustGraphSite = {
@@ -120,12 +122,17 @@ export async function startTrustGraphSite(python: string): Promise<TrustGraphSit
     },
     async sendChunk({ workspace, flow }, id, chunk = text) {
       const metadata = { id, root: 'urn:document:mills', collection: 'research' }
+      storedBefore.set(id, trustGraph.stored.length)
       const value = { metadata, chunk, document_id: id }
       await order('send', { topic: `flow:tg:chunk-load:${workspace}:${flow}`, type: 'Chunk', value })
     },
     async storedOf(chunk, condition) {
+      // The triples of an ontology belong to no document: those that came after the chunk are its own.
+      const before = [...storedBefore].find(([id]) => id.startsWith(chunk))?.[1]
       const own = (all: readonly Stored[]) =>
-        all.filter(({ message }) => message.metadata.id.startsWith(chunk))
+        all.filter(({ message: { metadata } }, at) =>
+          metadata.id === '' ? before !== undefined && at >= before : metadata.id.startsWith(chunk),
+        )
       await trustGraph.until((all) => condition(own(all)))
       return own(trustGraph.stored)
     },
