@@ -89,10 +89,9 @@ export function openStore({ options }: Config): TripleStore {
   })
 }
 
-/** `--out` of a command that writes to one folder. */
+/** `--out` of a command that writes to one folder: the last one counts. */
 export function outFolder({ out = [] }: Pick<Config['options'], 'out'>): string | undefined {
-  if (out.length > 1) throw new GraphmillError('usage', '--out: there can be only one folder.')
-  return out[0]
+  return out.at(-1)
 }
 
 /** The store at `url`. `timeoutMs` limits a request; default one minute. */
