@@ -41,6 +41,8 @@ const elsewhere = ['sh', 'sparql', 'ts']
 
 /** Inside the repository, so that `graphmill` and its dependencies are found. */
 let folder: string
+// Where it is not there yet, it is built.
+beforeAll(findHelm, 900_000)
 beforeAll(() => {
   mkdirSync('.cache', { recursive: true })
   folder = mkdtempSync('.cache/docs-')

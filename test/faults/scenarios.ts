@@ -74,7 +74,7 @@ async function killAtWork(
     input = await execution.inputOf(victim)
   }
   kill(process.pid, 'SIGCONT')
-  await delay(20)
+  await delay(5)
   await process.end('SIGKILL')
   let [before, after] = [input, await execution.inputOf(victim)]
   while (after.published > before.published) {
