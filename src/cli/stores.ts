@@ -69,7 +69,10 @@ function all(stores: readonly TripleStore[]): TripleStore {
       for (const store of stores) await store.write(...batch)
     },
     async close() {
-      for (const store of stores) await store.close()
+      // Those after a store that fails are written, too.
+      const closed: PromiseSettledResult<void>[] = []
+      for (const store of stores) closed.push(...(await Promise.allSettled([store.close()])))
+      for (const each of closed) if (each.status === 'rejected') throw each.reason
     },
   }
 }

@@ -1,7 +1,7 @@
 // Asks the text-completion service of a flow, ours or TrustGraph's, for a model that is reached in no other way. Requests are not
 // streamed: a reply that came twice could not be told from a longer one.
 import { randomBytes } from 'node:crypto'
-import type { Broker, ReadMessage } from '../broker/broker.ts'
+import type { ReadMessage } from '../broker/broker.ts'
 import { topicName, topicSpec } from '../broker/topics.ts'
 import { type ErrorCode, errorTable, GraphmillError, toGraphmillError } from '../errors.ts'
 import type { AskService, Llm, ServiceReply } from '../llm/llm.ts'
@@ -9,19 +9,12 @@ import type { Codec } from '../messages/codec.ts'
 import { emptyHeader } from '../messages/envelope.ts'
 import type { Error as ErrorPayload, TextCompletionResponse } from '../messages/generated.ts'
 import { unlessAborted } from '../wait.ts'
+import type { SourceOptions } from './load-document.ts'
 import { outputRoute } from './ports.ts'
-import type { Clock, Ids, Scope } from './processor.ts'
-import type { Circuits } from './runner/circuits.ts'
+import type { Scope } from './processor.ts'
 import { publishUntilStored } from './runner/outbox.ts'
 
-interface TextServiceOptions {
-  readonly broker: Broker
-  readonly codec: Codec
-  readonly circuits: Circuits
-  readonly clock: Clock
-  readonly ids: Ids
-  readonly space: string
-}
+type TextServicesOptions = Pick<SourceOptions, 'broker' | 'codec' | 'circuits' | 'clock' | 'ids' | 'space'>
 
 export interface TextServices {
   /** The same model, which asks the service of this flow. Each flow has a circuit of its own. */
@@ -42,7 +35,7 @@ interface PendingReply extends PromiseWithResolvers<ServiceReply> {
 }
 
 /** The text-completion services of flows, for a model that is reached through them. */
-export function createTextServices(llm: Llm, options: TextServiceOptions): TextServices {
+export function createTextServices(llm: Llm, options: TextServicesOptions): TextServices {
   const clients = new Map<string, TextServiceClient>()
   return {
     modelOf(scope) {
@@ -60,7 +53,7 @@ export function createTextServices(llm: Llm, options: TextServiceOptions): TextS
 }
 
 /** Its reply topic is made, and read, when it is first used. */
-function createClient(scope: Scope, options: TextServiceOptions): TextServiceClient {
+function createClient(scope: Scope, options: TextServicesOptions): TextServiceClient {
   const { broker, codec, circuits, clock, ids, space } = options
   const requests = outputRoute('text-completion', { space, ...scope }).topic
   const receiver = `prompt-${randomBytes(6).toString('hex')}`

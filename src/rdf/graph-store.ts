@@ -33,7 +33,7 @@ export function openGraphStore(path: string | undefined, format: GraphFormat): T
     async close() {
       if (!begun) return
       const text = textOf(kept, format, path)
-      if (path === undefined) await new Promise((resolve) => process.stdout.write(text, resolve))
+      if (path === undefined) await print(text)
       else await replaceFile(path, text)
     },
   }
@@ -48,6 +48,16 @@ function textOf(triples: readonly Triple[], format: GraphFormat, path: string | 
 }
 
 const titleOf = (path = 'graph.html') => basename(path, extname(path))
+
+function print(text: string): Promise<void> {
+  return new Promise((resolve, reject) =>
+    process.stdout.write(text, (cause) =>
+      cause
+        ? reject(new GraphmillError('store_failed', `standard output: ${cause.message}.`, { cause }))
+        : resolve(),
+    ),
+  )
+}
 
 async function replaceFile(path: string, text: string): Promise<void> {
   const beside = `${path}.${process.pid}.tmp`

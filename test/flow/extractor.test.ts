@@ -152,7 +152,7 @@ async function promptOf(id: string, keys: object) {
   return loadCatalogue([file])
 }
 
-test('a chunk that nobody announces is told of before its request, by its units', async () => {
+test('extractors announce a chunk that nobody else announces, with its units, before its request', async () => {
   const flow = await startFlow([extractDefinitions])
   try {
     const text = 'A mill.'

@@ -173,7 +173,7 @@ describe('a prompt request that fails gets one message', () => {
   })
 })
 
-test('what their reply has no field for is told in ours: rejections, truncation, tokens', async () => {
+test('what their reply has no field for is in our topics: rejections, truncation, tokens', async () => {
   const flow = await start(scriptedLlm([{ text: `${names(1)}{"x":1}\n{"name":"c`, finish: 'length' }]), {
     limits: { maxCalls: 1 },
   })

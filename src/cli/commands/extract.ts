@@ -266,7 +266,7 @@ function reportSummary(extraction: Extraction, seconds: number): void {
   const lines = [...limitLines(extraction), ...summaryLines(aggregate.documents(), extraction, seconds)]
   for (const line of lines) say(painted(line))
   for (const line of costLines(tokenUsage.rows(), prices)) say(line)
-  if (config.options.out === undefined) return
+  if (config.options.out === undefined || config.options.store !== undefined) return
   for (const line of store.sample()) say(`  ${line}`)
   say(`written    ${config.options.out.join(', ')}`)
 }

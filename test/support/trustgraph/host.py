@@ -18,12 +18,7 @@ from trustgraph.base import (
 from trustgraph.base.serialization import dataclass_to_dict, dict_to_dataclass
 
 workspaces = "__workspaces__"
-settings = {"pubsub_backend": os.environ["TG_BACKEND"]}
-if settings["pubsub_backend"] == "kafka":
-    settings["kafka_bootstrap_servers"] = os.environ["TG_BROKER"]
-else:
-    settings["pulsar_host"] = os.environ["TG_BROKER"]
-    settings["pulsar_admin_url"] = os.environ["TG_ADMIN"]
+settings = {"pubsub_backend": "kafka", "kafka_bootstrap_servers": os.environ["TG_BROKER"]}
 
 
 def tell(value):
@@ -103,24 +98,24 @@ class Vectors(GraphEmbeddingsStoreService):
         tell({"event": "graph-embeddings", "workspace": workspace, "message": dataclass_to_dict(message)})
 
 
-class Rows(FlowProcessor):
+class Reader(FlowProcessor):
+    """Tells what comes to its port `input`, as an event."""
+
     def __init__(self, **params):
         super().__init__(**params)
         self.register_specification(
-            ConsumerSpec(name="input", schema=schema.ExtractedObject, handler=self.on_message))
+            ConsumerSpec(name="input", schema=self.record, handler=self.on_message))
 
     async def on_message(self, message, consumer, flow):
-        tell({"event": "rows", "workspace": flow.workspace, "message": dataclass_to_dict(message.value())})
+        tell({"event": self.event, "workspace": flow.workspace, "message": dataclass_to_dict(message.value())})
 
 
-class Contexts(FlowProcessor):
-    def __init__(self, **params):
-        super().__init__(**params)
-        self.register_specification(
-            ConsumerSpec(name="input", schema=schema.EntityContexts, handler=self.on_message))
+class Rows(Reader):
+    record, event = schema.ExtractedObject, "rows"
 
-    async def on_message(self, message, consumer, flow):
-        tell({"event": "entity-contexts", "workspace": flow.workspace, "message": dataclass_to_dict(message.value())})
+
+class Contexts(Reader):
+    record, event = schema.EntityContexts, "entity-contexts"
 
 
 class Embeddings(EmbeddingsService):

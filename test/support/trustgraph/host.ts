@@ -30,10 +30,8 @@ export interface PromptResult {
 
 export interface TrustGraphOptions {
   readonly python: string
-  readonly backend: 'kafka' | 'pulsar'
-  /** `host:port`, or Pulsar's URL. */
+  /** `host:port` of Kafka. */
   readonly broker: string
-  readonly adminUrl?: string
 }
 
 export interface TrustGraph {
@@ -54,8 +52,7 @@ export async function startTrustGraph(options: TrustGraphOptions): Promise<Trust
     stdio: ['pipe', 'pipe', 'pipe'],
     env: {
       ...process.env,
-      ...{ TG_BACKEND: options.backend, TG_BROKER: options.broker, TG_ADMIN: options.adminUrl ?? '' },
-      ...{ OMP_NUM_THREADS: '1', OPENAI_TOKEN: 'none' },
+      ...{ TG_BROKER: options.broker, OMP_NUM_THREADS: '1', OPENAI_TOKEN: 'none' },
     },
   })
   const killOnExit = () => child.kill('SIGKILL')

@@ -65,7 +65,7 @@ export async function startTrustGraphSite(python: string): Promise<TrustGraphSit
     await writeFile(join(folder, name), JSON.stringify(value))
   const kafka = await startKafka({ properties: { 'message.max.bytes': 10 * 1024 * 1024 } })
   const llm = await startLlmServer({ rules })
-  const trustGraph = await startTrustGraph({ python, backend: 'kafka', broker: kafka.bootstrap.join() })
+  const trustGraph = await startTrustGraph({ python, broker: kafka.bootstrap.join() })
   const { order } = trustGraph
   await order('topics', { identifiers: ['request:tg:config', 'response:tg:config', 'notify:tg:config'] })
   await order('start', { kind: 'trustgraph.config.service.service.Processor', id: 'config-svc' })

@@ -1,19 +1,33 @@
 // Triples of TrustGraph as lines that can be compared: those of a graph, and the provenance without ids and times that differ each time.
 import type { Stored } from './host.ts'
 
-// biome-ignore lint/suspicious/noExplicitAny: a term of TrustGraph
-function term({ type, iri, id, value, datatype, language, triple }: any): string {
+interface StoredTerm {
+  readonly type: string
+  readonly iri: string
+  readonly id: string
+  readonly value: string
+  readonly datatype: string
+  readonly language: string
+  readonly triple: StoredTriple
+}
+
+interface StoredTriple {
+  readonly s: StoredTerm
+  readonly p: StoredTerm
+  readonly o: StoredTerm
+  readonly g: string | null
+}
+
+function term({ type, iri, id, value, datatype, language, triple }: StoredTerm): string {
   if (type === 't') return `<< ${line(triple)} >>`
   return type === 'l'
     ? JSON.stringify(value) + (datatype && `^^${datatype}`) + (language && `@${language}`)
     : iri || id
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: a triple of TrustGraph
-const line = ({ s, p, o }: any): string => [s, p, o].map(term).join(' ')
+const line = ({ s, p, o }: StoredTriple): string => [s, p, o].map(term).join(' ')
 
-// biome-ignore lint/suspicious/noExplicitAny: triples of TrustGraph
-const all = (stored: readonly Stored[]): readonly any[] =>
+const all = (stored: readonly Stored[]): readonly StoredTriple[] =>
   stored.flatMap(({ event, message }) => (event === 'triples' ? message.triples : []))
 
 /** The facts: the triples of the default graph, sorted, each once. */
