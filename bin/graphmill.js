@@ -35,7 +35,7 @@ if (isNew && (isChild || process.pid !== 1)) {
 } else {
   const node = isNew ? process.execPath : findNode()
   if (node === undefined || isChild) {
-    fail(`graphmill needs Node ${needed.join('.')} or newer; this is ${process.versions.node}.`)
+    fail(`graphmill needs Node ${needed.join('.')} or newer; this is ${process.versions.node}.${advice()}`)
   } else {
     const passed = isNew ? flags : sized ? sizes : []
     const child = spawn(node, [...passed, ...process.argv.slice(1)], {
@@ -73,13 +73,22 @@ function endWithParent() {
   process.channel.unref()
 }
 
-function findNode() {
+function nodePackage() {
   try {
-    const folder = dirname(createRequire(import.meta.url).resolve('node/package.json'))
-    return [join(folder, 'bin', 'node'), join(folder, 'bin', 'node.exe')].find(existsSync)
+    return dirname(createRequire(import.meta.url).resolve('node/package.json'))
   } catch {
     return undefined
   }
+}
+
+function findNode() {
+  const folder = nodePackage()
+  return folder && [join(folder, 'bin', 'node'), join(folder, 'bin', 'node.exe')].find(existsSync)
+}
+
+/** The package gets its program by a script, which `npm ci --ignore-scripts` does not run. */
+function advice() {
+  return nodePackage() && !findNode() ? ' Run `npm rebuild node` to install one in node_modules.' : ''
 }
 
 function fail(sentence) {

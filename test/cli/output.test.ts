@@ -25,8 +25,9 @@ describe.skipIf(!existsSync('/dev/full'))('on a full disk', () => {
     }
   }
 
-  test('triples that cannot be written are a store failure', () => {
-    const { status, stderr } = graphmill('extract', '--llm', 'offline', '-')
+  // A page is printed as a whole, when the graph is complete.
+  test.each(['nquads', 'html'])('%s that cannot be written is a store failure', (format) => {
+    const { status, stderr } = graphmill('extract', '--llm', 'offline', '--format', format, '-')
     expect(stderr.trim().split('\n').slice(-2)).toEqual([
       expect.stringMatching(/^graphmill: standard output: ENOSPC: .*\. \[store_failed\]$/),
       expect.stringMatching(/^Check the disk .*\.$/),

@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -78,6 +79,28 @@ describe('extract', () => {
     expect(dot).toMatch(/^digraph graphmill \{/)
     expect(stderr.match(/^ {2}.+ — .+ → .+$/gm)!.length).toBeGreaterThan(2)
     expect(stderr.trim().split('\n').at(-1)).toBe(`written    ${out.join(', ')}`)
+  })
+
+  test('names the file that cannot be written, and writes those after it', async () => {
+    const [bad, good] = [join(file('a-file'), 'graph.html'), join(folder, 'graph.dot')]
+    const { code, stderr } = await extract([file('mill.txt'), '--out', bad, '--out', good])
+    expect(stderr).toMatch(/^graphmill: .*a-file\/graph\.html: EEXIST.* \[store_failed\]$/m)
+    expect(code).toBe(1)
+    expect(readFileSync(good, 'utf8')).toMatch(/^digraph graphmill \{.*\}\n$/s)
+  })
+
+  test('does not name a file as written when the triples go to a store', async () => {
+    const store = createServer((request, response) => void request.resume().on('end', () => response.end()))
+    await new Promise<void>((resolve) => void store.listen(0, '127.0.0.1', resolve))
+    const out = join(folder, 'graph.nq')
+    const { port } = store.address() as AddressInfo
+    const url = `http://127.0.0.1:${port}/update`
+    const { code, stderr } = await extract([file('mill.txt'), '--store', url, '--out', out])
+    await store[Symbol.asyncDispose]()
+    expect(code).toBe(0)
+    expect(stderr).toMatch(/^facts +\d+ definitions/m)
+    expect(stderr).not.toContain('written')
+    expect(existsSync(out)).toBe(false)
   })
 
   test('keeps a file when nothing could be read, and writes a page of an empty graph', async () => {
