@@ -205,7 +205,7 @@ const table = {
     'Check the address in --store, its credentials, and that --store-protocol matches the endpoint.',
   ),
   store_cannot_withdraw: never(
-    'Keep the triples in a SPARQL store with --store-protocol update, and replay the dead letter.',
+    'Keep the triples in files, or in a SPARQL store with --store-protocol update. Then load the document again, or replay the dead letter.',
   ),
   store_failed: later('Check the disk that --out or standard output writes to, or the store in --store.'),
   output_failed: command('Check where standard output goes: the disk may be full.'),

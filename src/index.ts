@@ -157,9 +157,9 @@ export { type Ontologies, openOntologies } from './ontology/ontologies.ts'
 export type { OntologyOptions } from './ontology/worker-client.ts'
 export { loadCatalogue } from './prompt/catalogue/catalogue.ts'
 export type { Catalogue, Prompt } from './prompt/catalogue/prompt.ts'
+export { openFolderStore } from './rdf/folder-store.ts'
 export {
   openFileStore,
-  openFolderStore,
   openStreamStore,
   type StoreOptions,
   type TripleStore,

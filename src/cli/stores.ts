@@ -3,14 +3,9 @@ import { extname } from 'node:path'
 import type { Config } from '../config/config.ts'
 import { type OptionName, optionTable } from '../config/options.ts'
 import { GraphmillError } from '../errors.ts'
+import { openFolderStore } from '../rdf/folder-store.ts'
 import { openSparqlStore } from '../rdf/sparql-store.ts'
-import {
-  formatExtensions,
-  openFileStore,
-  openFolderStore,
-  openStreamStore,
-  type TripleStore,
-} from '../rdf/store.ts'
+import { formatExtensions, openFileStore, openStreamStore, type TripleStore } from '../rdf/store.ts'
 import { type GraphFormat, graphFormats } from '../rdf/write.ts'
 
 export const storeOptions = [

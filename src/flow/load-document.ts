@@ -31,6 +31,8 @@ export interface SourceOptions {
    * Default: a document has no version, and its id is that of its text.
    */
   readonly newest?: ((documentId: string) => KnownVersion | undefined) | undefined
+  /** Called before a new version of a known document is published; throws `store_cannot_withdraw` to refuse it. */
+  readonly requireWithdrawal?: () => void
 }
 
 export interface KnownVersion {
@@ -80,7 +82,9 @@ export async function loadDocument(
   } catch (thrown) {
     const error = toGraphmillError(thrown)
     span.end(error)
-    await reportFailure(text.title, error, { loading, options }, signal)
+    // The version before stays as it is.
+    if (error.code !== 'store_cannot_withdraw')
+      await reportFailure(text.title, error, { loading, options }, signal)
     throw error
   }
 }
@@ -145,6 +149,7 @@ async function identify(
   if (!newest) return
   const version = await versionOf(ready.text())
   const known = newest(loading.documentId)
+  if (known?.version && known.version !== version && known.state !== 'removed') options.requireWithdrawal?.()
   const hasMoved = known !== undefined && known.version !== '' && known.collection !== collection
   loading.unchanged = known?.version === version && known.state === 'done' && !hasMoved
   loading.again = hasMoved || known?.state === 'partial' || known?.state === 'failed'

@@ -47,7 +47,7 @@ export async function loadDocuments(
       return { document, loaded: await loadDocument(document, options, ending.signal) }
     } catch (thrown) {
       const error = toGraphmillError(thrown)
-      if (!error.code.startsWith('document_')) fail(error)
+      if (!error.code.startsWith('document_') && error.code !== 'store_cannot_withdraw') fail(error)
       return { document, error }
     }
   }

@@ -1,15 +1,11 @@
-// Where triples are stored: a stream (standard output) or files. A batch is durable when `write` resolves.
-import { access, constants, mkdir } from 'node:fs/promises'
-import { hostname } from 'node:os'
-import { dirname, join } from 'node:path'
+// Where triples are stored: a stream (standard output) or a file; folders are in folder-store.ts. A batch is durable when `write` resolves.
+import { mkdir } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import type { Writable } from 'node:stream'
 import { GraphmillError } from '../errors.ts'
-import { systemCall } from '../system-calls.ts'
 import { type DurableFile, openDurableFile } from './durable-file.ts'
-import { type FileLock, lockFile } from './file-lock.ts'
 import type { TripleSupport } from './support.ts'
 import type { Triple } from './term.ts'
-import { wholeLength } from './torn-file.ts'
 import { createEncoder, type EncoderOptions, type TripleFormat } from './write.ts'
 
 export interface TripleStore {
@@ -35,7 +31,8 @@ export interface StoreOptions extends EncoderOptions {
   readonly format: TripleFormat
 }
 
-const failed = (what: string) => (cause: unknown) => {
+/** Throws `store_failed` for what the system says of a file. */
+export const failed = (what: string) => (cause: unknown) => {
   throw new GraphmillError('store_failed', `${what}: ${(cause as Error).message}.`, { cause })
 }
 
@@ -95,96 +92,4 @@ export const formatExtensions: { readonly [F in TripleFormat]: string } = {
   trig: 'trig',
   turtle: 'ttl',
   jsonl: 'jsonl',
-}
-
-export interface FolderStoreOptions extends StoreOptions {
-  /** How long a lock of an unknown owner is watched before it is taken over, in milliseconds. Default 10,000. */
-  readonly lockPatienceMs?: number
-}
-
-/**
- * Appends to one file per workspace and flow in a folder, `<workspace>.<flow>.<host>.nq`. Each process has its own files: when another
- * process of this host uses that name, `<host>-2` and so on. A batch that a crash cut is removed, and the file is continued. A file that
- * is removed or renamed while it is open is created again, and the batch that was written meanwhile goes to it.
- */
-export function openFolderStore(folder: string, options: FolderStoreOptions): TripleStore {
-  const encoder = createEncoder(options.format, options)
-  const files = new Map<string, Promise<OwnFile>>()
-
-  const write: TripleStore['write'] = async (triples, scope) => {
-    const name = `${scope.workspace}.${scope.flow}`
-    const opening =
-      files.get(name) ??
-      systemCall(`open a file in ${folder}`, openOwnFile(folder, name, options)).catch(failed(folder))
-    files.set(name, opening as Promise<OwnFile>)
-    opening.catch(() => files.delete(name))
-    const own = (await opening) as OwnFile
-    if (await systemCall(`look at the lock of ${own.file.path}`, own.lock.isHeld())) {
-      await own.file.append(encoder.encode(triples)).catch(failed(own.file.path))
-      if (await own.file.isThere()) return
-    }
-    if (files.get(name) === opening) {
-      files.delete(name)
-      await close(own)
-    }
-    await write(triples, scope)
-  }
-
-  return {
-    destination: folder,
-    write,
-    async ready() {
-      await mkdir(folder, { recursive: true })
-        .then(() => systemCall(`access ${folder}`, access(folder, constants.W_OK)))
-        .catch(failed(folder))
-    },
-    async close() {
-      for (const opening of files.values()) await close(await opening)
-      files.clear()
-    },
-  }
-}
-
-interface OwnFile {
-  readonly file: DurableFile
-  readonly lock: FileLock
-}
-
-/** The first file of the name that no other process has. */
-async function openOwnFile(folder: string, name: string, options: FolderStoreOptions): Promise<OwnFile> {
-  await mkdir(folder, { recursive: true })
-  for (let replica = 1; ; replica++) {
-    const suffix = replica > 1 ? `-${replica}` : ''
-    const path = join(folder, `${name}.${hostname()}${suffix}.${formatExtensions[options.format]}`)
-    const lock = await lockFile(`${path}.lock`, options.lockPatienceMs)
-    if (!lock) continue
-    try {
-      return { file: await openWhole(path, options), lock }
-    } catch (error) {
-      await lock.release()
-      throw error
-    }
-  }
-}
-
-/** The file, up to its last whole batch, or with a new head. */
-async function openWhole(path: string, options: StoreOptions): Promise<DurableFile> {
-  const head = createEncoder(options.format, options).begin()
-  const file = await openDurableFile(path, 'a+')
-  try {
-    const { size } = await file.handle.stat()
-    const whole = await wholeLength(file.handle, options.format)
-    const kept = whole < Buffer.byteLength(head) ? 0 : whole // a cut head is useless
-    if (kept < size) await file.truncate(kept)
-    if (kept === 0) await file.append(head)
-    return file
-  } catch (error) {
-    await file.close()
-    throw error
-  }
-}
-
-async function close({ file, lock }: OwnFile): Promise<void> {
-  await file.close({ isOwn: await lock.isHeld() })
-  await lock.release()
 }

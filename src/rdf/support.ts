@@ -48,14 +48,20 @@ export interface TripleSupport {
 }
 
 /** Whether a withdrawal withdraws an emission. */
-export function isWithdrawn(emission: Emission, { documentId, from, upTo, kept }: Withdrawal): boolean {
-  const { versionTime } = emission
+export function isWithdrawn(emission: Emission, withdrawal: Withdrawal): boolean {
+  const { documentId, versionTime } = emission
   return (
-    emission.documentId === documentId &&
-    versionTime >= from &&
-    versionTime <= upTo &&
-    !kept.has(emissionKey(emission))
+    documentId === withdrawal.documentId &&
+    isKeyWithdrawn({ key: emissionKey(emission), versionTime }, withdrawal)
   )
+}
+
+/** The same for an emission of the withdrawal's document of which only the key is known. */
+export function isKeyWithdrawn(
+  { key, versionTime }: { readonly key: string; readonly versionTime: number },
+  { from, upTo, kept }: Withdrawal,
+): boolean {
+  return versionTime >= from && versionTime <= upTo && !kept.has(key)
 }
 
 /** A name of fixed length for a document of a flow, the same in every process. */

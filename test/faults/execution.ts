@@ -32,7 +32,7 @@ import { loadSchemas } from '../../src/messages/registry.ts'
 import { createMetrics, type FlowMetrics } from '../../src/observe/metrics.ts'
 import type { DocumentStatus } from '../../src/progress/document-status.ts'
 import { createProgressAggregate } from '../../src/progress/progress-aggregate.ts'
-import { openFolderStore } from '../../src/rdf/store.ts'
+import { openFolderStore } from '../../src/rdf/folder-store.ts'
 import { bookOf, chunkSize, readGraph } from '../support/graph.ts'
 import { type GraphmillProcess, startGraphmill } from '../support/processes.ts'
 
@@ -118,6 +118,19 @@ export interface ExecutionOptions {
   readonly llmUrl: string
 }
 
+/** The document that is loaded. */
+export function valley(paragraphs = chunks, number = 0) {
+  const text = bookOf(paragraphs, number)
+  return {
+    title: 'The valley',
+    uri: 'urn:test:valley',
+    mediaType: 'text/plain',
+    async *text() {
+      yield text
+    },
+  }
+}
+
 export async function openExecution(
   { brokerUrl, connect }: Site,
   { space, llmUrl }: ExecutionOptions,
@@ -191,15 +204,7 @@ export async function openExecution(
       return started
     },
     async load(paragraphs = chunks, number = 0) {
-      const text = bookOf(paragraphs, number)
-      const source = {
-        title: 'The valley',
-        uri: 'urn:test:valley',
-        mediaType: 'text/plain',
-        async *text() {
-          yield text
-        },
-      }
+      const source = valley(paragraphs, number)
       const circuits = createCircuits()
       const place = {
         broker,

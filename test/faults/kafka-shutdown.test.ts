@@ -3,18 +3,28 @@
 import { execFile } from 'node:child_process'
 import { closeSync, constants, openSync, writeSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { hostname, tmpdir } from 'node:os'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { connectKafka } from '../../src/broker/kafka/kafka.ts'
+import { documentId } from '../../src/documents/read.ts'
 import { inputGroup } from '../../src/flow/ports.ts'
+import { documentName } from '../../src/rdf/support.ts'
 import { brokerSource } from '../support/brokers.ts'
 import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
 import { type LlmServer, startLlmServer } from '../support/llm-server.ts'
 import { startGraphmill } from '../support/processes.ts'
-import { type Execution, type Outcome, openExecution, type Site, undisturbed, units } from './execution.ts'
+import {
+  type Execution,
+  type Outcome,
+  openExecution,
+  type Site,
+  undisturbed,
+  units,
+  valley,
+} from './execution.ts'
 import { expectAll } from './expect-all.ts'
 
 const present = (await brokerSource('SIGTERM under load, on Kafka', ['jars'])) !== undefined
@@ -86,7 +96,8 @@ describe.skipIf(!present)('SIGTERM under load, on Kafka', { timeout: 120_000 }, 
     const execution = await openExecution(site, { space: 'stuck', llmUrl: llm.url })
     const folder = await mkdtemp(join(tmpdir(), 'graphmill-stuck-'))
     onTestFinished(() => rm(folder, { recursive: true }))
-    const path = join(folder, `default.default.${hostname()}.nq`)
+    const name = documentName(await documentId(valley()), { workspace: 'default', flow: 'default' })
+    const path = join(folder, `default.default.${name}.nq`)
     await promisify(execFile)('mkfifo', [path])
     using _ = fullPipe(path)
     const process = await execution.startProcess(['--all'], ['--out', folder, '--drain', 'now'])

@@ -31,7 +31,11 @@ afterAll(async () => {
 const load = async (
   name: string,
   bytes: Uint8Array | string,
-  { broker = flow.broker, signal = new AbortController().signal } = {},
+  {
+    broker = flow.broker,
+    signal = new AbortController().signal,
+    ...more
+  }: Partial<SourceOptions> & { readonly signal?: AbortSignal } = {},
 ) => {
   await writeFile(join(folder, name), bytes)
   const [document] = await findDocuments(join(folder, name), new AbortController().signal)
@@ -45,6 +49,7 @@ const load = async (
     scope,
     collection: 'default',
     source: 'test',
+    ...more,
   }
   return loadDocument(document!, options, signal)
 }
@@ -153,4 +158,20 @@ test('a document that is loaded again adds no fact, but provenance of its own, u
     if (provenance === 'none') expect(second!.provenance).toBe(first!.provenance)
     else expect(second!.provenance).toBeGreaterThan(first!.provenance)
   }
+})
+
+test('a changed document is refused before anything is published when its store cannot withdraw, others are not', async () => {
+  const requireWithdrawal = () => {
+    throw new GraphmillError('store_cannot_withdraw', 'It stays.')
+  }
+  const known = { state: 'done', collection: 'default', version: 'another', versionTime: 5 }
+  const before = (await flow.all(flow.topic('progress'))).length
+  const changed = load('changed.txt', 'A mill.', { requireWithdrawal, newest: () => known })
+  await expect(changed).rejects.toMatchObject({ code: 'store_cannot_withdraw' })
+  expect(await flow.all(flow.topic('progress'))).toHaveLength(before)
+  await load('new.txt', 'A mill.', { requireWithdrawal, newest: () => undefined })
+  await load('back.txt', 'A mill.', { requireWithdrawal, newest: () => ({ ...known, state: 'removed' }) })
+  const { version } = await load('same.txt', 'A mill.', { newest: () => undefined })
+  const same = { requireWithdrawal, newest: () => ({ ...known, version }) }
+  expect(await load('same.txt', 'A mill.', same)).toMatchObject({ unchanged: true })
 })

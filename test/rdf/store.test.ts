@@ -1,9 +1,9 @@
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, utimes, writeFile } from 'node:fs/promises'
-import { hostname, tmpdir } from 'node:os'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { openDurableFile } from '../../src/rdf/durable-file.ts'
-import { openFileStore, openFolderStore } from '../../src/rdf/store.ts'
+import { openFileStore } from '../../src/rdf/store.ts'
 import { iri, triple } from '../../src/rdf/term.ts'
 
 const scope = { workspace: 'w', flow: 'f' }
@@ -85,63 +85,5 @@ describe('the output of one command', () => {
     await store.write([factOf('a')], scope)
     await rm(path)
     await expect(store.close()).rejects.toMatchObject({ code: 'store_failed' })
-  })
-})
-
-describe('a folder of files', () => {
-  const filesOf = async (of: string) => (await readdir(of)).filter((name) => name.endsWith('.nq'))
-
-  test.each([
-    ['removed', (path: string) => rm(path)],
-    ['renamed', (path: string) => rename(path, `${path}.old`)],
-    ['removed with its folder', () => rm(folder, { recursive: true })],
-  ])('creates a file again that was %s while it was open', async (_, spoil) => {
-    const store = openFolderStore(folder, { format: 'nquads' })
-    await store.write([factOf('a')], scope)
-    const [name] = await filesOf(folder)
-    await spoil(join(folder, name!))
-    await store.write([factOf('b')], scope)
-    await store.write([factOf('c')], scope)
-    await store.close()
-    expect(await filesOf(folder)).toEqual([name])
-    expect(await readFile(join(folder, name!), 'utf8')).toBe(lineOf('b') + lineOf('c'))
-    expect((await readdir(folder)).filter((each) => each.endsWith('.lock'))).toEqual([])
-  })
-
-  test('has the same file when the first attempt at it failed, and takes over a lock that names nobody and is not renewed', async () => {
-    const store = openFolderStore(folder, { format: 'turtle', lockPatienceMs: 100 })
-    const name = `w.f.${hostname()}.ttl`
-    await mkdir(join(folder, name))
-    await expect(store.write([factOf('a')], scope)).rejects.toMatchObject({ code: 'store_failed' })
-    await rm(join(folder, name), { recursive: true })
-    const lock = join(folder, `${name}.lock`)
-    await writeFile(lock, '')
-    await utimes(lock, new Date(0), new Date(0))
-    await store.write([factOf('a')], scope)
-    await store.close()
-    expect(await readdir(folder)).toEqual([name])
-  })
-
-  test('does not touch the file of an unknown process that renews its lock', async () => {
-    const store = openFolderStore(folder, { format: 'nquads' })
-    const lock = join(folder, `w.f.${hostname()}.nq.lock`)
-    await writeFile(lock, '')
-    const renewing = setInterval(() => void utimes(lock, new Date(), new Date()), 50)
-    try {
-      await store.write([factOf('a')], scope)
-    } finally {
-      clearInterval(renewing)
-    }
-    await store.close()
-    expect(await filesOf(folder)).toEqual([`w.f.${hostname()}-2.nq`])
-  })
-
-  test('is not ready when it cannot be created', async () => {
-    const path = join(folder, 'taken')
-    await writeFile(path, '')
-    const store = openFolderStore(path, { format: 'nquads' })
-    await expect(store.ready!()).rejects.toMatchObject({ code: 'store_failed' })
-    await openFolderStore(join(folder, 'new'), { format: 'nquads' }).ready!()
-    expect(await readdir(folder)).toContain('new')
   })
 })

@@ -1,7 +1,7 @@
-// A process that writes to a folder of files: one batch, or, told `torn`, two and half of a third. Then it says so on standard output, and
-// lives until it is killed. Parameters: the folder, the format, `torn`.
+// A process that writes to a folder of files: one batch, for `many` another 20, for `torn` a second and half of a third. Then it says so on
+// standard output, and lives until it is killed. Parameters: the folder, the format, `many` or `torn`.
 import { open } from 'node:fs/promises'
-import { openFolderStore } from '../../src/rdf/store.ts'
+import { openFolderStore } from '../../src/rdf/folder-store.ts'
 import { iri, literal, triple } from '../../src/rdf/term.ts'
 import type { TripleFormat } from '../../src/rdf/write.ts'
 
@@ -27,5 +27,8 @@ if (mode === 'torn') {
     await new Promise(() => undefined)
   }
   void write('three')
-} else process.stdout.write('written\n')
+} else {
+  if (mode === 'many') for (let batch = 0; batch < 20; batch++) await write('many')
+  process.stdout.write('written\n')
+}
 setInterval(() => undefined, 1000)

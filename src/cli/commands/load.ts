@@ -17,6 +17,7 @@ import { flowOf } from '../flows.ts'
 import { knownDocuments } from '../known-documents.ts'
 import { addOptions, configOf } from '../options.ts'
 import { say } from '../progress.ts'
+import { requireWithdrawal, withdrawalOptions } from '../withdrawal.ts'
 
 /** What happens to a document that was loaded before. */
 const loadedAgain =
@@ -39,6 +40,7 @@ export function addLoad(command: Command): void {
     'collection',
     'base',
     ...documentOptions,
+    ...withdrawalOptions,
   ])
 }
 
@@ -96,7 +98,8 @@ async function publishAll(
   const newest = known && ((documentId: string) => known.get(documentId))
   const onOutcome = (outcome: LoadOutcome) => report(outcome, counts, signal)
   const found = distinct(documentsOf(named, session), named.files.length)
-  await loadDocuments(found, { ...target, source: 'load', newest, onOutcome }, signal)
+  const own = { source: 'load', newest, requireWithdrawal: () => requireWithdrawal(config), onOutcome }
+  await loadDocuments(found, { ...target, ...own }, signal)
 }
 
 /** The documents that the names refer to, or the error of a name. */

@@ -13,18 +13,28 @@ import { type BrokerSession, brokerOptions, openSchemas, withBroker } from '../b
 import { type KnownDocument, knownDocuments } from '../known-documents.ts'
 import { addOptions, configOf } from '../options.ts'
 import { requireFlow } from '../require-flow.ts'
+import { requireWithdrawal, withdrawalOptions } from '../withdrawal.ts'
 
 export function addRemove(command: Command): void {
   command
     .argument('[documents...]', 'files, or ids or titles of documents; default: all of --collection')
     .action((names: string[]) => remove(names, configOf(command)))
-  addOptions(command, [...brokerOptions, 'workspace', 'flow', 'collection', 'base', 'dry-run'])
+  addOptions(command, [
+    ...brokerOptions,
+    'workspace',
+    'flow',
+    'collection',
+    'base',
+    'dry-run',
+    ...withdrawalOptions,
+  ])
 }
 
 async function remove(names: readonly string[], config: Config): Promise<void> {
   const isOfCollection = names.length === 0
   if (isOfCollection && config.origins.collection !== 'flag')
     throw new GraphmillError('usage', 'Name the documents to remove, or a --collection.')
+  requireWithdrawal(config)
   await withBroker(config, async (session) => {
     const { broker, signal } = session
     await requireFlow(broker, config.options)

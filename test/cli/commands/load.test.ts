@@ -11,3 +11,11 @@ test('`load` says what happens when a document is loaded again', async () => {
   for (const option of ['--document-timeout', '--document-memory', '--follow-links', '--base', '--id'])
     expect(text).toContain(option)
 })
+
+test('`remove` refuses before it asks the broker when the store would keep what the document states', async () => {
+  const store = ['--store', 'http://127.0.0.1:9/ds/data', '--store-protocol', 'graph-store']
+  const child = startGraphmill(['remove', 'notes.md', '--broker', 'kafka://127.0.0.1:9', ...store])
+  const { code } = await child.ended
+  expect(code).not.toBe(0)
+  expect(child.stderr()).toContain('store_cannot_withdraw')
+})
