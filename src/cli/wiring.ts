@@ -224,6 +224,6 @@ export function extractorNames(given: readonly string[]): string[] {
 /** Which model gets the text: the first line that a user sees. */
 export function announceModel(llm: Llm): string {
   if (llm.isLocal)
-    return 'graphmill: no model is asked; a few rules in this process read the text (offline). For a real model set OPENAI_BASE_URL and OPENAI_API_KEY.'
+    return 'graphmill: no model is asked: a few offline rules read the text; they know English prose only and are for trying out. For a real model set OPENAI_BASE_URL and OPENAI_API_KEY.'
   return `graphmill: the text goes to ${llm.provider} ${llm.model} at ${llm.destination}`
 }

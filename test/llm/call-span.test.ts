@@ -156,7 +156,7 @@ describe('graphmill extract', () => {
       await using llm = await startLlmServer()
       const receiver = await startOtlpReceiver()
       try {
-        const child = startGraphmill(['extract', 'examples/on-a-piece-of-chalk.md', '--limit', '1'], {
+        const child = startGraphmill(['extract', 'examples/the-first-railways.md', '--limit', '1'], {
           OPENAI_BASE_URL: llm.url,
           GRAPHMILL_MODEL: 'test-model',
           GRAPHMILL_NO_CACHE: 'true',

@@ -8,8 +8,8 @@ import {
   type VerbGroup,
   verbGroupAt,
   type Word,
-  wordSet,
 } from './phrases.ts'
+import { wordSet } from './word-set.ts'
 
 /** Subjects and what they do, with their places in the sentence. */
 export interface Clause {

@@ -1,6 +1,14 @@
 // Definitions, by "X is a Y" and by "X, a Y,".
 import { articles, beginsClause, clausesOf, phraseEndingAt, relatives, subordinators } from './clauses.ts'
-import { isPronoun, joined, nounPhraseAt, type Sentence, type VerbGroup, type Word } from './phrases.ts'
+import {
+  isPronoun,
+  joined,
+  nounPhraseAt,
+  prepositions,
+  type Sentence,
+  type VerbGroup,
+  type Word,
+} from './phrases.ts'
 
 export interface DefinitionItem {
   readonly entity: string
@@ -15,7 +23,10 @@ export function definitionsOf({ words }: Sentence): DefinitionItem[] {
       return []
     if (!articles.has(complement.determiner) && !(complement.determiner === '' && complement.isPlural))
       return []
-    return [{ entity: subjects[0]!.name, definition: restOf(words, verb) }]
+    // `a block that is a file` defines no block; `Water, which is a compound, ...` defines water.
+    if (relatives.has(words[verb.start - 1]?.lower ?? '') && !words[verb.start - 2]?.comma) return []
+    const definition = restOf(words, verb)
+    return prepositions.has(/\S+$/.exec(definition)![0]) ? [] : [{ entity: subjects[0]!.name, definition }]
   })
   return [...items, ...appositions(words)]
 }
@@ -56,14 +67,12 @@ function restOf(words: readonly Word[], { start, end }: VerbGroup): string {
 
 const conjunctions = new Set(['and', 'but', 'or', 'so', 'yet', 'while', 'whereas', 'for'])
 
-/** Whether another clause begins, such as `and when you …` or `but the stones are …`, and not the next item of a list. */
+/** Whether another clause begins, such as `and when you …` or `but every stone is …`, and not the next item of a list. */
 function beginsNextClause(words: readonly Word[], at: number): boolean {
   const next = words[at + 1]
   if (!next || !conjunctions.has(words[at]?.lower ?? '')) return false
-  const phrase = nounPhraseAt(words, at + 1)
-  return (
-    isPronoun(next) ||
-    subordinators.has(next.lower) ||
-    (phrase !== undefined && beginsClause(words, phrase.end))
-  )
+  if (isPronoun(next) || subordinators.has(next.lower)) return true
+  const stop = words.findIndex((word, n) => n > at && word.stop)
+  const clause = words.slice(at + 1, stop < 0 ? undefined : stop + 1)
+  return !next.tags.has('Verb') && clause.some(({ tags }) => tags.has('Verb') && !tags.has('Gerund'))
 }

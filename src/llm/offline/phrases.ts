@@ -1,6 +1,8 @@
 // English sentences as noun phrases and verb groups: a small grammar over the part-of-speech tags of `compromise`. What it does
 // not understand is left out.
 import nlp from 'compromise'
+import { isProse, proseOf } from './prose.ts'
+import { wordSet } from './word-set.ts'
 
 export interface Word {
   /** Without the punctuation around it. */
@@ -15,13 +17,6 @@ export interface Word {
 
 export interface Sentence {
   readonly words: readonly Word[]
-  /** With white space collapsed. */
-  readonly text: string
-}
-
-/** The words of a text as a set. */
-export function wordSet(text: string): ReadonlySet<string> {
-  return new Set(text.trim().split(/\s+/))
 }
 
 /** Words of a sentence from `start` up to, not including, `end`. */
@@ -63,17 +58,16 @@ interface TaggedTerm {
   readonly tags: readonly string[]
 }
 
-/** The sentences of a text, or of Markdown, in order. */
+/** The sentences of the English prose in a text, in order. */
 export function sentences(text: string): Sentence[] {
-  const prose = paragraphs(text)
+  const prose = proseOf(text)
   const small = new Set(prose.match(/(?<![\p{L}'’-])\p{Ll}[\p{L}'’-]*/gu))
   const parsed = nlp(prose).json({ offset: false, normal: false }) as { text: string; terms: TaggedTerm[] }[]
-  return parsed.map((sentence) => ({
-    text: sentence.text.replace(/\s+/g, ' ').trim(),
-    words: sentence.terms
-      .map((term, index, all) => word(term, index, all, small))
-      .filter(({ text }) => text !== ''),
-  }))
+  return parsed
+    .filter(({ text }) => isProse(text))
+    .map(({ terms }) => ({
+      words: terms.map((term, index, all) => word(term, index, all, small)).filter(({ text }) => text !== ''),
+    }))
 }
 
 function word(term: TaggedTerm, index: number, all: readonly TaggedTerm[], small: ReadonlySet<string>): Word {
@@ -96,7 +90,8 @@ function word(term: TaggedTerm, index: number, all: readonly TaggedTerm[], small
   const common =
     !tags.has('ProperNoun') && ['Plural', 'Uncountable', 'Adjective'].some((tag) => tags.has(tag))
   const isTitle = next !== undefined && /^\p{Lu}/u.test(next.text)
-  const text = index === 0 && !isTitle && (common || small.has(lower)) ? lower : term.text
+  const isCapitalised = /^\p{Lu}[^\p{Lu}]*$/u.test(term.text)
+  const text = index === 0 && isCapitalised && !isTitle && (common || small.has(lower)) ? lower : term.text
   const isHyphen = term.post === '-'
   return {
     text: isHyphen ? `${text}-` : text,
@@ -113,19 +108,6 @@ export function joined(words: readonly Word[]): string {
     .map(({ text, comma }, n) => (comma && n < words.length - 1 ? `${text},` : text))
     .join(' ')
     .replaceAll('- ', '-')
-}
-
-/** One paragraph a line: wrapped lines are joined, and the marks of Markdown removed. */
-function paragraphs(text: string): string {
-  return text
-    .replace(/\r\n?/g, '\n')
-    .replace(/^ *(#{1,6}|>|[-*+]|\d+[.)]) +(.*)$/gm, '\n$2\n')
-    .replace(/!?\[([^\]]{0,200})\]\([^)]{0,500}\)/g, '$1')
-    .replace(/[*_`]{1,3}([^*_`\n]+)[*_`]{1,3}/g, '$1')
-    .split(/\n\s*\n/)
-    .map((paragraph) => paragraph.replace(/\s+/g, ' ').trim())
-    .filter((paragraph) => paragraph !== '')
-    .join('\n')
 }
 
 const pointing = wordSet('this that these those such no neither what which whose another other same')
@@ -157,6 +139,22 @@ export function nounPhraseAt(words: readonly Word[], start: number): NounPhrase 
   return phrase(words, start, end, core)
 }
 
+const bodies = wordSet(`
+  railway railways railroad company companies bank society university college canal museum institute association council
+  party union trust office corporation agency league church orchestra theatre tramway co sons brothers partners
+`)
+
+/** Whether the `and` at a place is a part of a name: the Liverpool and Manchester Railway, Stephenson and Company. */
+function joinsNames(words: readonly Word[], start: number, and: number): boolean {
+  if (words[and]?.lower !== 'and' || words[and]!.stop || bodies.has(words[and - 1]!.lower)) return false
+  let end = and + 1
+  while (isCapital(words[end]) && !words[end]!.stop && !bodies.has(words[end]!.lower)) end += 1
+  const isBody = isCapital(words[end]) && bodies.has(words[end]!.lower)
+  return isBody && isCapital(words[and - 1]) && (words[start]!.lower === 'the' || end === and + 1)
+}
+
+const isCapital = (word: Word | undefined) => word !== undefined && /^\p{Lu}/u.test(word.text)
+
 interface Core extends Span {
   readonly name: number
 }
@@ -172,6 +170,10 @@ function coreAt(words: readonly Word[], start: number): Core | undefined {
     if (isNominal(current)) end = at + 1
     else if (!isModifier(current, words[at + 1], at > start && end === 0) && !isInTitle(words, at)) break
     if (current.stop) break
+    if (end === at + 1 && joinsNames(words, start, end)) {
+      at += 1
+      end = 0
+    }
   }
   return end > name && !prepositions.has(words[name]!.text) ? { start, end, name } : undefined
 }
@@ -190,6 +192,7 @@ function phrase(words: readonly Word[], start: number, end: number, core: Core):
     !vague.has(head.lower) &&
     own.length <= 8 &&
     joined(own).length <= 100 &&
+    !isCode(joined(own)) &&
     /\p{L}.*\p{L}/u.test(head.text)
   return {
     start,
@@ -200,6 +203,11 @@ function phrase(words: readonly Word[], start: number, end: number, core: Core):
     isValue,
     isPlural: head.tags.has('Plural'),
   }
+}
+
+/** A path, an identifier, an option, a call: `src/main.ts`, `parseItems`, `--out`. */
+function isCode(name: string): boolean {
+  return /[{}[\]<>|=\\`_"#$@~^*/+]|::|[()]|(^|\s)-|\p{Ll}\.\p{L}|(^|\s)\p{Ll}+\p{Lu}/u.test(name)
 }
 
 /** The verb group that begins at a word, if one does: auxiliaries, adverbs, negation, verbs. */

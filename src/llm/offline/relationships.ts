@@ -21,7 +21,9 @@ export function relationshipsOf({ words }: Sentence): RelationshipItem[] {
   return clausesOf(words).flatMap(({ subjects, verb }) => {
     const found = objectsAfter(words, verb)
     const facts = found.objects.map((object) => ({ predicate: found.predicate, object }))
-    const year = yearAfter(words, found.end)
+    // A founder was not founded in that year: only what the verb was done to has it.
+    const isDated = facts.length === 0 || /^(is|are|was|were) /.test(verb.verb)
+    const year = isDated ? yearAfter(words, found.end) : undefined
     const items = subjects.flatMap(({ name }) =>
       facts.map((fact) => relationship(name, fact.predicate, fact.object)),
     )
@@ -48,6 +50,9 @@ function objectsAfter(words: readonly Word[], verb: VerbGroup) {
   if (linked && (object.isValue || preposition.lower === 'of')) return none
   // `is a distributed event streaming platform`: the rest of the phrase is not understood.
   if (words[object.end]?.tags.has('Gerund') && !words[object.end - 1]!.stop) return none
+  // `is still writing` is a verb.
+  const head = words[object.end - 1]!
+  if (verb.isCopula && !linked && object.determiner === '' && head.lower.endsWith('ing')) return none
   const article = verb.isCopula && !linked && /^an?$/.test(object.determiner) ? [object.determiner] : []
   const link = linked ? words.slice(verb.end, at + 1).map(({ lower }) => lower) : article
   const predicate = [verb.verb, ...link].join(' ')

@@ -92,7 +92,7 @@ describe('relationships', () => {
 describe('topics', () => {
   it('are what a text mentions most, explained by it', () => {
     const topics = find('topics', runtimes)
-    expect(topics[0]).toBe('windmills | a machine that converts the energy of the wind into rotation')
+    expect(topics[0]).toBe('windmill | a machine that converts the energy of the wind into rotation')
     expect(topics.length).toBeLessThanOrEqual(6)
     expect(find('topics', scandal)).toContain('Irene Adler | an opera singer')
   })
