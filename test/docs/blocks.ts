@@ -14,7 +14,7 @@ export interface Block {
   readonly line: number
   readonly language: string
   readonly code: string
-  /** The file name, if the first line has one: `# flows.yaml`, `// tracing.ts`. */
+  /** The file name, if the first line has one: `# flows.yaml`, `// tracing.ts`, `<!-- pom.xml -->`. */
   readonly file: string | undefined
 }
 
@@ -22,7 +22,7 @@ export const blocks: readonly Block[] = pages.flatMap((page): Block[] => {
   const text = readFileSync(page, 'utf8')
   return [...text.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map((found) => {
     const [, language = '', code = ''] = found
-    const [, file] = /^(?:#|\/\/) ([\w./-]+\.\w+)\n/.exec(code) ?? []
+    const [, file] = /^(?:#|\/\/|<!--) ([\w./-]+\.\w+)(?: -->)?\n/.exec(code) ?? []
     return { page, line: text.slice(0, found.index).split('\n').length, language, code, file }
   })
 })

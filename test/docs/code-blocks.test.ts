@@ -36,8 +36,8 @@ const readers: readonly { readonly of: RegExp; read(path: string): unknown }[] =
   { of: /\.ttl$/, read: (path) => loadOntology([path]) },
 ]
 
-/** The languages of blocks that are run. */
-const elsewhere = ['sh', 'sparql', 'ts']
+/** The languages of blocks that are run, here or in a session. */
+const elsewhere = ['sh', 'sparql', 'ts', 'python', 'java', 'xml']
 
 /** Inside the repository, so that `graphmill` and its dependencies are found. */
 let folder: string
@@ -61,7 +61,7 @@ describe('code blocks in the docs', () => {
     expect(strange.map((block) => `${placeOf(block)} ${block.language} ${block.file}`)).toEqual([])
   })
 
-  test.each(blocks.filter(({ file, language }) => file && language !== 'ts'))(
+  test.each(blocks.filter(({ file, language }) => file && !elsewhere.includes(language)))(
     'are files that graphmill reads: $page $file',
     async ({ file, code }) => {
       const place = mkdtempSync(join(tmpdir(), 'graphmill-docs-'))

@@ -1,5 +1,6 @@
 // Every page is a session: its commands run in order in the folder of a new user, with a model server, a real Kafka and a real
 // Fuseki instead of the reader's. A new command runs by default; commands that are not run are in `exceptions`.
+import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -92,6 +93,9 @@ const runs = /graphmill(\.js)? (\S+)/
 const forever = ['run', 'tail']
 const onBroker = [...forever, 'load', 'prompt', 'topics', 'dead', 'status', 'rejected', 'doctor']
 
+/** A program in one source file needs the compiler, which a JRE has not. */
+const jdk = process.env['REQUIRE_BROKERS'] === '1' || spawnSync('javac', ['-version']).status === 0
+
 const source = await brokerSource('commands of the docs on Kafka and Fuseki', ['jars'])
 let kafka: KafkaServer | undefined
 let fuseki: FusekiServer | undefined
@@ -151,7 +155,7 @@ function openPage(page: string, folder: string): Session {
 function here(command: string): string {
   return command
     .replaceAll('http://127.0.0.1:11434/v1', llm.url)
-    .replaceAll('kafka://127.0.0.1:9092', `kafka://${kafka?.bootstrap.join()}`)
+    .replaceAll('127.0.0.1:9092', `${kafka?.bootstrap.join()}`)
     .replaceAll('http://127.0.0.1:3030/ds', fuseki?.dataset ?? '')
     .replaceAll(/\bMODEL\b/g, 'test-model')
 }
@@ -209,6 +213,11 @@ const outcomes: readonly {
     of: /--ontologies .*notes\.md/,
     check: (stdout) => expect(stdout).toContain('<http://example.org/mills#Mill>'),
   },
+  {
+    of: /ask_prompt\.py|AskPrompt\.java/,
+    check: (stdout) =>
+      expect([JSON.parse(stdout.split('\n')[0]!)].flat()[0]).toMatchObject({ entity: 'windmill' }),
+  },
   { of: /doctor/, check: (stdout) => expect(stdout).not.toContain('failed') },
   // The next command must write its own triples.
   {
@@ -261,7 +270,9 @@ async function runPage(page: string): Promise<void> {
     }
     const command = exception?.instead ?? told
     const [, , name = ''] = runs.exec(command) ?? []
-    if ((onBroker.includes(name) && !kafka) || (command.includes('/ds') && !fuseki))
+    if (/^java .*\.java /.test(command) && !jdk) return say(block, command, 'not run, it needs a JDK')
+    const asksKafka = onBroker.includes(name) || /127\.0\.0\.1:9092/.test(command)
+    if ((asksKafka && !kafka) || (command.includes('/ds') && !fuseki))
       return say(block, command, 'not run, it needs Java and Maven')
     const typed = here(command)
     const stdout = await result(name, typed)
