@@ -100,6 +100,7 @@ async function* send(
 async function* remove(message: MessageOf<'document'>, reason: string, context: Context): Written {
   const versionTime = await planRemoval(message, context)
   if (versionTime === undefined) return
+  context.log.info({ documentId: message.documentId, reason }, 'a document is removed')
   const header = { version: '', versionTime }
   await (yield { to: 'contents', ...header, payload: { cause: message.id } })
   yield { to: 'progress', ...header, payload: { kind: 'removed', reason } }

@@ -54,7 +54,7 @@ export const prompt = defineProcessor({
 type Answers = Outputs<'reply' | 'rejected' | 'progress'>
 
 async function* answer(
-  { payload, traceparent }: Message<'PromptRequest'>,
+  { documentId, versionTime, payload, traceparent }: Message<'PromptRequest'>,
   context: Context,
   onLost: (lost: LostRun) => void,
 ): Answers {
@@ -63,7 +63,9 @@ async function* answer(
   const prompt = context.prompts.get(promptId)
   const terms = decodeTerms(payload.terms)
   const newRun = () => ({ id: ids.next(), startedAt: clock.now() })
-  const cache = replies && { replies, workspace: scope.workspace }
+  const { workspace } = scope
+  const owner = documentId ? { workspace, documentId, versionTime } : undefined
+  const cache = replies && { replies, workspace, owner }
   const onNote = (note: string) => {
     if (!noted.has(prompt)) context.log.warn({ promptId }, note)
     noted.add(prompt)

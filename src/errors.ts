@@ -194,6 +194,9 @@ const table = {
   document_unknown: command(
     'Name a document that `graphmill status` lists. The processor `ledger` must run for documents to be listed.',
   ),
+  erasure_refused: command(
+    'Look at what would go with `graphmill erase --dry-run`, then repeat the command with --with-others.',
+  ),
   document_empty: document('Load a document that contains text.'),
   // everything else
   configuration_invalid: { ...operator('Fix the option or file that the message names.'), ends: 'command' },

@@ -137,6 +137,35 @@ export interface TopicDescription {
   readonly partitions: number
 }
 
+export interface Deletion {
+  readonly topic: string
+  /** From `ends`. */
+  readonly ends: readonly string[]
+  /** Groups that count although they have no position yet. */
+  readonly expected: readonly string[]
+  /** Groups that do not count: what they have not settled is deleted as well. */
+  readonly ignored: readonly string[]
+  /** Deletes nothing, and says which groups are behind. Default false. */
+  readonly lookOnly?: boolean
+}
+
+/** A group of a topic, and how many messages it has not settled. */
+export interface GroupBacklog {
+  readonly group: string
+  readonly messages: number
+  readonly members: number
+}
+
+/** What became of a deletion. */
+export interface DeletionState {
+  /** All groups that count. */
+  readonly groups: readonly string[]
+  /** Those that have not settled everything before the ends. */
+  readonly behind: readonly GroupBacklog[]
+  /** Whether nothing before the ends can be read any more. */
+  readonly deleted: boolean
+}
+
 export interface Broker {
   /** Creates the topics that are missing; those that exist are left as they are. */
   ensureTopics(topics: readonly TopicSpec[]): Promise<void>
@@ -168,6 +197,14 @@ export interface Broker {
   consume(subscription: Subscription, signal: AbortSignal): AsyncIterable<Delivery>
   read(range: TopicRange, signal: AbortSignal): AsyncIterable<ReadMessage>
   lag(group: string, topic: string): Promise<Lag>
+  /** The end of each partition now, as the broker writes it. */
+  ends(topic: string): Promise<readonly string[]>
+  /**
+   * Deletes what lies before the ends and was settled by every group. May be repeated until nothing of it is left. Pulsar deletes whole
+   * files: only when all groups have settled all that is in them, which may include messages behind the ends. What some group has not
+   * settled is never deleted. Rejects with `broker_refused` or `topic_refused` when we may not delete.
+   */
+  deleteSettled(deletion: Deletion): Promise<DeletionState>
   deleteTopics(topics: readonly string[]): Promise<void>
   close(): Promise<void>
 }

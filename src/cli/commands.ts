@@ -31,6 +31,11 @@ export const commands: Readonly<Record<string, CommandEntry>> = {
     description: 'remove documents: what they state is withdrawn',
     load: async () => (await import('./commands/remove.ts')).addRemove,
   },
+  erase: {
+    description:
+      'remove documents, and delete their texts from topics, dead letters and the cache of replies',
+    load: async () => (await import('./commands/erase.ts')).addErase,
+  },
   prompt: {
     description: 'publish a prompt request and print the reply',
     load: async () => (await import('./commands/prompt.ts')).addPrompt,

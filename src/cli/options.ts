@@ -87,10 +87,12 @@ function ownValue(option: Option, place: string, value: unknown): unknown {
 /** The names of all options that are not in the table: the configuration file of a command may hold those of others. */
 export const ownOptionNames: readonly string[] = [
   'all',
+  'by',
   'compare',
   'force',
   'from',
   'id',
+  'ignore-groups',
   'min-f1',
   'replay',
   'response-type',
@@ -101,6 +103,7 @@ export const ownOptionNames: readonly string[] = [
   'timeout',
   'until-end',
   'watch',
+  'with-others',
 ]
 
 /** Options that are not in the table, of a command and its subcommands. */

@@ -7,10 +7,9 @@ import { systemClock, uuids } from '../flow/clock.ts'
 import { outputRoute } from '../flow/ports.ts'
 import { cutHeader, deathOf, originalHeaders, originOf, replayedHeader } from '../flow/runner/dead-letter.ts'
 import { timeOf } from '../flow/runner/failed-delivery.ts'
-import { untilAvailable } from '../flow/runner/retry.ts'
+import { settleLetters } from '../flow/unsettled-letters.ts'
 import type { Codec } from '../messages/codec.ts'
 import { brokerHeaders } from '../messages/envelope.ts'
-import { pause } from '../wait.ts'
 import { readToEnd } from './read-to-end.ts'
 
 export interface ReplayContext {
@@ -21,46 +20,28 @@ export interface ReplayContext {
   readonly onRefused: (letter: ReadMessage, error: GraphmillError) => void
 }
 
-/** Milliseconds between two looks whether other replays have replayed the rest. */
-const lookMs = 1000
-
 /**
  * Replays the dead letters of `topic` that `group` has not replayed yet, and returns how many. Several replays may run at once.
  * If a message died in several groups, it is replayed once. A message that dies again in the meantime waits for the next replay.
  */
 export async function replayWaiting(context: ReplayContext, topic: string, group: string): Promise<number> {
-  const { broker, signal } = context
-  const { total } = await broker.lag(group, topic)
-  if (total === 0) return 0
-  const over = new AbortController()
-  const stop = AbortSignal.any([signal, over.signal])
-  const watching = untilSettled(broker, { group, topic }, stop).finally(() => over.abort())
-  watching.catch(() => undefined) // awaited below
   const replay = uuids.next()
   const origins = new Set<string>()
   let taken = 0
   let replayed = 0
-  try {
-    const subscription = { group, topic, maxInFlight: 1, from: 'earliest', ordering: 'none' } as const
-    for await (const letter of broker.consume(subscription, stop)) {
-      const isBack = letter.headers[replayedHeader]?.startsWith(replay)
-      if (isBack) {
-        over.abort()
-        await letter.retryLater(0)
-        continue
-      }
+  await settleLetters(
+    { broker: context.broker, topic, group },
+    async (letter) => {
+      if (letter.headers[replayedHeader]?.startsWith(replay)) return false
       const origin = originOf(letter.headers)
-      if (origins.has(origin) || (await republish(context, letter, `${replay}-${taken}`))) {
+      if (origins.has(origin) || (await republish(context, letter, `${replay}-${taken++}`))) {
         origins.add(origin)
         replayed++
       }
-      await letter.ack()
-      if (++taken >= total) over.abort()
-    }
-  } finally {
-    over.abort()
-  }
-  await watching
+      return true
+    },
+    context.signal,
+  )
   return replayed
 }
 
@@ -75,24 +56,6 @@ export async function replayOne(context: ReplayContext, topic: string, id: strin
 
 /** The message's id or, if a foreign producer gave it none, its position in its topic. */
 export const idOf = ({ headers }: ReadMessage): string => headers['id'] ?? originOf(headers)
-
-/** Resolves when the group has settled everything, or when `signal` aborts. */
-async function untilSettled(
-  broker: Broker,
-  { group, topic }: { readonly group: string; readonly topic: string },
-  signal: AbortSignal,
-): Promise<void> {
-  while (!signal.aborted) {
-    await pause(lookMs, signal)
-    if (signal.aborted) return
-    const lag = await untilAvailable(() => broker.lag(group, topic), { signal, onFailure() {} }).catch(
-      (thrown) => {
-        if (!signal.aborted) throw thrown
-      },
-    )
-    if (lag?.total === 0) return
-  }
-}
 
 /** Returns whether the dead letter could be replayed. Throws temporary errors, and those that a person must fix first. */
 async function republish(context: ReplayContext, letter: ReadMessage, replay: string): Promise<boolean> {

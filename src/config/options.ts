@@ -161,7 +161,7 @@ const ownTable = {
     { default: [] },
   ),
   'dry-run': flag(
-    'only print what would be done: the chunks, estimated tokens and estimated cost of `extract`, the documents of `remove`',
+    'only print what would be done: the chunks, estimated tokens and estimated cost of `extract`, the documents of `remove`, the messages of `erase`',
   ),
   resume: flag('use cached replies and ask the model only for the rest'),
   'max-cost': text('AMOUNT', 'stop before the cost, by --prices, exceeds this amount'),

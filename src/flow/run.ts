@@ -35,7 +35,7 @@ import { type Circuits, createCircuits } from './runner/circuits.ts'
 import { untilAvailable } from './runner/retry.ts'
 import { type Runner, type RunnerOptions, startRunner } from './runner/runner.ts'
 import type { Solitude } from './runner/solitude.ts'
-import { createSchemasTopic } from './schemas-topic.ts'
+import { createSchemasTopic, type SchemasTopic } from './schemas-topic.ts'
 import type { createTextServices, TextServices } from './text-service.ts'
 
 export interface FlowRuntimeOptions
@@ -127,15 +127,34 @@ export async function run(given: FlowRuntimeOptions, signal: AbortSignal): Promi
     scopes: flows.map(({ workspace, flow }) => ({ workspace, flow })),
     services: servicesOf,
   })
+  const forgetting = options.processors.some(({ outputs }) => outputs.includes('reply'))
+    ? flows.map((flow) => forgetErased({ ...options, schemas, log }, { ...flow, space }, draining.signal))
+    : []
   return {
     ...runner,
     codec,
     async stop(graceMs) {
       draining.abort()
       await runner.stop(graceMs)
+      await Promise.all(forgetting)
       await textServices?.close()
     },
   }
+}
+
+async function forgetErased(
+  {
+    broker,
+    replies,
+    schemas,
+    log,
+  }: Pick<FlowRuntimeOptions, 'broker' | 'replies'> & { schemas: SchemasTopic; log: Logger },
+  flow: FlowTopics,
+  signal: AbortSignal,
+): Promise<void> {
+  if (!replies) return
+  const { forgetErasedReplies } = await import('./erased-replies.ts')
+  await forgetErasedReplies({ broker, schemas, replies, log }, flow, signal)
 }
 
 /** Some topics of wired flows have other names on the broker, and another format. */

@@ -355,7 +355,7 @@ export interface OntologyRelationshipsInit extends Defaulted<Omit<OntologyRelati
 
 /** What was started, what is done. Nobody but the reader of these decides that something is done. */
 export interface Progress {
-  /** loading (a source begins to publish it), document (it has published all parts), part (a part was chunked), chunk (an extractor has begun with a chunk that no part entry announces), reply (a part of a run was handled), spent (an attempt that failed has used tokens), dead (a message was dead-lettered), replayed (it was brought back), removed (a document was removed), failed (a document could not be read, or not be published whole), paused (a flow waits for its operator), lost (the broker deleted records before they were read), waiting (a processor waits for something; not repeated when it goes on). Entries of the last two kinds may be of no document: then they are of the whole flow. */
+  /** loading (a source begins to publish it), document (it has published all parts), part (a part was chunked), chunk (an extractor has begun with a chunk that no part entry announces), reply (a part of a run was handled), spent (an attempt that failed has used tokens), dead (a message was dead-lettered), replayed (it was brought back), removed (a document was removed), erased (its texts were deleted from the topics), failed (a document could not be read, or not be published whole), paused (a flow waits for its operator), lost (the broker deleted records before they were read), waiting (a processor waits for something; not repeated when it goes on). Entries of the last two kinds may be of no document: then they are of the whole flow. */
   readonly kind: string
   /** part, and dead where it was a part that died: which part of the document. */
   readonly part: number | null
@@ -399,7 +399,7 @@ export interface Progress {
   readonly until: number | null
   /** reply: facts published from this part that do not stand in the text. */
   readonly ungrounded: number
-  /** removed: why. */
+  /** removed: why. erased: by whom, and how many messages. */
   readonly reason: string | null
   /** part: the chunks, when their ids are not <documentId>/<part>/<index>: in order, the first 6 bytes of the SHA-256 of each id in UTF-8. */
   readonly keys: Uint8Array

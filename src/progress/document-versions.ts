@@ -35,6 +35,7 @@ export function takeVersion(document: Document, entry: ProgressEntry): boolean {
     Object.assign(versions, { version, time: versionTime, removed: undefined })
   }
   if (payload.kind === 'removed') versions.removed = payload.reason ?? 'removed'
+  if (versions.removed === 'erased') document.title = ''
   return true
 }
 

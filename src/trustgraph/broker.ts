@@ -106,6 +106,8 @@ export function trustGraphBroker(broker: Broker, wire: Wire): Broker {
       const { partitions, ...lag } = await broker.lag(wire.groupOf(group) ?? group, nameOf(topic))
       return { ...lag, partitions: partitions.map((each) => ({ ...each, topic })) }
     },
+    ends: (topic) => broker.ends(nameOf(topic)),
+    deleteSettled: (deletion) => broker.deleteSettled({ ...deletion, topic: nameOf(deletion.topic) }),
     /** TrustGraph's topics stay. */
     deleteTopics: (topics) => broker.deleteTopics(topics.filter((topic) => !wire.find(topic))),
     close: () => broker.close(),

@@ -2,6 +2,7 @@
 import type { Broker } from '../broker.ts'
 import { consumeLoop, type Member } from '../window/consume-loop.ts'
 import { type KafkaOptions, kafkaSettings } from './client.ts'
+import { deleteSettled, ends } from './delete-settled.ts'
 import { createLookup } from './lookup.ts'
 import { KafkaMember } from './member.ts'
 import { KafkaPublisher } from './publish.ts'
@@ -48,6 +49,8 @@ export async function connectKafka(options: KafkaOptions, signal?: AbortSignal):
     read: (range, signal) =>
       readKafka(settings, range, { signal: AbortSignal.any([signal, closing.signal]), lookup }),
     lag: (group, topic) => lag(settings, group, topic),
+    ends: (topic) => ends(settings, topic),
+    deleteSettled: (deletion) => deleteSettled(settings, deletion),
     async deleteTopics(topics) {
       await deleteTopics(settings, topics)
       for (const topic of topics) own.delete(topic)

@@ -167,7 +167,8 @@ export function checkConnection(settings: KafkaSettings, signal?: AbortSignal): 
   return withAdmin(settings, settings.brokers.join(), async () => {}, signal)
 }
 
-async function withAdmin<T>(
+/** Every call has a client of its own. Rejects with a coded error, or the signal's reason. */
+export async function withAdmin<T>(
   settings: KafkaSettings,
   subject: string,
   use: (admin: Admin) => Promise<T>,

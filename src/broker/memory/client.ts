@@ -46,6 +46,14 @@ export function createMemoryClient(topics: ClusterTopics): Broker {
       checkOpen()
       return topics.lag(group, topic)
     },
+    async ends(topic) {
+      checkOpen()
+      return topics.get(topic).partitions.map(({ end }) => String(end))
+    },
+    async deleteSettled(deletion) {
+      checkOpen()
+      return topics.deleteSettled(deletion)
+    },
     async deleteTopics(names) {
       checkOpen()
       for (const name of names) topics.delete(name)

@@ -1,6 +1,8 @@
 // The topics of a memory cluster, with their groups, and the faults of publishing that tests ask for.
 import { GraphmillError } from '../../errors.ts'
 import {
+  type Deletion,
+  type DeletionState,
   type Lag,
   maxDeadLetterExtraBytes,
   maxMessageBytes,
@@ -107,6 +109,27 @@ export class ClusterTopics {
     })
     const total = partitions.reduce((sum, { lag }) => sum + lag, 0)
     return { partitions, total, members: group?.members.size ?? 0 }
+  }
+
+  /** Throws `topic_missing`. */
+  deleteSettled({ topic: name, ends, expected, ignored, lookOnly = false }: Deletion): DeletionState {
+    const topic = this.get(name)
+    const groups = [...new Set([...topic.groups.keys(), ...expected])].filter((one) => !ignored.includes(one))
+    const markOf = (group: string, partition: number) => topic.groups.get(group)?.mark(partition) ?? 0
+    const backlogs = groups.map((group) => {
+      const messages = ends.reduce((sum, end, partition) => {
+        const { begin } = topic.partitions[partition]!
+        return sum + Math.max(0, Number(end) - Math.max(markOf(group, partition), begin))
+      }, 0)
+      return { group, messages, members: topic.groups.get(group)?.members.size ?? 0 }
+    })
+    if (!lookOnly)
+      for (const [partition, end] of ends.entries())
+        topic.partitions[partition]!.drop(
+          Math.min(Number(end), ...groups.map((group) => markOf(group, partition))),
+        )
+    const behind = backlogs.filter(({ messages }) => messages > 0)
+    return { groups, behind, deleted: !lookOnly && behind.length === 0 }
   }
 
   /** `client` is the one that publishes. */

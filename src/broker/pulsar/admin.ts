@@ -272,7 +272,7 @@ interface TopicStats {
   readonly subscriptions: Readonly<Record<string, GroupStats>>
 }
 
-interface GroupStats {
+export interface GroupStats {
   readonly msgBacklog: number
   readonly totalMsgExpired?: number
   readonly lastExpireTimestamp?: number
@@ -280,7 +280,7 @@ interface GroupStats {
 }
 
 /** The groups of every partition, by partition number. */
-async function statsOf(
+export async function statsOf(
   endpoint: Endpoint,
   topic: string,
 ): Promise<readonly { readonly name: string; readonly groups: Readonly<Record<string, GroupStats>> }[]> {
@@ -301,14 +301,16 @@ async function statsOf(
   return names.map((name) => ({ name, groups: found.get(nameIn(name))?.subscriptions ?? {} }))
 }
 
-interface InternalStats {
+export interface InternalStats {
+  /** The number of entries is 0 in a ledger that is written to. */
+  readonly ledgers: readonly { readonly ledgerId: number; readonly entries: number }[]
   readonly numberOfEntries: number
   /** `ledger:entry`; the entry is -1 in a ledger that has none yet. */
   readonly lastConfirmedEntry: string
   readonly cursors?: Readonly<Record<string, { readonly markDeletePosition: string }>>
 }
 
-function internalStats(endpoint: Endpoint, name: string): Promise<InternalStats> {
+export function internalStats(endpoint: Endpoint, name: string): Promise<InternalStats> {
   return get(endpoint, `${topicPath(endpoint, name)}/internalStats`)
 }
 
@@ -327,7 +329,8 @@ async function get<T>(
   return JSON.parse(answer.body) as T
 }
 
-function accept({ status, body }: AdminAnswer, subject: string): void {
+/** Throws for an answer that is an error. */
+export function accept({ status, body }: AdminAnswer, subject: string): void {
   if (status < 300) return
   throw new GraphmillError(codeOf(status), `Pulsar answered ${status} for ${subject}: ${reasonIn(body)}`)
 }

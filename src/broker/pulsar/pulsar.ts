@@ -23,6 +23,7 @@ import {
   partitionsOf,
 } from './admin.ts'
 import { PulsarMember } from './consumer.ts'
+import { deleteSettled, ends } from './delete-settled.ts'
 import { type Endpoint, endpointOf, type PulsarBinaryOptions, type PulsarOptions } from './endpoint.ts'
 import { PulsarProducer } from './producer.ts'
 import { type PulsarReader, readPulsar } from './reader.ts'
@@ -89,6 +90,8 @@ function pulsarBroker(endpoint: Endpoint, transport: PulsarTransport): Broker {
       lookup.forget(topics)
     },
     lag: (group, topic) => lagOf(endpoint, group, topic),
+    ends: (topic) => ends(endpoint, topic),
+    deleteSettled: (deletion) => deleteSettled(endpoint, deletion),
 
     async publish(message) {
       if (closing.signal.aborted) throw new GraphmillError('broker_unavailable', 'the broker was closed')

@@ -4,6 +4,7 @@ import type { Command } from 'commander'
 import type { ReadMessage } from '../../broker/broker.ts'
 import { deadTopic, isDeadTopic, parseTopic } from '../../broker/topics.ts'
 import { GraphmillError } from '../../errors.ts'
+import { replayGroup } from '../../flow/unsettled-letters.ts'
 import { type BrokerSession, brokerOptions, openSchemas, withBroker } from '../broker.ts'
 import { failureText } from '../failure.ts'
 import { nameOf } from '../flows.ts'
@@ -55,9 +56,6 @@ async function deadTopics({ broker, config }: BrokerSession, role: string | unde
     wanted === undefined ? flowOfTopic(name) === nameOf(config) : name === wanted,
   )
 }
-
-/** The group that records what was replayed; every dead-letter topic has its own. */
-const replayGroup = (topic: string, space: string) => `${space}.dead-replay.${topic.slice(space.length + 1)}`
 
 async function listLetters(session: BrokerSession): Promise<void> {
   const { broker, config, signal } = session

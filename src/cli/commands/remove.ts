@@ -5,11 +5,9 @@ import type { Config } from '../../config/config.ts'
 import { idOfPath } from '../../documents/identity.ts'
 import { GraphmillError } from '../../errors.ts'
 import { systemClock, uuids } from '../../flow/clock.ts'
-import { outputRoute } from '../../flow/ports.ts'
+import { publishRemoval } from '../../flow/removal.ts'
 import { createCircuits } from '../../flow/runner/circuits.ts'
-import { publishUntilStored } from '../../flow/runner/outbox.ts'
-import { emptyHeader } from '../../messages/envelope.ts'
-import { type BrokerSession, brokerOptions, openSchemas, withBroker } from '../broker.ts'
+import { brokerOptions, openSchemas, withBroker } from '../broker.ts'
 import { type KnownDocument, knownDocuments } from '../known-documents.ts'
 import { addOptions, configOf } from '../options.ts'
 import { requireFlow } from '../require-flow.ts'
@@ -35,10 +33,12 @@ async function remove(names: readonly string[], config: Config): Promise<void> {
   if (isOfCollection && config.origins.collection !== 'flag')
     throw new GraphmillError('usage', 'Name the documents to remove, or a --collection.')
   requireWithdrawal(config)
-  await withBroker(config, async (session) => {
-    const { broker, signal } = session
+  const { space, workspace, flow } = config.options
+  await withBroker(config, async ({ broker, signal }) => {
     await requireFlow(broker, config.options)
-    const { schemas } = openSchemas(broker, config)
+    const { codec, schemas } = openSchemas(broker, config)
+    const own = { clock: systemClock, ids: uuids, circuits: createCircuits(), source: 'remove' }
+    const target = { broker, codec, ...own, space, scope: { workspace, flow } }
     const known = await knownDocuments({ broker, schemas }, config.options, signal)
     const there = [...known.values()].filter(({ state }) => state !== 'removed')
     const chosen = isOfCollection
@@ -46,16 +46,20 @@ async function remove(names: readonly string[], config: Config): Promise<void> {
       : names.map((name) => findDocument(name, there, config))
     await schemas.announce(signal)
     for (const document of new Set(chosen)) {
-      if (!config.options['dry-run'])
-        await publishRemoval(document, isOfCollection ? 'collection' : 'removed', session)
-      const { documentId, title, collection } = document
+      const { documentId, title, collection, versionTime: newestTime } = document
+      const reason = isOfCollection ? 'collection' : 'removed'
+      if (!config.options['dry-run']) await publishRemoval({ documentId, reason, newestTime }, target, signal)
       process.stdout.write(`${JSON.stringify({ documentId, title, collection })}\n`)
     }
   })
 }
 
 /** The document with this id, at this path, or the only one with this title. Throws `document_unknown`. */
-function findDocument(name: string, known: readonly KnownDocument[], { options }: Config): KnownDocument {
+export function findDocument(
+  name: string,
+  known: readonly KnownDocument[],
+  { options }: Config,
+): KnownDocument {
   const base = options.base ?? dirname(name)
   const isBelow = !relative(base, name).startsWith('..')
   const found =
@@ -66,30 +70,4 @@ function findDocument(name: string, known: readonly KnownDocument[], { options }
   if (titled.length === 1) return titled[0]!
   const why = titled.length > 1 ? `${titled.length} documents have the title` : 'The ledger knows no document'
   throw new GraphmillError('document_unknown', `${why} ${name}.`)
-}
-
-async function publishRemoval(
-  { documentId, title, versionTime }: KnownDocument,
-  removed: string,
-  { broker, config, signal }: BrokerSession,
-): Promise<void> {
-  const { space, workspace, flow } = config.options
-  const { codec } = openSchemas(broker, config)
-  const { topic } = outputRoute('document', { space, workspace, flow })
-  const id = uuids.next()
-  const time = systemClock.now()
-  const own = {
-    source: 'remove',
-    time,
-    documentId,
-    correlationId: id,
-    versionTime: Math.max(time, versionTime + 1),
-  }
-  const payload = { title, uri: '', mediaType: 'text/plain', text: '', removed }
-  const message = codec.encode(
-    { ...emptyHeader, workspace, flow, ...own },
-    { type: 'TextDocument', payload },
-    { topic, key: documentId, salt: '', id: () => id },
-  )
-  await publishUntilStored(message, { broker, circuits: createCircuits() }, signal)
 }

@@ -4,7 +4,8 @@ import { mkdir } from 'node:fs/promises'
 import cacache from 'cacache'
 import { systemCall } from '../../system-calls.ts'
 import { parseEntry, type RunEntry } from './entry.ts'
-import { day, indexBytes, isTidyDue, tidyUp } from './tidy.ts'
+import { createOwners, type RunOwner } from './owners.ts'
+import { day, indexBytes, isTidyDue, removeEntry, tidyUp } from './tidy.ts'
 import { createTurns, type Turns } from './turns.ts'
 
 export interface CacheOptions {
@@ -27,10 +28,14 @@ export interface CacheStats {
   readonly oldest: number | undefined
 }
 
-/** Only `stats` and `clear` throw errors of the disk, and `turn` when its signal aborts. */
+/** Only `stats`, `clear` and `forget` throw errors of the disk, and `turn` when its signal aborts. */
 export interface ReplyCache extends Turns {
-  get(key: string): Promise<RunEntry | undefined>
-  put(key: string, entry: RunEntry): Promise<void>
+  /** `owner`: for which document; the runs of a document are forgotten with it. */
+  get(key: string, owner?: RunOwner): Promise<RunEntry | undefined>
+  /** Stores nothing for a version that is erased. */
+  put(key: string, entry: RunEntry, owner?: RunOwner): Promise<void>
+  /** Removes the runs of a document up to a version. Throws errors of the disk. */
+  forget(owner: RunOwner): Promise<void>
   stats(): Promise<CacheStats>
   clear(): Promise<void>
   /** Waits for a cleanup that is running. */
@@ -42,6 +47,7 @@ const gibibyte = 1024 ** 3
 export function openCache(options: CacheOptions): ReplyCache {
   const { dir, maxBytes = gibibyte, maxAgeMs = 30 * day, now = Date.now } = options
   const folder = { dir, maxBytes, maxAgeMs, now }
+  const owners = createOwners(dir)
   let failed = false
   let written = 0
   let lastLook = 0
@@ -58,24 +64,35 @@ export function openCache(options: CacheOptions): ReplyCache {
     }
   }
 
-  async function read(key: string): Promise<RunEntry | undefined> {
+  async function read(key: string, owner?: RunOwner): Promise<RunEntry | undefined> {
     const info = await cacache.get.info(dir, key)
     if (!info || now() - info.time > maxAgeMs) return undefined
+    if (owner) await owners.list(owner, key)
     const content = await cacache.get.byDigest(dir, info.integrity)
     return parseEntry(content.toString('utf8'))
   }
 
-  async function write(key: string, text: string): Promise<void> {
+  async function write(key: string, text: string, owner?: RunOwner): Promise<void> {
+    if (owner && owners.isErased(owner)) return
     await mkdir(dir, { recursive: true, mode: 0o700 })
+    if (owner) await owners.list(owner, key)
     const before = await cacache.get.info(dir, key)
     const integrity = String(await putEntry(dir, key, text, { time: now() }))
     if (before && String(before.integrity) !== integrity)
       await cacache.rm.content(dir, String(before.integrity))
+    // It was erased while this was written.
+    if (owner && owners.isErased(owner)) await remove(key)
     written += text.length
     if ((await isDue()) && tidying === undefined)
       tidying = tolerant(tidy).then(() => {
         tidying = undefined
       })
+  }
+
+  async function remove(key: string): Promise<void> {
+    const info = await cacache.get.info(dir, key)
+    await removeEntry(dir, key, { removeFully: true })
+    if (info) await cacache.rm.content(dir, String(info.integrity))
   }
 
   /** A cleanup is due when this process has written much, else once a day. */
@@ -93,10 +110,11 @@ export function openCache(options: CacheOptions): ReplyCache {
 
   return {
     ...createTurns(),
-    get: (key) => tolerant(() => read(key)),
-    async put(key, entry) {
-      await tolerant(() => write(key, JSON.stringify(entry)))
+    get: (key, owner) => tolerant(() => read(key, owner)),
+    async put(key, entry, owner) {
+      await tolerant(() => write(key, JSON.stringify(entry), owner))
     },
+    forget: (owner) => owners.forget(owner, remove),
     async stats() {
       const entries = Object.values(await cacache.ls(dir))
       const bytes = entries.reduce((sum, { size }) => sum + size + indexBytes, 0)

@@ -3,6 +3,7 @@
 import { readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import cacache from 'cacache'
+import { tidyOwners } from './owners.ts'
 
 export interface Folder {
   readonly dir: string
@@ -38,6 +39,7 @@ export async function tidyUp({ dir, maxBytes, maxAgeMs, now }: Folder): Promise<
     await cacache.rm.content(dir, String(integrity))
   }
   await sweep(dir, named, now())
+  await tidyOwners(dir, now() - maxAgeMs)
 }
 
 /**
@@ -71,7 +73,7 @@ async function mark(dir: string, now: number): Promise<void> {
 }
 
 /** The types of cacache omit the options. */
-const removeEntry = cacache.rm.entry as (
+export const removeEntry = cacache.rm.entry as (
   dir: string,
   key: string,
   options: { readonly removeFully: boolean },

@@ -4,6 +4,7 @@ import { hash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { flatJson } from '../../llm/cache/canonical.ts'
 import type { RunEntry } from '../../llm/cache/entry.ts'
+import type { RunOwner } from '../../llm/cache/owners.ts'
 import type { ReplyCache } from '../../llm/cache/reply-cache.ts'
 import { runKey } from '../../llm/cache/run-key.ts'
 import type { CompletionRequest, Llm } from '../../llm/llm.ts'
@@ -22,6 +23,8 @@ export type RecordedRun = Pick<RunEntry, 'calls' | 'aid'>
 export interface RunCache {
   readonly replies: ReplyCache
   readonly workspace: string
+  /** The document that the run is about. */
+  readonly owner?: RunOwner | undefined
 }
 
 export interface RunRecordOptions extends RunCache {
@@ -47,11 +50,11 @@ export interface RunRecord {
 
 /** Waits for equal requests of this process that are in work, then looks into the cache. */
 export async function openRecord(options: RunRecordOptions): Promise<RunRecord> {
-  const { replies, workspace, prompt, llm, request, signal } = options
+  const { replies, workspace, owner, prompt, llm, request, signal } = options
   const key = runKey(workspace, llm, request)
   const form = hash('sha256', flatJson([prompt.responseType, prompt.jsonSchema]), 'hex').slice(0, 32)
   const leave = await replies.turn(key, signal)
-  const found = await replies.get(key)
+  const found = await replies.get(key, owner)
   let storing = Promise.resolve()
   let latest: RunEntry | undefined
 
@@ -61,7 +64,7 @@ export async function openRecord(options: RunRecordOptions): Promise<RunRecord> 
     storing = storing.then(ready).then(async () => {
       const next = latest
       latest = undefined
-      if (next) await replies.put(key, next)
+      if (next) await replies.put(key, next, owner)
     })
     return storing
   }

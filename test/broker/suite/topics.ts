@@ -1,6 +1,6 @@
 // Contract: making, listing and deleting topics, and how far a group is behind.
 import { expect, test } from 'vitest'
-import { distinct, expectCode, type Harness, hold, message, publishTexts } from './harness.ts'
+import { distinct, expectCode, type Harness, hold, message, publishTexts, textOf } from './harness.ts'
 
 export function topics(harness: Harness): void {
   test('makes the topics that are missing, and leaves those that exist as they are', async () => {
@@ -75,6 +75,57 @@ export function topics(harness: Harness): void {
     await harness.eventually('there is one again', async () => (await members()) === 1)
     await first.leave()
     await harness.eventually('there is none', async () => (await members()) === 0)
+  })
+
+  test('deletes what every group has settled before given ends, and nothing else', async () => {
+    const client = await harness.client()
+    const topic = await harness.topic(client, { partitions: 2 })
+    const [slow, none] = [harness.fresh('slow'), { expected: [], ignored: [] }]
+    await publishTexts(client, topic, 20)
+    const fast = harness.join(client, { topic })
+    const behind = harness.join(client, { topic, group: slow }, hold)
+    const lagOf = async (group: string) => (await client.lag(group, topic)).total
+    await harness.eventually('one group has settled all', async () => (await lagOf(fast.group)) === 0)
+    await harness.eventually('the other holds all', () => distinct(behind.texts).length === 20)
+    const ends = await client.ends(topic)
+    await publishTexts(client, topic, 5, 'later')
+    const first = await client.deleteSettled({ topic, ends, ...none })
+    expect(first.groups.toSorted()).toEqual([fast.group, slow].toSorted())
+    expect(first.deleted).toBe(false)
+    expect(first.behind).toMatchObject([{ group: slow, members: 1 }])
+    expect(distinct((await harness.readAll(client, topic)).map(textOf))).toHaveLength(25)
+    await harness.eventually('it holds what came later, too', () => distinct(behind.texts).length === 25)
+    for (const one of behind.deliveries) await one.ack()
+    await harness.eventually(
+      'all of it is deleted',
+      async () => (await client.deleteSettled({ topic, ends, ...none })).deleted,
+    )
+    const left = distinct((await harness.readAll(client, topic)).map(textOf))
+    expect(left.filter((text) => !text.startsWith('later'))).toEqual([])
+    // Both groups go on where they were, and get what comes: it stays while one of them holds it.
+    const last = await publishTexts(client, topic, 5, 'last')
+    for (const { texts } of [fast, behind])
+      await harness.eventually('what came is read', () => distinct(texts).length === 30)
+    expect(await client.deleteSettled({ topic, ends, ...none })).toMatchObject({ behind: [], deleted: true })
+    expect(distinct((await harness.readAll(client, topic)).map(textOf))).toEqual(
+      expect.arrayContaining(distinct(last)),
+    )
+  })
+
+  test('deletes nothing that a group without a position still expects, unless that group is ignored', async () => {
+    const client = await harness.client()
+    const topic = await harness.topic(client)
+    await publishTexts(client, topic, 3)
+    const ends = await client.ends(topic)
+    const group = harness.fresh('group')
+    const waiting = await client.deleteSettled({ topic, ends, expected: [group], ignored: [] })
+    expect(waiting).toMatchObject({ behind: [{ group, members: 0 }], deleted: false })
+    expect((await harness.readAll(client, topic)).length).toBeGreaterThanOrEqual(3)
+    const deleted = await client.deleteSettled({ topic, ends, expected: [group], ignored: [group] })
+    expect(deleted).toEqual({ groups: [], behind: [], deleted: true })
+    expect(await harness.readAll(client, topic)).toEqual([])
+    await publishTexts(client, topic, 1, 'new')
+    expect(await harness.readAll(client, topic)).toHaveLength(1)
   })
 
   test('says that an empty topic has no lag', async () => {
