@@ -213,6 +213,9 @@ const table = {
   store_failed: later('Check the disk that --out or standard output writes to, or the store in --store.'),
   output_failed: command('Check where standard output goes: the disk may be full.'),
   aborted: later('Run the command again to continue. `run` repeats the work by itself.'),
+  extraction_incomplete: command(
+    'See the events `failed`, and what the summary of the error says of its documents and units: it names what is missing and why.',
+  ),
   unexpected: never('Report the error with its cause: this is a defect in graphmill.'),
 } satisfies Record<string, ErrorEntry>
 

@@ -2,6 +2,7 @@
 // has ended. Only the numbers of a document are kept.
 import type { Config } from '../config/config.ts'
 import { optionTable } from '../config/options.ts'
+import { addCounts, sumOf } from '../counts.ts'
 import { documentId, type TextSource } from '../documents/read.ts'
 import { createCollector } from '../evaluation/collector.ts'
 import { type FoundFact, factPorts, type Kind, kindOfPort } from '../evaluation/facts.ts'
@@ -10,20 +11,21 @@ import type { GoldTerms } from '../evaluation/gold-facts.ts'
 import { createReplay, damageOf, type ReplayMode } from '../evaluation/replay.ts'
 import { createReport, type EvaluationReport } from '../evaluation/report.ts'
 import { type DocumentScore, scoreDocument } from '../evaluation/score.ts'
+import { findProcessors } from '../extraction/find-processors.ts'
+import { openLocalFlow } from '../extraction/local-flow.ts'
+import { errorResult } from '../extraction/summary.ts'
 import { loadDocument } from '../flow/load-document.ts'
 import { readPrices } from '../llm/limits/prices.ts'
 import { offline } from '../llm/providers.ts'
 import { createLogger } from '../observe/log.ts'
 import type { DocumentStatus } from '../progress/document-status.ts'
 import { createProgressAggregate, type ProgressAggregate } from '../progress/progress-aggregate.ts'
-import { createTokenUsage, type TokenUsageRow } from '../progress/token-usage.ts'
+import { createTokenUsage, type TokenUsageRow, totalCost } from '../progress/token-usage.ts'
 import type { Counts } from '../progress/totals.ts'
-import { limitCost, totalCost } from './cost.ts'
-import { addCounts, sumOf } from './counts.ts'
-import { openLocalFlow } from './local-flow.ts'
+import { limitCost } from './cost.ts'
 import { createDeathNotes, say, showProgress } from './progress.ts'
-import { showRejected } from './show-rejected.ts'
-import { announceModel, createWiring, findProcessors } from './wiring.ts'
+import { createRejectionNotes } from './show-rejected.ts'
+import { announceModel, createWiring } from './wiring.ts'
 
 /** The most documents that are in the flow at once. A batch ends earlier when its texts have this many characters. */
 const maxBatch = { documents: 500, characters: 4 * 1024 * 1024 }
@@ -63,13 +65,9 @@ export async function evaluate(
 ): Promise<EvaluationReport> {
   const evaluation = await openEvaluation(options, fault, signal)
   const { local, flowWiring, batch, results } = evaluation
-  const titleOf = (id: string) => batch.open.get(id)?.gold.id ?? id
-  const following = Promise.allSettled([
-    followProgress(evaluation),
-    showRejected(local.messages('rejected'), { titleOf, log: flowWiring.log }),
-  ])
-  const aggregate = { documents: () => batch.aggregate.documents() }
-  const display = showProgress({ ...flowWiring, aggregate, circuits: local.circuits })
+  const following = Promise.allSettled([followProgress(evaluation), followRejected(evaluation)])
+  const documents = () => batch.aggregate.documents()
+  const display = showProgress({ ...flowWiring, documents, circuits: local.circuits })
   try {
     for await (const documents of batchesOf(readGold(options.paths, options.terms)))
       await runBatch(documents, evaluation, signal)
@@ -111,7 +109,7 @@ async function openEvaluation(
   const { collection } = config.options
   const onOperatorFault = (error: Error) => fault.abort(error)
   const local = await openLocalFlow(
-    { flowWiring, llm, processors, store, collection, source: 'eval', onOperatorFault },
+    { ...flowWiring, llm, processors, store, collection, source: 'eval', onOperatorFault },
     signal,
   )
   const results: Results = { scores: [], usage: [], rejected: {}, partial: 0, failed: 0 }
@@ -191,8 +189,16 @@ async function followProgress({ local, batch, results }: Evaluation): Promise<vo
     const tokens = createTokenUsage()
     tokens.add(message)
     addRows(results.usage, tokens.rows())
-    noteDeath(message)
+    const { kind, error } = message.payload
+    if (kind === 'dead' && error) noteDeath(errorResult(error.type, error.message))
   }
+}
+
+async function followRejected({ local, batch, flowWiring: { log } }: Evaluation): Promise<void> {
+  const titleOf = (id: string) => batch.open.get(id)?.gold.id ?? id
+  const note = createRejectionNotes({ titleOf, log })
+  for await (const { documentId, chunkId, payload } of local.messages('rejected'))
+    for (const item of payload.items) note({ ...item, promptId: payload.promptId, documentId, chunkId })
 }
 
 /** Adds rows to those of the same model and reason, whatever their documents. */

@@ -1,19 +1,16 @@
-// The exit codes of the commands: of an error, and of the documents of `extract`.
+// The exit codes of the commands: of an error, and of the outcome of `extract`.
+
+import { sumOf } from '../counts.ts'
 import type { ErrorCode, GraphmillError } from '../errors.ts'
-import type { DocumentStatus } from '../progress/document-status.ts'
-import { sumOf } from './counts.ts'
-import type { Files } from './summary.ts'
+import type { ExtractionSummary } from '../extraction/summary.ts'
 
 /** 4: some chunk is dead or some document failed; 3: some chunk is partial, or with `strict` any item was rejected; 0 otherwise. */
 export function exitCodeOf(
-  documents: readonly DocumentStatus[],
-  { unloaded }: Files,
+  summary: Pick<ExtractionSummary, 'outcome' | 'rejected'>,
   strict: boolean,
-): 0 | 3 | 4 {
-  if (unloaded.length > 0 || documents.some(({ state, units }) => state === 'failed' || units.dead > 0))
-    return 4
-  const rejected = documents.some(({ totals }) => sumOf(totals.rejected) > 0)
-  return documents.some(({ units }) => units.partial > 0) || (strict && rejected) ? 3 : 0
+): 0 | 1 | 3 | 4 {
+  const code = ({ done: 0, partial: 3, failed: 4, stopped: 1 } as const)[summary.outcome]
+  return code === 0 && strict && sumOf(summary.rejected) > 0 ? 3 : code
 }
 
 const wrongUsage: readonly ErrorCode[] = [

@@ -5,12 +5,12 @@ import { overrideConfig } from '../config/config.ts'
 import type { FlowConfig } from '../config/flows.ts'
 import { anyId } from '../config/trustgraph.ts'
 import { type GraphmillError, toGraphmillError } from '../errors.ts'
+import { extractorNames } from '../extraction/find-processors.ts'
 import type { ConfigSnapshot } from '../trustgraph/config-snapshots.ts'
 import { type FollowedFlow, flowIds, readFollowedFlow } from '../trustgraph/followed-flow.ts'
 import { refuseCollisions } from '../trustgraph/names.ts'
 import { counterparts, topicNaming } from '../trustgraph/wire.ts'
 import { flowError, nameOf, wireOf } from './flows.ts'
-import { extractorNames } from './wiring.ts'
 
 /** An entry of the flows file that follows the service. */
 export type FollowingEntry = FlowConfig & { readonly trustgraph: NonNullable<FlowConfig['trustgraph']> }

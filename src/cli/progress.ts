@@ -1,10 +1,10 @@
 // What `extract` shows while it works: a line of progress, and what it waits for.
-import { type ErrorCode, errorTable, type GraphmillError } from '../errors.ts'
+import type { GraphmillError } from '../errors.ts'
+import { documentCounts, type ErrorResult } from '../extraction/summary.ts'
 import type { Circuits } from '../flow/runner/circuits.ts'
 import type { Pause, RateLimiter } from '../llm/limits/rate-limiter.ts'
 import type { Llm } from '../llm/llm.ts'
-import type { Message } from '../messages/envelope.ts'
-import type { ProgressAggregate } from '../progress/progress-aggregate.ts'
+import type { DocumentStatus } from '../progress/document-status.ts'
 import { failureText } from './failure.ts'
 import { progressLine } from './summary.ts'
 
@@ -12,14 +12,14 @@ import { progressLine } from './summary.ts'
 const shortPauseMs = 5000
 
 interface ProgressSources {
-  readonly aggregate: Pick<ProgressAggregate, 'documents'>
+  readonly documents: () => readonly DocumentStatus[]
   readonly circuits: Circuits
   readonly rateLimiter: RateLimiter
   readonly llm: Llm
 }
 
 /** Shows a line that is rewritten on a terminal; elsewhere one every few seconds, and one at the end. */
-export function showProgress({ aggregate, circuits, rateLimiter, llm }: ProgressSources): { stop(): void } {
+export function showProgress({ documents, circuits, rateLimiter, llm }: ProgressSources): { stop(): void } {
   const terminal = process.stderr.isTTY
   const explain = createExplanations()
   let shown = ''
@@ -37,7 +37,7 @@ export function showProgress({ aggregate, circuits, rateLimiter, llm }: Progress
   }
   function show() {
     const waiting = waits().map((name) => `, waiting for ${name}`)
-    const line = progressLine(aggregate.documents()) + waiting.join('')
+    const line = progressLine(documentCounts(documents())) + waiting.join('')
     if (line === shown) return
     shown = line
     process.stderr.write(terminal ? `\r${line}\u001b[K` : `${line}\n`)
@@ -84,13 +84,13 @@ export function durationText(ms: number): string {
   return minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`
 }
 
-/** Shows the first error of each kind that cost a message, from messages of the topic `progress`. */
-export function createDeathNotes(): (message: Message<'Progress'>) => void {
+/** Shows the first error of each kind that cost a message. */
+export function createDeathNotes(): (error: ErrorResult) => void {
   const shown = new Set<string>()
-  return ({ payload: { kind, error } }) => {
-    if (kind !== 'dead' || !error || shown.has(error.type)) return
-    shown.add(error.type)
-    say(`graphmill: ${error.message} [${error.type}] ${errorTable[error.type as ErrorCode].remedy}`)
+  return ({ code, message, remedy }) => {
+    if (shown.has(code)) return
+    shown.add(code)
+    say(`graphmill: ${message} [${code}] ${remedy}`)
   }
 }
 

@@ -1,9 +1,10 @@
 // A status as `graphmill status` prints it: one object for programs, a row or some lines for people.
+
+import { countsText, sumOf } from '../counts.ts'
 import { costOf, type Prices, priceOf } from '../llm/limits/prices.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { Status, Tokens } from '../messages/generated.ts'
 import type { Counts } from '../progress/totals.ts'
-import { countsText, sumOf } from './counts.ts'
 import { cutText } from './table.ts'
 import { unitsIn } from './waits.ts'
 

@@ -1,81 +1,46 @@
-// The summary at the end of `extract` and its line of progress, computed from the documents' progress.
-import type { DocumentStatus } from '../progress/document-status.ts'
-import { addCounts, countsText, sumOf } from './counts.ts'
+// The summary at the end of `extract` and its line of progress, as text.
+import { countsText, sumOf } from '../counts.ts'
+import type { ExtractionCounts, ExtractionSummary } from '../extraction/summary.ts'
 
-/** The files of an `extract` command. */
-export interface Files {
-  /** The file names of each loaded document, by its id: the same text with the same title is one document. */
-  readonly loaded: ReadonlyMap<string, ReadonlySet<string>>
-  /** One sentence for each file that could not be loaded; it begins with the name of the file. */
-  readonly unloaded: readonly string[]
-}
-
-/** One sentence for each file that failed, before it was loaded or after; it begins with the name of the file. */
-function failedFiles(documents: readonly DocumentStatus[], { loaded, unloaded }: Files): string[] {
-  const dead = documents.flatMap(({ documentId, state, error }) =>
-    state === 'failed'
-      ? [...(loaded.get(documentId) ?? [])].map(
-          (name) => `${name}: ${error?.message ?? 'every chunk is dead'}`,
-        )
-      : [],
+/** One sentence for each source that failed, before it was loaded or after; it begins with the name of the source. */
+function failures({ documents, failed }: ExtractionSummary): string[] {
+  const dead = documents.flatMap(({ names, error }) =>
+    error ? names.map((name) => `${name}: ${error.message}`) : [],
   )
-  return [...unloaded, ...dead]
+  return [...failed.map(({ message, remedy }) => `${message} ${remedy}`), ...dead]
 }
 
 /** The lines of the closing summary. */
-export function summaryLines(documents: readonly DocumentStatus[], files: Files, seconds: number): string[] {
-  const total = merge(documents)
-  const failed = failedFiles(documents, files)
-  const read = documents
-    .filter(({ state }) => state !== 'failed')
-    .reduce((count, { documentId }) => count + (files.loaded.get(documentId)?.size ?? 1), 0)
+export function summaryLines(summary: ExtractionSummary): string[] {
+  const { chunks, units, facts, ungrounded, rejected, repaired, duplicates, incomplete, tokens } = summary
+  const failed = failures(summary)
+  const read = summary.documents.filter(({ state }) => state !== 'failed').flatMap(({ names }) => names)
+  const open = Math.max(0, units.expected - units.done - units.partial - units.dead)
   const lines = [
-    `documents  ${read} read${note(failed.length, 'failed')}`,
-    `chunks     ${total.chunks} (${total.done} units done${note(total.partial, 'partial')}${note(total.dead, 'dead')}${note(total.open, 'not finished')})`,
-    `facts      ${countsText(total.facts) || 'none'}${note(total.ungrounded, 'of them ungrounded')}${total.open > 0 ? ' (of units that have ended; others may have written some)' : ''}`,
-    `rejected   ${countsText(total.rejected) || 'none'}${note(total.repaired, 'repaired')}${note(total.duplicates, 'repeated')}`,
-    `cut off    ${total.incomplete['truncated'] ?? 'none'}`,
+    `documents  ${read.length} read${note(failed.length, 'failed')}`,
+    `chunks     ${chunks} (${units.done} units done${note(units.partial, 'partial')}${note(units.dead, 'dead')}${note(open, 'not finished')})`,
+    `facts      ${countsText(facts) || 'none'}${note(ungrounded, 'of them ungrounded')}${open > 0 ? ' (of units that have ended; others may have written some)' : ''}`,
+    `rejected   ${countsText(rejected) || 'none'}${note(repaired, 'repaired')}${note(duplicates, 'repeated')}`,
+    `cut off    ${incomplete['truncated'] ?? 'none'}`,
   ]
-  if (Object.keys(total.incomplete).length > 0) lines.push(`incomplete ${countsText(total.incomplete)}`)
-  const unreported = total.unreported > 0 ? ` (${total.unreported} calls without a count)` : ''
-  lines.push(`tokens     ${total.promptTokens} in, ${total.completionTokens} out${unreported}`)
-  lines.push(`time       ${seconds.toFixed(1)} s`)
+  if (Object.keys(incomplete).length > 0) lines.push(`incomplete ${countsText(incomplete)}`)
+  const unreported = tokens.unreported > 0 ? ` (${tokens.unreported} calls without a count)` : ''
+  lines.push(`tokens     ${tokens.promptTokens} in, ${tokens.completionTokens} out${unreported}`)
+  lines.push(`time       ${summary.seconds.toFixed(1)} s`)
   for (const problem of failed) lines.push(`failed     ${problem}`)
   return lines
 }
 
 /** One line during the work. */
-export function progressLine(documents: readonly DocumentStatus[]): string {
-  const { chunks, expected, done, partial, dead, facts } = merge(documents)
+export function progressLine({
+  chunks,
+  units,
+  facts,
+}: Pick<ExtractionCounts, 'chunks' | 'units' | 'facts'>): string {
+  const { expected, done, partial, dead } = units
   const ended = done + partial + dead
   const percent = expected > 0 ? ` ${Math.floor((100 * ended) / expected)}%` : ''
   return `${ended}/${expected} units of ${chunks} chunks${percent}, ${sumOf(facts)} facts${note(partial, 'partial')}${note(dead, 'dead')}`
-}
-
-function merge(documents: readonly DocumentStatus[]) {
-  const sum = (value: (document: DocumentStatus) => number) =>
-    documents.reduce((total, document) => total + value(document), 0)
-  const units = (name: 'expected' | 'done' | 'partial' | 'dead') => sum((document) => document.units[name])
-  type Total = 'repaired' | 'duplicates' | 'ungrounded' | 'promptTokens' | 'completionTokens' | 'unreported'
-  const totals = (name: Total) => sum((document) => document.totals[name])
-  const [expected, done, partial, dead] = [units('expected'), units('done'), units('partial'), units('dead')]
-  return {
-    chunks: sum(({ chunks }) => chunks),
-    expected,
-    done,
-    partial,
-    dead,
-    open: Math.max(0, expected - done - partial - dead),
-    repaired: totals('repaired'),
-    duplicates: totals('duplicates'),
-    ungrounded: totals('ungrounded'),
-    promptTokens: totals('promptTokens'),
-    completionTokens: totals('completionTokens'),
-    unreported: totals('unreported'),
-    facts: addCounts(documents.map(({ totals }) => totals.facts)),
-    rejected: addCounts(documents.map(({ totals }) => totals.rejected)),
-    incomplete: addCounts(documents.map(({ incomplete }) => incomplete)),
-  }
 }
 
 const note = (count: number, word: string) => (count > 0 ? `, ${count} ${word}` : '')

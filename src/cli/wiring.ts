@@ -1,13 +1,14 @@
 // From a configuration to the parts of a flow runtime, for the commands that have flows.
 import type { Logger } from 'pino'
-import { loadProcessors, processorNames } from '../../processors/modules.ts'
-import { type Config, suggest } from '../config/config.ts'
+import type { Config } from '../config/config.ts'
 import { localProvider } from '../config/models.ts'
 import { checkSecret, secretText } from '../config/secret.ts'
+import { checkOverlap } from '../documents/split.ts'
 import { GraphmillError } from '../errors.ts'
+import { extractorNames } from '../extraction/find-processors.ts'
 import { systemClock, uuids } from '../flow/clock.ts'
 import { readContextKeys } from '../flow/context-signature.ts'
-import type { AnyProcessor, Clock, FlowSettings, Ids, Scope } from '../flow/processor.ts'
+import type { Clock, FlowSettings, Ids, Scope } from '../flow/processor.ts'
 import type { ReplyCache } from '../llm/cache/reply-cache.ts'
 import { createRateLimiter, type RateLimiter } from '../llm/limits/rate-limiter.ts'
 import type { Llm } from '../llm/llm.ts'
@@ -139,11 +140,7 @@ async function settingsOf(
   const extractors = chosenExtractors(config)
   const ontologies = extractors.includes('extract-ontology') ? await openOntologies(config) : undefined
   const rowSchemas = await rowSchemasOf(config, extractors)
-  if (chunkOverlap >= chunkSize)
-    throw new GraphmillError(
-      'configuration_invalid',
-      `chunk-overlap (${chunkOverlap}) must be less than chunk-size (${chunkSize}).`,
-    )
+  checkOverlap({ chunkSize, chunkOverlap })
   return {
     extractors,
     chunkSize,
@@ -177,13 +174,6 @@ const unasked: Llm = {
   ready: () => Promise.resolve(),
 }
 
-/** Processors by name. Throws `usage`, with a suggestion, for an unknown name. */
-export async function findProcessors(names: readonly string[]): Promise<AnyProcessor[]> {
-  const unknown = names.find((name) => !processorNames.includes(name))
-  if (unknown === undefined) return loadProcessors(names)
-  throw new GraphmillError('usage', `There is no processor ${unknown}.${suggest(unknown, processorNames)}`)
-}
-
 /** The full names of the flow's extractors: those that are named, else the default ones and those for configured schemas and ontologies. */
 export function chosenExtractors({ options, origins }: Config): string[] {
   const rows = options.schemas.length > 0 ? ['rows'] : []
@@ -204,21 +194,6 @@ async function rowSchemasOf(
     'configuration_invalid',
     'No row schemas are named (schemas) for the extractor rows.',
   )
-}
-
-/** The full names of extractors given in short (`definitions`) or in full. Throws `usage` for an unknown one. */
-export function extractorNames(given: readonly string[]): string[] {
-  const known = processorNames.filter((name) => name.startsWith('extract-'))
-  if (given.length === 0) throw new GraphmillError('usage', 'No extractor is named.')
-  const short = known.map((name) => name.slice('extract-'.length))
-  const full = given.map((name) => (name.startsWith('extract-') ? name : `extract-${name}`))
-  const unknown = full.find((name) => !known.includes(name))?.slice('extract-'.length)
-  if (unknown !== undefined)
-    throw new GraphmillError(
-      'usage',
-      `There is no extractor ${unknown}.${suggest(unknown, short)} There are: ${short.join(', ')}.`,
-    )
-  return [...new Set(full)]
 }
 
 /** Which model gets the text: the first line that a user sees. */

@@ -163,8 +163,8 @@ function fileSource({ path, size }: FoundFile, limits: SubprocessLimits): NamedS
   }
 }
 
-/** A document that is read here, to the end of its stream. */
-async function streamSource(
+/** A document that is read here, to the end of its stream. Throws its `document_` errors. */
+export async function streamSource(
   stream: Readable,
   {
     source,

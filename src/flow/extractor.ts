@@ -22,6 +22,7 @@ import type {
 import { pythonText, type Row } from '../rows/row.ts'
 import { unitsOf } from './expected-units.ts'
 import {
+  type AnyProcessor,
   type Context,
   defineProcessor,
   type FlowSettings,
@@ -238,6 +239,11 @@ export function defineUnitExtractor<const P extends FactPort>(options: UnitExtra
 /** Whether an entry of its part announces the chunk. Of one that comes from elsewhere the ledger knows nothing but what its extractors say. */
 function isAnnounced({ source, documentId, chunkId, payload: { part, index } }: Message<'Chunk'>): boolean {
   return source === 'chunk-text' || chunkId === `${documentId}/${part}/${index}`
+}
+
+/** Whether a processor asks prompts about chunks: then it runs only in flows that name it among their extractors. */
+export function isExtractor({ inputs }: Pick<AnyProcessor, 'inputs'>): boolean {
+  return inputs.includes('chunk') && inputs.includes('prompt-reply')
 }
 
 /** The facts by port, and the items that are none. */

@@ -33,6 +33,8 @@ export interface SourceOptions {
   readonly newest?: ((documentId: string) => KnownVersion | undefined) | undefined
   /** Called before a new version of a known document is published; throws `store_cannot_withdraw` to refuse it. */
   readonly requireWithdrawal?: () => void
+  /** Whether a document that has an id keeps it, also when documents have no versions. Default false. */
+  readonly keepsIds?: boolean
 }
 
 export interface KnownVersion {
@@ -66,7 +68,7 @@ export async function loadDocument(
 ): Promise<LoadedDocument> {
   const span = startLoadSpan(text, options)
   const loading: Loading = {
-    documentId: (options.newest && text.id) || documentPlaceId(text),
+    documentId: givenId(text.id, options) ?? documentPlaceId(text),
     parts: 0,
     version: '',
     versionTime: 0,
@@ -139,13 +141,17 @@ async function publishDocument(text: TextSource, load: LoadRun, signal: AbortSig
   await report({ kind: 'document', parts: loading.parts, title: text.title })
 }
 
+function givenId(id: string | undefined, { newest, keepsIds }: SourceOptions): string | undefined {
+  return newest || keepsIds ? id : undefined
+}
+
 /** Sets the document's id and version. */
 async function identify(
   { id, ready }: { readonly id: string | undefined; readonly ready: TextSource },
   { loading, options }: LoadRun,
 ): Promise<void> {
   const { newest, clock, collection } = options
-  loading.documentId = (newest && id) || (await documentId(ready))
+  loading.documentId = givenId(id, options) ?? (await documentId(ready))
   if (!newest) return
   const version = await versionOf(ready.text())
   const known = newest(loading.documentId)

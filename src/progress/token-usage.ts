@@ -1,4 +1,5 @@
 // The tokens that runs spent, from `Progress` messages, by document, unit, model and reason.
+import { costOf, type Prices, priceOf } from '../llm/limits/prices.ts'
 import type { Message } from '../messages/envelope.ts'
 
 export interface TokenUsageRow {
@@ -39,4 +40,16 @@ export function createTokenUsage(): TokenUsage {
     },
     rows: () => [...rows.values()],
   }
+}
+
+/** What calls have cost as far as it is known, and the models with calls of unknown cost. Cached replies cost nothing. */
+export function totalCost(rows: readonly TokenUsageRow[], prices: Prices) {
+  let total = 0
+  const unknown = new Set<string>()
+  for (const row of rows.filter(({ reason }) => reason !== 'cached')) {
+    const cost = row.unreported > 0 ? null : costOf(row, priceOf(row.model, prices))
+    if (cost === null) unknown.add(row.model)
+    else total += cost
+  }
+  return { total, unknown }
 }

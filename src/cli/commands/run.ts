@@ -8,6 +8,7 @@ import type { FlowConfig } from '../../config/flows.ts'
 import { optionTable } from '../../config/options.ts'
 import { changes, contentOf } from '../../config/watch.ts'
 import { GraphmillError, toGraphmillError } from '../../errors.ts'
+import { findProcessors } from '../../extraction/find-processors.ts'
 import { systemClock } from '../../flow/clock.ts'
 import { createFlowSet, type PreparedFlow } from '../../flow/flow-set.ts'
 import type { AnyProcessor } from '../../flow/processor.ts'
@@ -28,7 +29,7 @@ import { createFollower } from '../follower.ts'
 import { addOptions, configOf } from '../options.ts'
 import { prepareFlows, watchedPaths } from '../prepare-flows.ts'
 import { openStore, storeOptions } from '../stores.ts'
-import { announceModel, createWiring, findProcessors, modelOptions } from '../wiring.ts'
+import { announceModel, createWiring, modelOptions } from '../wiring.ts'
 
 export function addRun(command: Command): void {
   command

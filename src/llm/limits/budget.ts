@@ -5,7 +5,7 @@ import { GraphmillError } from '../../errors.ts'
 import { unlessAborted } from '../../wait.ts'
 import type { CompletionEvent, CompletionRequest, Llm, Usage } from '../llm.ts'
 import { charactersPerToken, estimateTokens } from './limited-stream.ts'
-import { costOf, type Price } from './prices.ts'
+import { costOf, type Price, type Prices, priceOf } from './prices.ts'
 
 export interface Budget {
   /** The cost so far; an expected one for calls whose tokens the server did not report. */
@@ -113,4 +113,19 @@ export function createBudget({ maxCost, price }: BudgetOptions): Budget {
       return { ...llm, stream, ready: (signal) => llm.ready(signal) }
     },
   }
+}
+
+/** The model, limited to a cost. Throws `configuration_invalid` for an amount that is not above 0, and when the model has no price. */
+export function withinCost(llm: Llm, maxCost: number, prices: Prices): Llm {
+  // A model in this process costs nothing.
+  if (llm.isLocal) return llm
+  if (!(maxCost > 0))
+    throw new GraphmillError('configuration_invalid', 'max-cost: must be an amount above 0.')
+  const price = priceOf(llm.model, prices)
+  if (!price)
+    throw new GraphmillError(
+      'configuration_invalid',
+      `max-cost needs a price of ${llm.model}: --prices ${llm.model}=IN/OUT, per million tokens.`,
+    )
+  return createBudget({ maxCost, price }).limit(llm)
 }

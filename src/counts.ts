@@ -1,5 +1,5 @@
 // Counts by name, such as facts by kind: added up, and as text.
-import type { Counts } from '../progress/totals.ts'
+import type { Counts } from './progress/totals.ts'
 
 export const sumOf = (counts: Counts) => Object.values(counts).reduce((total, count) => total + count, 0)
 

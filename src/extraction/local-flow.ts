@@ -1,15 +1,13 @@
-// A flow in this process, on the memory broker, for commands that read documents and end with them.
+// A flow in this process, on the memory broker: for what reads documents and ends with them.
 import { createMemoryCluster } from '../broker/memory/memory.ts'
 import { parseTopic } from '../broker/topics.ts'
 import { GraphmillError } from '../errors.ts'
+import { systemClock, uuids } from '../flow/clock.ts'
 import type { SourceOptions } from '../flow/load-document.ts'
 import { inputGroup, inputTopic, type MessageOf, outputRoute } from '../flow/ports.ts'
-import type { AnyProcessor } from '../flow/processor.ts'
-import { run } from '../flow/run.ts'
-import type { Llm } from '../llm/llm.ts'
-import type { TripleStore } from '../rdf/store.ts'
+import type { AnyProcessor, FlowSettings, Scope } from '../flow/processor.ts'
+import { type FlowRuntimeOptions, run } from '../flow/run.ts'
 import { wait } from '../wait.ts'
-import type { FlowWiring } from './wiring.ts'
 
 /** Bytes that may wait on a topic before its publishers are held up. */
 const maxTopicBytes = 32 * 1024 * 1024
@@ -24,32 +22,29 @@ const unread: ReadonlySet<string> = new Set([
   'schemas',
 ])
 
-export interface LocalFlowOptions {
-  readonly flowWiring: FlowWiring
-  readonly llm: Llm
-  readonly processors: readonly AnyProcessor[]
-  readonly store: TripleStore
+export interface LocalFlowOptions
+  extends Omit<FlowRuntimeOptions, 'broker' | 'flows' | 'wire' | 'codec' | 'registry'> {
+  readonly flows: readonly [Scope & { readonly settings: FlowSettings }]
   readonly collection: string
-  /** The command's name in the envelopes. */
+  /** The program's name in the envelopes. */
   readonly source: string
-  readonly onOperatorFault: (error: GraphmillError) => void
 }
 
 export type LocalFlow = Awaited<ReturnType<typeof openLocalFlow>>
 
 /** Starts the processors. `signal` ends the waiting and the reading, not the flow: that is what `close` does. */
 export async function openLocalFlow(options: LocalFlowOptions, signal: AbortSignal) {
-  const { flowWiring, processors, collection, source } = options
-  const { space } = flowWiring
+  const { processors, collection, source, space = 'gm', clock = systemClock, ids = uuids } = options
+  const [{ workspace, flow }] = options.flows
+  const scope = { workspace, flow }
   if (options.llm.usesService)
     throw new GraphmillError('llm_not_configured', 'A flow in this process has no text-completion service.')
-  const [scope] = flowWiring.flows
   const broker = createMemoryCluster({
     dropSettled: true,
     maxTopicBytes,
     discard: (topic) => unread.has(parseTopic(topic)?.role ?? ''),
   }).connect()
-  const runtime = await run({ ...flowWiring, ...options, broker }, signal)
+  const runtime = await run({ ...options, broker }, signal)
 
   /** Whether the processors have settled all that was published for them. */
   async function isIdle(some: readonly AnyProcessor[] = processors): Promise<boolean> {
@@ -69,8 +64,10 @@ export async function openLocalFlow(options: LocalFlowOptions, signal: AbortSign
     circuits: runtime.circuits,
     /** The options for loading documents. */
     source: {
-      ...flowWiring,
       broker,
+      clock,
+      ids,
+      space,
       codec: runtime.codec,
       circuits: runtime.circuits,
       scope,
@@ -90,9 +87,9 @@ export async function openLocalFlow(options: LocalFlowOptions, signal: AbortSign
       // `hasEnded` is asked again afterwards, because the last message may have led to more.
       while (!(hasEnded() && (await isIdle()) && hasEnded())) await wait(20, signal)
     },
+    /** Ends the flow at once; its store stays open. */
     async close(): Promise<void> {
       await runtime.stop(0)
-      await options.store.close()
       await broker.close()
     },
   }
