@@ -4,10 +4,19 @@
 import { hash } from 'node:crypto'
 import { codePoints } from '../src/code-points.ts'
 import { splitText, type TextChunk } from '../src/documents/split.ts'
-import { type PartPlan, planPart, planRemoval } from '../src/flow/contents.ts'
+import {
+  addContents,
+  noContents,
+  overwrittenContents,
+  type PartPlan,
+  planLoss,
+  planPart,
+  planRemoval,
+} from '../src/flow/contents.ts'
 import { expectedUnits } from '../src/flow/expected-units.ts'
 import type { MessageOf } from '../src/flow/ports.ts'
 import { type Context, defineProcessor, type Outputs } from '../src/flow/processor.ts'
+import type { Contents } from '../src/messages/generated.ts'
 import { pageAt } from '../src/pages.ts'
 import { chunkProvenance, documentProvenance } from '../src/rdf/provenance.ts'
 import { version } from '../src/version.ts'
@@ -25,43 +34,72 @@ export const chunkText = defineProcessor({
   // One is cut while the chunks of the other are stored: a part may have half a megabyte.
   maxInFlight: 2,
   async *handle(message, context): Written {
-    const { documentId, payload } = message
+    const { documentId, version, versionTime, payload } = message
     const { text, part } = payload
     if (payload.removed) return yield* remove(message, payload.removed, context)
     const { chunkSize, chunkOverlap } = context.settings
     const chunks = await splitText(text, { chunkSize, chunkOverlap })
     const units = expectedUnits(context.settings)
-    const plan = message.versionTime > 0 ? await plans(message, chunks, context) : 'too_many'
-    if (!plan) return context.log.info({ documentId }, 'a part of a superseded version is passed over')
-    const known = plan === 'too_many' ? undefined : plan
-    if (known) await (yield { to: 'contents', payload: known.contents })
-    const keys = known ? { keys: known.keys } : {}
+    const chunkIds = idsByText(documentId, chunks)
+    const plan = versionTime > 0 ? await planPart(message, chunkIds, context) : unknown
+    if (!plan) {
+      context.log.warn(
+        { documentId, version, versionTime, part },
+        'a part of an older version is passed over',
+      )
+      return yield { to: 'progress', payload: { kind: 'late', part } }
+    }
+    yield* storeAgain(context)
+    if (plan !== unknown) yield* store(message, plan.contents, context)
+    const { toSend, keys } = plan
+    if (!toSend && versionTime > 0)
+      context.log.warn({ documentId, part }, 'a document with very many chunks is extracted again completely')
     // Stored before any chunk: readers of progress know the units before the first reply.
-    await (yield { to: 'progress', payload: { kind: 'part', part, chunks: chunks.length, units, ...keys } })
-    yield* send(message, chunks, { known, context })
+    await (yield { to: 'progress', payload: { kind: 'part', part, chunks: chunks.length, units, keys } })
+    yield* send(message, chunks, { known: toSend && { chunkIds, toSend }, context })
+  },
+
+  async *onDead(message, _error, context) {
+    if (message.versionTime === 0 || message.payload.removed) return
+    const contents = await planLoss(message, context)
+    if (contents) yield* store(message, contents, context)
   },
 })
 
-interface Known extends PartPlan {
-  /** In their order. */
-  readonly chunkIds: readonly string[]
+/** Of a part of a document without a version. */
+const unknown: PartPlan = { toSend: undefined, keys: Buffer.of(), contents: noContents }
+
+async function* store(
+  { documentId, version, versionTime }: Pick<MessageOf<'document'>, 'documentId' | 'version' | 'versionTime'>,
+  payload: Contents,
+  { scope }: Context,
+): Outputs<'contents'> {
+  const header = { documentId, version, versionTime }
+  await (yield { to: 'contents', ...header, payload })
+  addContents(scope, { ...header, payload })
+}
+
+async function* storeAgain({ scope }: Context): Outputs<'contents'> {
+  for (const { documentId, version, versionTime, payload } of overwrittenContents(scope))
+    await (yield { to: 'contents', documentId, version, versionTime, payload })
 }
 
 /** By their text: equal texts of a part are told apart by their number. */
-async function plans(
-  message: MessageOf<'document'>,
-  chunks: readonly TextChunk[],
-  context: Context,
-): Promise<Known | 'too_many' | undefined> {
+function idsByText(documentId: string, chunks: readonly TextChunk[]): string[] {
   const repeats = new Map<string, number>()
-  const chunkIds = chunks.map(({ text }) => {
-    const id = `${message.documentId}/${hash('sha256', text).slice(0, 16)}`
+  return chunks.map(({ text }) => {
+    const id = `${documentId}/${hash('sha256', text).slice(0, 16)}`
     const count = (repeats.get(id) ?? 0) + 1
     repeats.set(id, count)
     return count > 1 ? `${id}/${count}` : id
   })
-  const plan = await planPart(message, chunkIds, context)
-  return plan === undefined || plan === 'too_many' ? plan : { ...plan, chunkIds }
+}
+
+/** The chunks that are known by their text, and which of them are sent. */
+interface Known {
+  /** In their order. */
+  readonly chunkIds: readonly string[]
+  readonly toSend: ReadonlySet<string>
 }
 
 /** Sends the chunks, and says where each stands. */
@@ -98,10 +136,11 @@ async function* send(
 
 /** Passes the removal on to the ledger, which withdraws what the document states. */
 async function* remove(message: MessageOf<'document'>, reason: string, context: Context): Written {
-  const versionTime = await planRemoval(message, context)
-  if (versionTime === undefined) return
+  const plan = await planRemoval(message, context)
+  yield* storeAgain(context)
+  if (!plan) return yield { to: 'progress', payload: { kind: 'late' } }
   context.log.info({ documentId: message.documentId, reason }, 'a document is removed')
-  const header = { version: '', versionTime }
-  await (yield { to: 'contents', ...header, payload: { cause: message.id } })
+  const header = { version: '', versionTime: plan.versionTime }
+  yield* store({ ...message, ...header }, plan.contents, context)
   yield { to: 'progress', ...header, payload: { kind: 'removed', reason } }
 }

@@ -9,9 +9,10 @@ import { type Context, defineProcessor, type Outputs, type Scope } from '../src/
 import type { Message } from '../src/messages/envelope.ts'
 import type { LostRecords, RetractionsInit, Status } from '../src/messages/generated.ts'
 import type { DocumentVersions } from '../src/progress/document-progress.ts'
-import type { Settlement } from '../src/progress/document-versions.ts'
+import { type Settlement, versionsSaid } from '../src/progress/document-versions.ts'
 import { addToFlow, flowStatusId, statusOfFlow } from '../src/progress/flow-status.ts'
 import { createProgressAggregate, type ProgressAggregate } from '../src/progress/progress-aggregate.ts'
+import { createRetractionCache, type RetractionCache } from '../src/progress/retraction-cache.ts'
 import { createStatusCache, type KnownStatus, type StatusCache } from '../src/progress/status-cache.ts'
 import { unlessAborted } from '../src/wait.ts'
 
@@ -46,6 +47,9 @@ interface FlowState {
   readonly documents: Map<string, DocumentState>
   /** Resolves when the last entry about the flow is handled, or has failed. */
   flowWritten: Promise<void>
+  readonly withdrawals: RetractionCache
+  /** When it was last read which withdrawals an older one has followed. */
+  lookedAt: number
 }
 
 const flowStates = new WeakMap<Scope, FlowState>()
@@ -142,6 +146,7 @@ async function* write(
     const settled = aggregate.settle(documentId, { partial: context.settings.replace === 'partial' })
     // Before the status says that the version is the current one: after a crash, it is said again.
     if (settled?.retractions) yield* withdraw(settled, settled.retractions)
+    yield* withdrawAgain(flowState, settled?.retractions ? 0 : lookMs, context)
     const payload = statusOf(documentId, aggregate, { epoch, revision: ++document.revision })
     await (yield { to: 'status', chunkId: '', deadline: null, payload })
     flowState.cache.put(documentId, payload, context.clock.now())
@@ -164,6 +169,24 @@ async function* withdraw(
 ): Outputs<'retractions'> {
   const header = { chunkId: '', deadline: null, version, versionTime, ...(collection && { collection }) }
   await (yield { to: 'retractions', ...header, payload })
+}
+
+/** How often it is looked for withdrawals that an older one has followed, in milliseconds. */
+const lookMs = 30_000
+
+/** As with statuses: a replica that no longer owns a document may write late, and compaction would keep what it wrote. */
+async function* withdrawAgain(
+  flowState: FlowState,
+  notWithinMs: number,
+  context: Context,
+): Outputs<'retractions'> {
+  const { withdrawals, lookedAt } = flowState
+  const now = context.clock.now()
+  if (Math.abs(now - lookedAt) < notWithinMs) return
+  flowState.lookedAt = now
+  await withdrawals.catchUp(context)
+  for (const { payload, ...header } of withdrawals.overwritten())
+    await (yield { to: 'retractions', chunkId: '', deadline: null, ...header, payload })
 }
 
 /** Losses that were reported while the document had no status: the replica that reported them did not know of the document. */
@@ -227,8 +250,14 @@ async function restore({ document, flowState, context }: StatusWrite): Promise<R
 }
 
 function flowStateOf(scope: Scope): FlowState {
-  const fresh = () => ({ cache: createStatusCache(), documents: new Map(), flowWritten: Promise.resolve() })
-  const flowState: FlowState = flowStates.get(scope) ?? fresh()
+  const fresh = (): FlowState => ({
+    cache: createStatusCache(),
+    documents: new Map(),
+    flowWritten: Promise.resolve(),
+    withdrawals: createRetractionCache(),
+    lookedAt: 0,
+  })
+  const flowState = flowStates.get(scope) ?? fresh()
   flowStates.set(scope, flowState)
   return flowState
 }
@@ -280,10 +309,8 @@ function statusOf(
   return { epoch, revision, ...own, ...counted, ledger, lost: [], waiting: [], ...saidOf(versions) }
 }
 
-const saidOf = ({ collection, version, time, currentVersion, currentTime }: DocumentVersions) => ({
-  collection,
-  version,
-  versionTime: time,
-  currentVersion,
-  currentTime,
-})
+function saidOf(versions: DocumentVersions) {
+  const { collection, version, time, currentVersion, currentTime, notWithdrawn } = versions
+  const said = { collection, version, versionTime: time, currentVersion, currentTime }
+  return { ...said, versions: versionsSaid(versions), notWithdrawn: notWithdrawn?.reason ?? null }
+}

@@ -2,52 +2,54 @@
 // version before has is not sent to the extractors again. Each question is preceded by a read to the end of the topic.
 import { emissionKey, joinKeys, splitKeys } from '../messages/emission.ts'
 import type { Header, Message } from '../messages/envelope.ts'
-import type { Contents, ContentsInit } from '../messages/generated.ts'
+import type { Contents } from '../messages/generated.ts'
 import { createCatchUp } from '../progress/catch-up.ts'
 import type { Context, Scope } from './processor.ts'
 
 /** Keys of chunks by the version that sent them. */
 type Emissions = Map<number, Set<string>>
 
-interface KnownContents extends Pick<Header, 'version' | 'versionTime'> {
-  readonly payload: Contents
-}
+type KnownContents = Pick<Message<'Contents'>, 'documentId' | 'version' | 'versionTime' | 'payload'>
 
-/** More keys would not fit a message: then the version before is forgotten, and everything is sent. */
-const maxKeys = 100_000
-/** The most chunks of a document that are known by their text: the ledger knows no more. */
-const maxChunks = 70_000
+/**
+ * The most chunks of a version and the one before that are known by their text. Those of the two versions that the ledger may know at a
+ * time fit into its status. What is beyond is known by its place only, and extracted again for each version.
+ */
+const maxKnown = 40_000
+/** How many removals are remembered when something newer is known. */
+const maxRemovals = 100
+
+export const noContents: Contents = { cause: '', parts: [], base: [], removals: [] }
 
 export interface PartPlan {
-  /** The ids of the chunks that are to be sent. */
-  readonly toSend: ReadonlySet<string>
+  /** The ids of the chunks that are to be sent; undefined when the chunks are known by their place: then all are. */
+  readonly toSend: ReadonlySet<string> | undefined
   /** The keys of all chunks of the part, in their order. */
   readonly keys: Buffer
   /** What is to be stored before the chunks are sent. */
-  readonly contents: ContentsInit
+  readonly contents: Contents
 }
 
 /**
- * Which chunks of a part are to be sent. Undefined when a newer version is known: nothing is sent then. `too_many` when the document has
- * too many chunks to know them by their ids. The answer is the same when the part is handled again.
+ * Which chunks of a part are to be sent. Undefined when a newer version is known: nothing is sent then. The answer is the same when the
+ * part is handled again.
  */
 export async function planPart(
   message: Message<'TextDocument'>,
   chunkIds: readonly string[],
   context: Context,
-): Promise<PartPlan | 'too_many' | undefined> {
+): Promise<PartPlan | undefined> {
   const { documentId, versionTime, payload } = message
   const newest = await cacheOf(context.scope).latest(documentId, context)
   const age = newest ? compare(message, newest) : 1
   if (age < 0) return undefined
   const parts = age === 0 ? newest!.payload.parts.filter(({ part }) => part !== payload.part) : []
   const base = age === 0 ? emissionsOf(newest!.payload.base) : payload.again ? new Map() : baseFor(newest)
+  const removals = age === 0 ? newest!.payload.removals : removalsBefore(newest)
   // A part that is handled again must not rely on one behind it, which may rely on this one.
   const sent = merged(
     parts.filter(({ part }) => part < payload.part).map(({ emissions }) => emissionsOf(emissions)),
   )
-  const known = countOf(merged(parts.map(({ emissions }) => emissionsOf(emissions)))) + chunkIds.length
-  if (known > maxChunks) return 'too_many'
   const own: Emissions = new Map()
   const toSend = new Set<string>()
   const keys: string[] = []
@@ -58,26 +60,53 @@ export async function planPart(
     keys.push(emissionKey({ documentId, chunkId, versionTime: time }))
     add(own, time, keys.at(-1)!)
   }
-  const all = [...parts, { part: payload.part, last: payload.last, emissions: listed(own) }]
-  const fits = known + countOf(base) <= maxKeys
+  const others = parts.map(({ emissions }) => emissionsOf(emissions))
+  const isKnown = countOf(merged([...others, own, base])) <= maxKnown
+  const emissions = isKnown ? listed(own) : []
+  const all = [...parts, { part: payload.part, last: payload.last, emissions }]
   return {
-    toSend,
-    keys: Buffer.from(keys.join(''), 'latin1'),
-    contents: { parts: all, base: fits ? listed(base) : [] },
+    toSend: isKnown ? toSend : undefined,
+    keys: Buffer.from(isKnown ? keys.join('') : '', 'latin1'),
+    contents: { ...noContents, parts: all, base: listed(base), removals },
   }
 }
 
-/**
- * When the document was removed: given by the message, or later than everything that is known. Undefined when a newer version is known.
- */
-export async function planRemoval(
-  message: Message<'TextDocument'>,
+/** What is to be stored when a part is given up: nobody may wait for chunks that were perhaps not sent. */
+export async function planLoss(
+  { documentId, version, versionTime, payload: { part: lost } }: Message<'TextDocument'>,
   context: Context,
-): Promise<number | undefined> {
-  const newest = await cacheOf(context.scope).latest(message.documentId, context)
-  if (message.versionTime > 0) return newest && compare(message, newest) < 0 ? undefined : message.versionTime
-  if (newest?.payload.cause === message.id) return newest.versionTime
-  return Math.max(message.time, (newest?.versionTime ?? 0) + 1)
+): Promise<Contents | undefined> {
+  const newest = await cacheOf(context.scope).latest(documentId, context)
+  if (!newest || compare({ version, versionTime }, newest) !== 0) return undefined
+  const parts = newest.payload.parts.map((part) => (part.part === lost ? { ...part, emissions: [] } : part))
+  return { ...newest.payload, parts }
+}
+
+export interface RemovalPlan {
+  /** When the document was removed: given by the message, or later than everything that is known. */
+  readonly versionTime: number
+  /** What is to be stored before the removal is passed on. */
+  readonly contents: Contents
+}
+
+/** Undefined when something newer is known. The answer is the same when the removal is handled again. */
+export async function planRemoval(
+  { id, documentId, time, version, versionTime: given }: Message<'TextDocument'>,
+  context: Context,
+): Promise<RemovalPlan | undefined> {
+  const newest = await cacheOf(context.scope).latest(documentId, context)
+  if (newest?.payload.cause === id) return { versionTime: newest.versionTime, contents: newest.payload }
+  const contents = { ...noContents, cause: id, removals: removalsBefore(newest) }
+  if (contents.removals.includes(id)) return undefined
+  if (given === 0) return { versionTime: Math.max(time, (newest?.versionTime ?? 0) + 1), contents }
+  const isLate = newest && compare({ version, versionTime: given }, newest) < 0
+  return isLate ? undefined : { versionTime: given, contents }
+}
+
+/** The last removals up to the newest version. */
+function removalsBefore(newest: KnownContents | undefined): readonly string[] {
+  const { cause, removals } = newest?.payload ?? noContents
+  return [...removals, ...(cause ? [cause] : [])].slice(-maxRemovals)
 }
 
 /** What the version before consists of. When it was never cut as a whole, it never becomes the current one: what it began from stays. */
@@ -141,22 +170,44 @@ function cacheOf(scope: Scope) {
   return cache
 }
 
+/** Adds what this process has stored. */
+export const addContents = (scope: Scope, stored: KnownContents) => cacheOf(scope).put(stored)
+
+/** What is to be stored again: a replica that no longer owns a document has written late, and compaction would keep what it wrote. */
+export const overwrittenContents = (scope: Scope) => cacheOf(scope).overwritten()
+
 function createCache() {
   const newest = new Map<string, KnownContents>()
+  const overwritten = new Set<string>()
   const positions: Record<number, string> = {}
   const catchUp = createCatchUp(async (context: Context) => {
     for await (const { message, partition, position } of context.read('contents', { ...positions })) {
       positions[partition] = position
-      if (!message) continue
-      const { documentId, version, versionTime, payload } = message
-      const before = newest.get(documentId)
-      if (!before || compare(message, before) >= 0) newest.set(documentId, { version, versionTime, payload })
+      if (message) put(message)
     }
   })
+
+  function put({ documentId, version, versionTime, payload }: KnownContents): void {
+    const before = newest.get(documentId)
+    const age = before ? compare({ version, versionTime }, before) : 1
+    const parts = age === 0 ? withParts(before!.payload.parts, payload.parts) : payload.parts
+    if (age >= 0) newest.set(documentId, { documentId, version, versionTime, payload: { ...payload, parts } })
+    if (age < 0 || parts.length > payload.parts.length) overwritten.add(documentId)
+    else overwritten.delete(documentId)
+  }
+
   return {
+    put,
+    overwritten: () => [...overwritten].map((documentId) => newest.get(documentId)!),
     async latest(documentId: string, context: Context): Promise<KnownContents | undefined> {
       await catchUp(context)
       return newest.get(documentId)
     },
   }
+}
+
+/** Of a version, each part as it was stored last. */
+function withParts(before: Contents['parts'], after: Contents['parts']): Contents['parts'] {
+  const replaced = new Set(after.map(({ part }) => part))
+  return [...before.filter(({ part }) => !replaced.has(part)), ...after]
 }

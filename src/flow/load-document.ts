@@ -160,8 +160,8 @@ async function identify(
   loading.unchanged = known?.version === version && known.state === 'done' && !hasMoved
   loading.again = hasMoved || known?.state === 'partial' || known?.state === 'failed'
   loading.version = version
-  // Later than what is known, also when clocks differ.
-  loading.versionTime = Math.max(clock.now(), (known?.versionTime ?? 0) + 1)
+  // Later than what is known, also when clocks differ. There is a moment between two versions, up to which the ledger may withdraw.
+  loading.versionTime = Math.max(clock.now(), (known?.versionTime ?? 0) + 2)
 }
 
 /** Keeps a rejection from counting as unhandled until the promise is awaited. */

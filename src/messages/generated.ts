@@ -51,10 +51,12 @@ export interface Contents {
   readonly parts: readonly ContentsPart[]
   /** What the version before consists of: its chunks are not sent again. */
   readonly base: readonly Emissions[]
+  /** The ids of the last removals before: one that is delivered again removes nothing newer. */
+  readonly removals: readonly string[]
 }
 
 /** A Contents to be written: fields with a default may be left out. */
-export interface ContentsInit extends Defaulted<Omit<Contents, 'parts' | 'base'>, 'cause'> {
+export interface ContentsInit extends Defaulted<Omit<Contents, 'parts' | 'base'>, 'cause' | 'removals'> {
   readonly parts?: readonly ContentsPartInit[] | undefined
   readonly base?: readonly EmissionsInit[] | undefined
 }
@@ -355,9 +357,9 @@ export interface OntologyRelationshipsInit extends Defaulted<Omit<OntologyRelati
 
 /** What was started, what is done. Nobody but the reader of these decides that something is done. */
 export interface Progress {
-  /** loading (a source begins to publish it), document (it has published all parts), part (a part was chunked), chunk (an extractor has begun with a chunk that no part entry announces), reply (a part of a run was handled), spent (an attempt that failed has used tokens), dead (a message was dead-lettered), replayed (it was brought back), removed (a document was removed), erased (its texts were deleted from the topics), failed (a document could not be read, or not be published whole), paused (a flow waits for its operator), lost (the broker deleted records before they were read), waiting (a processor waits for something; not repeated when it goes on). Entries of the last two kinds may be of no document: then they are of the whole flow. */
+  /** loading (a source begins to publish it), document (it has published all parts), part (a part was chunked), chunk (an extractor has begun with a chunk that no part entry announces), reply (a part of a run was handled), spent (an attempt that failed has used tokens), dead (a message was dead-lettered), replayed (it was brought back), removed (a document was removed), erased (its texts were deleted from the topics), late (a part of a version came after a newer version, and was passed over), failed (a document could not be read, or not be published whole), paused (a flow waits for its operator), lost (the broker deleted records before they were read), waiting (a processor waits for something; not repeated when it goes on). Entries of the last two kinds may be of no document: then they are of the whole flow. */
   readonly kind: string
-  /** part, and dead where it was a part that died: which part of the document. */
+  /** part, late, and dead where it was a part that died: which part of the document. */
   readonly part: number | null
   /** document: how many parts it has. */
   readonly parts: number | null
@@ -717,14 +719,20 @@ export interface Status {
   readonly currentVersion: string
   /** When that version was loaded, or removed; 0 where there is none. */
   readonly currentTime: number
+  /** The last versions, from the newest; empty where nobody said them. */
+  readonly versions: readonly Version[]
+  /** Why a store could not withdraw what the document no longer states. */
+  readonly notWithdrawn: Error | null
 }
 
 /** A Status to be written: fields with a default may be left out. */
-export interface StatusInit extends Defaulted<Omit<Status, 'error' | 'tokens' | 'lost' | 'waiting'>, 'title' | 'chunks' | 'expected' | 'done' | 'partial' | 'dead' | 'truncated' | 'incomplete' | 'facts' | 'rejected' | 'repaired' | 'duplicates' | 'calls' | 'ledger' | 'ungrounded' | 'collection' | 'version' | 'versionTime' | 'currentVersion' | 'currentTime'> {
+export interface StatusInit extends Defaulted<Omit<Status, 'error' | 'tokens' | 'lost' | 'waiting' | 'versions' | 'notWithdrawn'>, 'title' | 'chunks' | 'expected' | 'done' | 'partial' | 'dead' | 'truncated' | 'incomplete' | 'facts' | 'rejected' | 'repaired' | 'duplicates' | 'calls' | 'ledger' | 'ungrounded' | 'collection' | 'version' | 'versionTime' | 'currentVersion' | 'currentTime'> {
   readonly error?: ErrorInit | null | undefined
   readonly tokens?: { readonly [key: string]: TokensInit } | undefined
   readonly lost?: readonly LostRecordsInit[] | undefined
   readonly waiting?: readonly WaitingInit[] | undefined
+  readonly versions?: readonly VersionInit[] | undefined
+  readonly notWithdrawn?: ErrorInit | null | undefined
 }
 
 /** A part of a triple. */
@@ -925,6 +933,19 @@ export interface Usage {
 export interface UsageInit extends Defaulted<Omit<Usage, 'spent'>, 'promptTokens' | 'completionTokens' | 'totalTokens'> {
   readonly spent?: readonly SpentInit[] | undefined
 }
+
+/** A version of a document, or its removal. */
+export interface Version {
+  /** The hash of the text; empty for a removal. */
+  readonly version: string
+  /** When it was loaded or removed. */
+  readonly versionTime: number
+  /** pending (not processed yet, or not completely), current (what readers see), superseded (a newer one came), late (it came after a newer one, and was passed over), removed (the document is removed), or removal (it was loaded again since). */
+  readonly state: string
+}
+
+/** A Version to be written: fields with a default may be left out. */
+export type VersionInit = Defaulted<Version, 'version'>
 
 /** What a processor waits for. */
 export interface Waiting {

@@ -16,7 +16,7 @@ import {
 
 /** Stands for the part of chunks that are known by their ids. No document has so many parts. */
 export const byId = 2 ** 31 - 1
-/** The state of more chunks that are known by their ids would not fit a message. */
+/** The state of more chunks that are known by their ids would not fit a message: twice as many as chunk-text lets two versions have. */
 const maxKnown = 80_000
 /** A higher index is taken from an id only when its part has so many chunks: the id may come from anywhere, and bits cost memory. */
 const maxIndex = 2 ** 16
@@ -43,7 +43,7 @@ export function chunkPlace(
 ): ChunkPlace | undefined {
   const { chunkId, versionTime } = entry
   if (chunkId === '') return undefined
-  const { time, currentTime } = document.versions
+  const { time } = document.versions
   const place = placeInId(document, chunkId)
   if (place && place.index < Math.max(maxIndex, document.chunksOfPart.get(place.part)?.chunks ?? 0))
     return versionTime > 0 && versionTime !== time ? undefined : place
@@ -51,10 +51,23 @@ export function chunkPlace(
   // A processor of the version before says nothing of versions.
   const ofNewest = !versionTime && time > 0 ? keyOf({ ...entry, versionTime: time }) : key
   const known = [key, ofNewest].find((each) => document.known.has(each))
-  // What was withdrawn stays so: its late entries are of no chunk.
-  if (known === undefined && versionTime > 0 && versionTime <= currentTime) return undefined
+  // Late entries of what was withdrawn, or will be, are of no chunk.
+  if (known === undefined && isSettled(document, versionTime)) return undefined
   const index = indexOfKnown(document, known ?? key)
   return index === undefined ? undefined : { part: byId, index }
+}
+
+/** Whether it is known which chunks of a version the newest one has. */
+function isSettled(document: Document, versionTime: number): boolean {
+  const { time, currentTime } = document.versions
+  return versionTime > 0 && (versionTime <= currentTime || (versionTime < time && isCut(document)))
+}
+
+/** Whether all parts of the document were announced. */
+export function isCut({ parts = Number.POSITIVE_INFINITY, chunksOfPart }: Document): boolean {
+  if (chunksOfPart.size < parts) return false
+  for (let part = 0; part < parts; part++) if (!chunksOfPart.has(part)) return false
+  return true
 }
 
 const keyOf = (entry: Pick<Header, 'documentId' | 'chunkId' | 'versionTime'>) =>
@@ -132,6 +145,37 @@ export function setPart(document: Document, part: number, size: PartSize): void 
 export function setParts(document: Document, parts: number): void {
   document.parts = parts
   expectAllKnown(document)
+}
+
+/** Forgets the chunks that are known by their ids and that no part has: those of older versions. */
+export function forgetUnannounced(document: Document): void {
+  const { known, unitsOfKnown } = document
+  const kept = [...known].filter(([, index]) => unitsOfKnown[index] !== undefined)
+  if (kept.length === known.size) return
+  const moved = new Map(kept.map(([, index], at) => [index, at]))
+  known.clear()
+  for (const [at, [key]] of kept.entries()) known.set(key, at)
+  for (const [part, size] of document.chunksOfPart) {
+    const indexes = size.indexes?.flatMap((index) => moved.get(index) ?? [])
+    document.chunksOfPart.set(part, { ...size, indexes })
+  }
+  expectAllKnown(document)
+  for (const sets of [document.done, ...document.folds.map(({ units }) => units)]) moveBits(sets, moved)
+  const open = [...document.open]
+  document.open.clear()
+  for (const [key, state] of open) {
+    const { unit, place } = readOpenKey(key)
+    const index = place.part === byId ? moved.get(place.index) : place.index
+    if (index !== undefined) document.open.set(openKey(document, unit, { ...place, index }), state)
+  }
+}
+
+function moveBits(sets: ChunkSets, moved: ReadonlyMap<number, number>): void {
+  for (const [key, bits] of [...sets]) {
+    if (readUnitKey(key)[1] !== byId) continue
+    sets.delete(key)
+    for (const index of indexesIn(bits)) if (moved.has(index)) setBit(sets, key, moved.get(index)!)
+  }
 }
 
 /** From scratch: a chunk may have moved to another part, and a document that was loaded again may have fewer parts. */

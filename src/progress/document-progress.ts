@@ -54,6 +54,17 @@ export interface DocumentVersions {
   /** The last one that was processed: what readers see. */
   currentVersion: string
   currentTime: number
+  /** The time of the last withdrawal, and the dead message when a store could not do it. */
+  withdrawnUpTo: number
+  notWithdrawn: { readonly cause: string; readonly reason: Reason } | undefined
+  /** The last versions before the newest one, and those that came late, from the oldest. */
+  others: OtherVersion[]
+}
+
+export interface OtherVersion {
+  readonly version: string
+  readonly time: number
+  readonly kind: 'version' | 'removal' | 'late'
 }
 
 export interface Document {
@@ -119,6 +130,9 @@ export const emptyVersions = (): DocumentVersions => ({
   replaces: false,
   currentVersion: '',
   currentTime: 0,
+  withdrawnUpTo: 0,
+  notWithdrawn: undefined,
+  others: [],
 })
 
 /** The key of a unit of a chunk, and of a unit in a part. */

@@ -2,15 +2,23 @@
 // before keep what is done of them. When the newest version is processed, it becomes the current one, and everything that only older
 // versions stated is withdrawn.
 import { emissionKey, joinKeys, splitKeys } from '../messages/emission.ts'
-import type { RetractionsInit } from '../messages/generated.ts'
-import { byId, readOpenKey, writeKeys } from './chunk-places.ts'
-import { type Document, keepOnly, type ProgressEntry, readUnitKey } from './document-progress.ts'
+import type { RetractionsInit, Version } from '../messages/generated.ts'
+import { byId, forgetUnannounced, isCut, readOpenKey, writeKeys } from './chunk-places.ts'
+import {
+  type Document,
+  type DocumentVersions,
+  keepOnly,
+  type OtherVersion,
+  type ProgressEntry,
+  readUnitKey,
+} from './document-progress.ts'
 import { statusOf } from './document-status.ts'
 import { addTotals } from './totals.ts'
 
 /** A version that becomes the current one: what the document consists of from now on, and which version that is. */
 export interface Settlement {
   readonly version: string
+  /** Everything up to this time is withdrawn, except for what is kept. */
   readonly versionTime: number
   readonly collection: string
   /** Undefined when there was no other version, so that nothing is withdrawn. */
@@ -27,16 +35,29 @@ export function takeVersion(document: Document, entry: ProgressEntry): boolean {
   if (!versionTime) return true
   const age =
     versionTime - versions.time || (version < versions.version ? -1 : version > versions.version ? 1 : 0)
-  if (age < 0) return false
+  if (age < 0) {
+    if (payload.kind === 'late') addOther(versions, { version, time: versionTime, kind: 'late' })
+    return false
+  }
   if (collection) versions.collection = collection
   if (age > 0) {
     versions.replaces ||= versions.time > 0 || document.chunksOfPart.size > 0 || document.known.size > 0
     forgetParts(document)
+    const kind = versions.removed === undefined ? 'version' : 'removal'
+    if (versions.time > 0) addOther(versions, { version: versions.version, time: versions.time, kind })
     Object.assign(versions, { version, time: versionTime, removed: undefined })
   }
   if (payload.kind === 'removed') versions.removed = payload.reason ?? 'removed'
   if (versions.removed === 'erased') document.title = ''
   return true
+}
+
+/** How many versions before the newest one a status names. */
+const maxOthers = 9
+
+function addOther(versions: DocumentVersions, other: OtherVersion): void {
+  const isSame = ({ version, time }: OtherVersion) => version === other.version && time === other.time
+  if (!versions.others.some(isSame)) versions.others = [...versions.others, other].slice(-maxOthers)
 }
 
 /** What is known by its place alone says nothing of another text. What is known by its id stays. */
@@ -67,24 +88,38 @@ export function settleVersion(
 ): Settlement | undefined {
   const { versions, id } = document
   const { version, time: versionTime, removed, collection, replaces } = versions
-  if (versionTime === 0 || versionTime <= versions.currentTime) return undefined
+  if (versionTime > 0 && (removed !== undefined || isCut(document))) forgetUnannounced(document)
+  if (versionTime <= versions.currentTime) return undefined
   const { state } = statusOf(document)
-  const isProcessed = state === 'removed' || state === 'done' || (partial && state === 'partial')
-  // Chunks that are known by their place have the same place in another version.
-  if (
-    !isProcessed ||
-    [...document.chunksOfPart.values()].some(({ chunks, indexes }) => chunks > 0 && !indexes)
-  )
-    return undefined
+  if (state !== 'removed' && state !== 'done' && !(partial && state === 'partial')) return undefined
   versions.currentVersion = version
   versions.currentTime = versionTime
   if (!replaces) return { version, versionTime, collection, retractions: undefined }
-  const reason = removed ?? 'superseded'
-  const kept =
-    removed === undefined
-      ? keptKeys(document, emissionKey({ documentId: id, chunkId: '', versionTime }))
-      : Buffer.of()
-  return { version, versionTime, collection, retractions: { reason, kept } }
+  // Chunks that are known by their place alone can't be named. They are all of this version.
+  const isNamed = [...document.chunksOfPart.values()].every(({ chunks, indexes }) => chunks === 0 || indexes)
+  const upTo = isNamed ? versionTime : versionTime - 1
+  versions.withdrawnUpTo = upTo
+  versions.notWithdrawn = undefined
+  const own = emissionKey({ documentId: id, chunkId: '', versionTime })
+  const kept = removed === undefined ? keptKeys(document, own) : Buffer.of()
+  return { version, versionTime: upTo, collection, retractions: { reason: removed ?? 'superseded', kept } }
+}
+
+/** The versions that a status names, from the newest. */
+export function versionsSaid({ version, time, removed, currentTime, others }: DocumentVersions): Version[] {
+  if (time === 0) return []
+  const isCurrent = time === currentTime
+  const newest = removed !== undefined ? 'removed' : isCurrent ? 'current' : 'pending'
+  const stateOf = ({ kind, time }: OtherVersion) => {
+    if (kind !== 'version') return kind
+    return time === currentTime ? 'current' : 'superseded'
+  }
+  const before = others.map((other) => ({
+    version: other.version,
+    versionTime: other.time,
+    state: stateOf(other),
+  }))
+  return [{ version, versionTime: time, state: newest }, ...before.reverse()]
 }
 
 function keptKeys({ known, unitsOfKnown }: Document, own: string): Buffer {

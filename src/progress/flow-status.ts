@@ -48,6 +48,8 @@ export const unversioned = {
   versionTime: 0,
   currentVersion: '',
   currentTime: 0,
+  versions: [],
+  notWithdrawn: null,
 } as const
 
 /** The status to be stored, newer than the one before. */

@@ -98,6 +98,7 @@ export function createProgressAggregate(): ProgressAggregate {
 
 function addEntry(document: Document, entry: ProgressEntry, losses: Map<string, LostRecords>): void {
   const { payload } = entry
+  if (isOfWithdrawal(document, entry)) return
   // What says nothing of a chunk is of one version.
   if (!entry.chunkId && !takeVersion(document, entry)) return
   switch (payload.kind) {
@@ -147,6 +148,8 @@ function addPart(document: Document, { time, payload }: ProgressEntry): void {
   const keys = readKeys(payload.keys ?? Buffer.of())
   const indexes = keys.map((key) => indexOfKnown(document, key)).filter((index) => index !== undefined)
   const size = { chunks: payload.chunks ?? 0, units: payload.units, time }
+  if (indexes.length < keys.length)
+    document.deadParts.set(`${tooMany.type} ${part}`, { part, time, reason: tooMany })
   const isSame = before?.chunks === size.chunks && before.units.join('\n') === size.units.join('\n')
   setPart(document, part, keys.length > 0 ? { ...size, indexes } : size)
   const kept = keys.length === 0 && (before === undefined || isSame) ? size : { chunks: 0, units: [] }
@@ -156,6 +159,32 @@ function addPart(document: Document, { time, payload }: ProgressEntry): void {
   const unplaced = document.unplaced
   document.unplaced = []
   for (const dead of unplaced) addDead(document, dead)
+}
+
+/** Two versions fit, but not several long ones that came one after the other, before any was processed. */
+const tooMany: Reason = {
+  type: 'document_too_large',
+  message: 'its versions have too many chunks together: remove it, then load it again',
+}
+
+/**
+ * Whether the entry is about a withdrawal that died, or was replayed. What a store can't withdraw stays there. The version is processed
+ * all the same, and its status says so.
+ */
+function isOfWithdrawal(
+  { versions }: Document,
+  { causationId, payload, versionTime }: ProgressEntry,
+): boolean {
+  const { kind, error } = payload
+  if (kind === 'replayed' && versions.notWithdrawn?.cause === causationId) {
+    versions.notWithdrawn = undefined
+    return true
+  }
+  if (kind !== 'dead' || !payload.topic || parseTopic(payload.topic)?.role !== 'retractions') return false
+  const reason = { type: error?.type ?? 'dead', message: error?.message ?? '' }
+  // A later withdrawal includes those before it.
+  if (versionTime >= versions.withdrawnUpTo) versions.notWithdrawn = { cause: causationId, reason }
+  return true
 }
 
 /** Forgets the units of the part, except those that are kept. */
@@ -243,8 +272,6 @@ function addDead(document: Document, entry: ProgressEntry): void {
   const { chunkId, causationId, time, payload } = entry
   if (document.replayed.has(causationId)) return
   const role = payload.topic ? parseTopic(payload.topic) : undefined
-  // What a store can't withdraw stays there. The version is processed all the same, and the dead letter says what was not withdrawn.
-  if (role?.role === 'retractions') return
   const chunk = chunkPlace(document, entry)
   if (!chunk) {
     const reason = payload.error ?? { type: 'dead', message: 'a part of it is dead' }

@@ -2,6 +2,7 @@
 // removed the newest message, in about 6 bytes for each of its chunks.
 import { keyLength } from '../messages/emission.ts'
 import type { Message } from '../messages/envelope.ts'
+import type { RetractionsInit } from '../messages/generated.ts'
 import type { KeySet, Withdrawal } from '../rdf/support.ts'
 import { createCatchUp } from './catch-up.ts'
 import type { ReadPositions, StoredEntry } from './status-cache.ts'
@@ -15,13 +16,20 @@ export interface RetractionCacheContext {
 export interface RetractionCache {
   /** Resolves when everything that was stored before the call was read. */
   catchUp(context: RetractionCacheContext): Promise<void>
-  /** Adds a message, unless a newer one of its document is known. */
-  put(message: Message<'Retractions'>): void
+  /** Adds a message, unless a newer one of its document is known. Returns whether it did. */
+  put(message: Message<'Retractions'>): boolean
+  /** What an older message has followed in the topic, until it is read again: compaction would keep the older one. */
+  overwritten(): StoredMessage[]
   /** As far as the topic was read; undefined when nothing of the document was withdrawn. */
   of(documentId: string): Withdrawal | undefined
 }
 
+type StoredMessage = Pick<Message<'Retractions'>, 'documentId' | 'collection' | 'version' | 'versionTime'> & {
+  readonly payload: RetractionsInit
+}
+
 interface StoredRetraction {
+  readonly collection: string
   readonly reason: string
   readonly version: string
   readonly versionTime: number
@@ -32,20 +40,25 @@ interface StoredRetraction {
 export function createRetractionCache(): RetractionCache {
   const newest = new Map<string, StoredRetraction>()
 
-  function put({ documentId, version, versionTime, payload }: Message<'Retractions'>): void {
+  const overwritten = new Set<string>()
+
+  /** Whether it is the newest one of its document now. */
+  function put({ documentId, collection, version, versionTime, payload }: Message<'Retractions'>): boolean {
     const known = newest.get(documentId)
     const isOlder =
       known &&
       (versionTime < known.versionTime || (versionTime === known.versionTime && version < known.version))
-    if (isOlder || payload.units.length > 0) return
+    if (isOlder || payload.units.length > 0) return false
     const kept = Buffer.from(payload.kept).toString('latin1')
-    newest.set(documentId, { reason: payload.reason, version, versionTime, kept })
+    newest.set(documentId, { collection, reason: payload.reason, version, versionTime, kept })
+    return true
   }
 
   const positions: Record<number, string> = {}
   async function read(context: RetractionCacheContext): Promise<void> {
     for await (const { message, partition, position } of context.read('retractions', { ...positions })) {
-      if (message) put(message)
+      if (message && put(message)) overwritten.delete(message.documentId)
+      else if (message && newest.has(message.documentId)) overwritten.add(message.documentId)
       positions[partition] = position
     }
   }
@@ -53,6 +66,11 @@ export function createRetractionCache(): RetractionCache {
   return {
     catchUp: createCatchUp(read),
     put,
+    overwritten: () =>
+      [...overwritten].map((documentId) => {
+        const { reason, kept, ...header } = newest.get(documentId)!
+        return { documentId, ...header, payload: { reason, kept: Buffer.from(kept, 'latin1') } }
+      }),
     of(documentId) {
       const known = newest.get(documentId)
       if (!known) return undefined

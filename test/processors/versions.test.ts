@@ -4,11 +4,15 @@ import { expect, test } from 'vitest'
 import { chunkText } from '../../processors/chunk-text.ts'
 import { ledger } from '../../processors/ledger.ts'
 import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
+import { deadTopic } from '../../src/broker/topics.ts'
+import { replayWaiting } from '../../src/cli/replay.ts'
 import { splitText } from '../../src/documents/split.ts'
-import { inputGroup } from '../../src/flow/ports.ts'
-import { type AnyProcessor, defineProcessor } from '../../src/flow/processor.ts'
+import { GraphmillError } from '../../src/errors.ts'
+import { inputGroup, type OutputPort } from '../../src/flow/ports.ts'
+import { type AnyProcessor, defineProcessor, type Outputs } from '../../src/flow/processor.ts'
 import { emissionKey, splitKeys } from '../../src/messages/emission.ts'
 import type { Message } from '../../src/messages/envelope.ts'
+import type { Status } from '../../src/messages/generated.ts'
 import { scope, settings, startFlow, type TestFlow } from '../support/flow.ts'
 
 const cut = { chunkSize: 40, chunkOverlap: 0 }
@@ -29,15 +33,56 @@ const reader = defineProcessor({
   },
 })
 
-const processors: readonly AnyProcessor[] = [chunkText, reader, ledger]
-const start = (cluster = createMemoryCluster()) =>
+/** How many of the next messages die: parts when the first chunk is to be sent, chunks when they have been read. */
+const faults = { document: 0, chunk: 0 }
+
+/** The processor, and messages that die where `at` says. */
+function mortal(processor: AnyProcessor, port: 'document' | 'chunk', at: string): AnyProcessor {
+  return {
+    ...processor,
+    async *handle(message, context) {
+      const outputs = (processor.handle as AnyHandler)(message, context)
+      let stored: Promise<void> | undefined
+      try {
+        for (;;) {
+          const step = await (outputs.next as (stored: unknown) => ReturnType<typeof outputs.next>)(stored)
+          if (step.done) return
+          if (step.value.to === at && faults[port] > 0) {
+            faults[port]--
+            throw new GraphmillError('message_invalid', 'This one dies.')
+          }
+          stored = yield step.value
+        }
+      } finally {
+        await outputs.return(undefined)
+      }
+    },
+  }
+}
+type AnyHandler = (...given: Parameters<AnyProcessor['handle']>) => Outputs<OutputPort>
+
+const processors: readonly AnyProcessor[] = [
+  mortal(chunkText, 'document', 'chunk'),
+  mortal(reader, 'chunk', 'progress'),
+  ledger,
+]
+/** A second passes whenever it is asked for: no status waits until it is due. */
+let now = Date.now()
+const start = (cluster = createMemoryCluster(), size = cut) =>
   startFlow(processors, {
     cluster,
-    flows: [{ ...scope, settings: { ...settings, ...cut, extractors: ['reader'] } }],
+    flows: [{ ...scope, settings: { ...settings, ...size, extractors: ['reader'] } }],
+    clock: { now: () => (now += 1000) },
   })
 
 /** As `load` publishes it, in document parts of two paragraphs. */
-async function load(flow: TestFlow, documentId: string, paragraphs: readonly string[], versionTime: number) {
+async function load(
+  flow: TestFlow,
+  documentId: string,
+  paragraphs: readonly string[],
+  versionTime: number,
+  { again = false, twice = false } = {},
+) {
   const version = `v${versionTime}`
   const header = { documentId, chunkId: '', version, versionTime }
   const parts = paragraphs.length === 0 ? [] : [...Array(Math.ceil(paragraphs.length / 2)).keys()]
@@ -45,7 +90,9 @@ async function load(flow: TestFlow, documentId: string, paragraphs: readonly str
   for (const part of parts) {
     const text = paragraphs.slice(2 * part, 2 * part + 2).join('\n\n')
     const payload = { title: documentId, uri: '', mediaType: 'text/plain', part, offset: 0, text }
-    await flow.send('document', { ...payload, last: part === parts.length - 1 }, header)
+    const id = `${documentId} ${version} ${part}`
+    for (let time = 0; time < (twice ? 2 : 1); time++)
+      await flow.send('document', { ...payload, again, last: part === parts.length - 1 }, { ...header, id })
   }
   await flow.send('progress', { kind: 'document', parts: parts.length, title: documentId }, header)
 }
@@ -107,52 +154,186 @@ const paragraph = fc.constantFrom(
   'Rye is a grain, and so is wheat, but not all.',
   'The end.',
 )
-const action = fc.oneof(
+const step = fc.oneof(
   {
-    weight: 5,
+    weight: 6,
     arbitrary: fc.record({
       to: fc.constant('load' as const),
       document: fc.nat(1),
       paragraphs: fc.array(paragraph, { minLength: 1, maxLength: 9 }),
+      twice: fc.boolean(),
     }),
   },
-  { weight: 1, arbitrary: fc.record({ to: fc.constant('remove' as const), document: fc.nat(1) }) },
-  { weight: 1, arbitrary: fc.record({ to: fc.constant('kill' as const) }) },
-  { weight: 1, arbitrary: fc.record({ to: fc.constant('wait' as const) }) },
+  { weight: 2, arbitrary: fc.record({ to: fc.constant('remove' as const), document: fc.nat(1) }) },
+  { weight: 1, arbitrary: fc.constant({ to: 'join' as const }) },
+  { weight: 1, arbitrary: fc.constant({ to: 'kill' as const }) },
+  { weight: 2, arbitrary: fc.constant({ to: 'wait' as const }) },
 )
+const mishap = fc.oneof(
+  fc.record({
+    to: fc.constant('die' as const),
+    port: fc.constantFrom('document' as const, 'chunk' as const),
+  }),
+  fc.constant({ to: 'replay' as const }),
+)
+
+type Step =
+  | (typeof step extends fc.Arbitrary<infer T> ? T : never)
+  | (typeof mishap extends fc.Arbitrary<infer T> ? T : never)
+
+/** What happens, and the last versions that were loaded. There are one or two replicas of every processor. */
+async function happen(history: readonly Step[]) {
+  const cluster = createMemoryCluster()
+  const replicas = [await start(cluster)]
+  const surviving = new Map<string, readonly string[]>()
+  for (const [at, next] of history.entries()) {
+    const flow = replicas.at(-1)!
+    if (next.to === 'join' && replicas.length < 2) replicas.push(await start(cluster))
+    else if (next.to === 'kill') {
+      replicas.push(await start(cluster))
+      await replicas.shift()!.stop()
+    } else if (next.to === 'wait') await settled(flow)
+    else if (next.to === 'die') faults[next.port]++
+    else if (next.to === 'replay') await replay(flow)
+    else if (next.to === 'load' || next.to === 'remove') {
+      const documentId = `urn:d${next.document}`
+      if (next.to === 'load') await load(flow, documentId, next.paragraphs, at + 1, next)
+      else await remove(flow, documentId, at + 1)
+      surviving.set(documentId, next.to === 'load' ? next.paragraphs : [])
+    }
+  }
+  await settled(replicas[0]!)
+  return { replicas, surviving, flow: replicas[0]! }
+}
+
+/** Brings all dead messages back. */
+async function replay({ broker, codec, topic }: TestFlow): Promise<void> {
+  const onRefused = (_: unknown, error: GraphmillError) => {
+    throw error
+  }
+  const context = { broker, codec, onRefused, signal: AbortSignal.timeout(20_000) }
+  for (const port of ['document', 'chunk'] as const) {
+    const name = deadTopic(topic(port))
+    if (await broker.hasTopic(name)) await replayWaiting(context, name, 'replay')
+  }
+}
+
+async function statuses(flow: TestFlow): Promise<Map<string, Status>> {
+  const messages = (await flow.all(flow.topic('status'))) as Message<'Status'>[]
+  return new Map(messages.map(({ documentId, payload }) => [documentId, payload]))
+}
+
+async function expectSurvivors(flow: TestFlow, surviving: ReadonlyMap<string, readonly string[]>) {
+  const found = await stated(flow)
+  for (const [documentId, paragraphs] of surviving)
+    expect(found.get(documentId) ?? new Set()).toEqual(await statedBy(paragraphs))
+}
 
 test(
   'whatever is loaded and removed, and killed meanwhile, the surviving versions state all that is not withdrawn',
   { timeout: 120_000 },
   () =>
     fc.assert(
-      fc.asyncProperty(fc.array(action, { minLength: 2, maxLength: 8 }), async (history) => {
-        const cluster = createMemoryCluster()
-        let flow = await start(cluster)
-        const surviving = new Map<string, readonly string[]>()
-        for (const [at, step] of history.entries()) {
-          if (step.to === 'kill') {
-            await flow.stop()
-            flow = await start(cluster)
-          } else if (step.to === 'wait') await settled(flow)
-          else {
-            const documentId = `urn:d${step.document}`
-            const paragraphs = step.to === 'load' ? step.paragraphs : []
-            if (step.to === 'load') await load(flow, documentId, paragraphs, at + 1)
-            else await remove(flow, documentId, at + 1)
-            surviving.set(documentId, paragraphs)
-          }
-        }
-        await settled(flow)
-        const found = await stated(flow)
-        for (const [documentId, paragraphs] of surviving)
-          expect(found.get(documentId) ?? new Set()).toEqual(await statedBy(paragraphs))
+      fc.asyncProperty(fc.array(step, { minLength: 2, maxLength: 9 }), async (history) => {
+        const { replicas, flow, surviving } = await happen(history)
+        await expectSurvivors(flow, surviving)
         expect((await flow.broker.listTopics('gm.')).filter(({ name }) => name.endsWith('.dead'))).toEqual([])
-        await flow.stop()
+        for (const each of replicas) await each.stop()
       }),
       { numRuns: 12 },
     ),
 )
+
+test(
+  'whatever dies meanwhile and is replayed, every document ends, and is right when it is loaded again',
+  { timeout: 120_000 },
+  () =>
+    fc.assert(
+      fc.asyncProperty(fc.array(fc.oneof(step, mishap), { minLength: 3, maxLength: 12 }), async (history) => {
+        Object.assign(faults, { document: 0, chunk: 0 })
+        const { replicas, flow, surviving } = await happen(history)
+        Object.assign(faults, { document: 0, chunk: 0 })
+        const ended = await statuses(flow)
+        for (const documentId of surviving.keys())
+          expect(['done', 'partial', 'failed', 'removed']).toContain(ended.get(documentId)?.state)
+        for (const [documentId, paragraphs] of surviving)
+          if (paragraphs.length > 0 && ended.get(documentId)!.state !== 'done')
+            await load(flow, documentId, paragraphs, 1000, { again: true })
+        await settled(flow)
+        await expectSurvivors(flow, surviving)
+        for (const each of replicas) await each.stop()
+      }),
+      { numRuns: 12 },
+    ),
+)
+
+test('a part that dies while its chunks are sent holds up no later version', async () => {
+  const flow = await start()
+  const paragraphs = ['One is a number.', 'Two is a number.', 'Three is a number.', 'Four is a number.']
+  faults.document = 1
+  await load(flow, 'urn:dead', paragraphs, 1)
+  await load(flow, 'urn:dead', [...paragraphs.slice(0, 3), 'Five is a number.'], 2)
+  await settled(flow)
+  expect((await statuses(flow)).get('urn:dead')).toMatchObject({ state: 'done', currentVersion: 'v2' })
+  await expectSurvivors(flow, new Map([['urn:dead', [...paragraphs.slice(0, 3), 'Five is a number.']]]))
+  // Brought back, it is late: its document is not changed.
+  await replay(flow)
+  await settled(flow)
+  const { state, versions } = (await statuses(flow)).get('urn:dead')!
+  expect([state, ...versions.map((each) => `${each.version} ${each.state}`)]).toEqual([
+    'done',
+    'v2 current',
+    'v1 superseded',
+  ])
+  await flow.stop()
+})
+
+test('a replica that writes late overwrites nothing for good', async () => {
+  const cluster = createMemoryCluster()
+  let flow = await start(cluster)
+  const [one, two, three] = ['The first text.', 'The second text.', 'The third text.']
+  for (const [at, text] of [one!, two!, three!].entries()) {
+    await load(flow, 'urn:doc', [text, 'It stays.'], at + 1)
+    await settled(flow)
+    if (at < 1) continue
+    // As it was after the version before, stored behind what came since.
+    for (const port of ['contents', 'retractions'] as const)
+      for (const message of (await flow.all(flow.topic(port))) as Message<'Contents'>[])
+        if (message.documentId === 'urn:doc') stale.push([port, message])
+  }
+  for (const [port, { payload, ...header }] of stale.splice(0))
+    if (header.versionTime === 2) await flow.send(port, payload, { ...header, id: `late ${port}` })
+  // Any document that is updated brings them back.
+  for (const [at, text] of [one!, two!].entries()) await load(flow, 'urn:other', [text], at + 1)
+  await settled(flow)
+  for (const port of ['contents', 'retractions'] as const) {
+    const kept = (await flow.all(flow.topic(port))).filter(({ documentId }) => documentId === 'urn:doc')
+    expect(kept.map(({ versionTime }) => versionTime)).toEqual([3])
+  }
+  await flow.stop()
+  flow = await start(cluster)
+  await load(flow, 'urn:doc', [two!, 'It stays.'], 4)
+  await settled(flow)
+  await expectSurvivors(flow, new Map([['urn:doc', [two!, 'It stays.']]]))
+  await flow.stop()
+})
+const stale: ['contents' | 'retractions', Message<'Contents'>][] = []
+
+test('a removal without a time that is delivered again removes nothing that was loaded after it', async () => {
+  const flow = await start()
+  await load(flow, 'urn:doc', ['The first text.'], 1)
+  await settled(flow)
+  const removal = { documentId: 'urn:doc', chunkId: '', id: 'removal', time: 1 }
+  const payload = { title: '', uri: '', mediaType: '', text: '', removed: 'removed' }
+  await flow.send('document', payload, removal)
+  await settled(flow)
+  expect((await stated(flow)).get('urn:doc')).toBeUndefined()
+  await load(flow, 'urn:doc', ['The second text.'], 5)
+  await flow.send('document', payload, removal)
+  await settled(flow)
+  expect((await stated(flow)).get('urn:doc')).toEqual(new Set(['The second text.']))
+  await flow.stop()
+})
 
 test('an edited document asks only about new text, and what is gone is withdrawn when the new version is done', async () => {
   const flow = await start()
