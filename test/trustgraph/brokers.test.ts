@@ -16,8 +16,8 @@ import { brokerSource } from '../support/brokers.ts'
 import { startFlow, type TestFlow } from '../support/flow.ts'
 import { startKafka } from '../support/kafka-server.ts'
 import { nativePulsar } from '../support/native-pulsar.ts'
-import { startPulsar } from '../support/pulsar-server.ts'
 import { scriptedLlm } from '../support/scripted-llm.ts'
+import { pulsarPath, putPulsar, startTrustGraphPulsar } from '../support/trustgraph/brokers.ts'
 import { publishJson, readJson, wireOf } from '../support/trustgraph.ts'
 
 interface Cluster {
@@ -183,7 +183,7 @@ function flowsOver(kind: 'kafka' | 'pulsar', open: () => Promise<Cluster>) {
     expect(await theirs.hasTopic(chunks)).toBe(true)
   })
 
-  test.skipIf(kind === 'pulsar')('takes a chunk of 5 MiB', async () => {
+  test('takes a chunk of 5 MiB', async () => {
     const flow = wireOf({ ...ids, flow: 'Large' }, kind)
     const large = flow.find('gm.flow.chunk.default.default')!.name
     const broker = await cluster.connect()
@@ -233,18 +233,7 @@ describe.runIf(jars)('TrustGraph’s topics on Kafka', { timeout: 90_000 }, () =
 )
 
 async function pulsar(protocol: 'WebSocket' | 'binary'): Promise<Cluster> {
-  // As TrustGraph's deployments have it: its non-persistent topics are there while they have clients.
-  const server = await startPulsar({
-    settings: { allowAutoTopicCreation: true, allowAutoTopicCreationType: 'non-partitioned' },
-  })
-  const put = async (path: string, body?: unknown) => {
-    const headers = { 'content-type': 'application/json' }
-    const init = { method: 'PUT', headers, ...(body !== undefined && { body: JSON.stringify(body) }) }
-    const { ok, status } = await fetch(`${server.adminUrl}/admin/v2/${path}`, init)
-    if (!ok) throw new Error(`${path}: ${status}`)
-  }
-  await put('tenants/tg', { allowedClusters: ['standalone'] })
-  for (const space of ['flow', 'request', 'response']) await put(`namespaces/tg/${space}`)
+  const server = await startTrustGraphPulsar()
   const { url, binaryUrl, adminUrl } = server
   return {
     connect: () =>
@@ -252,13 +241,7 @@ async function pulsar(protocol: 'WebSocket' | 'binary'): Promise<Cluster> {
         ? connectPulsarBinary({ url: binaryUrl, adminUrl })
         : connectPulsarWebSocket({ url }),
     stop: () => server.stop(),
-    createTopic: (name) =>
-      put(
-        name.replace(
-          /^persistent:\/\/(.*)\/([^/]*)$/,
-          (_, space, topic) => `persistent/${space}/${encodeURIComponent(topic)}`,
-        ),
-      ),
+    createTopic: (name) => putPulsar(server, pulsarPath(name)),
   }
 }
 

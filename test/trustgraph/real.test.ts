@@ -2,39 +2,16 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connectKafka } from '../../src/broker/kafka/kafka.ts'
 import { brokerSource } from '../support/brokers.ts'
-import { classes, type ProcessorId } from '../support/trustgraph/blueprint.ts'
+import { classes, extractorIds, ourExtractors } from '../support/trustgraph/blueprint.ts'
 import { replies } from '../support/trustgraph/content.ts'
 import type { Stored } from '../support/trustgraph/host.ts'
 import { installTrustGraph } from '../support/trustgraph/installation.ts'
 import { startTrustGraphSite, type TrustGraphSite } from '../support/trustgraph/site.ts'
-import { contained, facts, writers } from '../support/trustgraph/triples.ts'
+import { byOurRules, contained, facts, rowsOf } from '../support/trustgraph/triples.ts'
 
 const what = 'TrustGraph itself'
 const present = (await brokerSource(what, ['jars'])) !== undefined
 const python = present ? await installTrustGraph(what) : undefined
-
-const extractors = ['kg-extract-definitions', 'kg-extract-relationships', 'kg-extract-rows'] as const
-const allExtractors = [...extractors, 'kg-extract-agent', 'kg-extract-ontology'] as const
-
-const ours = [
-  'extract-definitions',
-  'extract-relationships',
-  'extract-rows',
-  'extract-agent-kg',
-  'extract-ontology',
-  'emit-triples',
-]
-
-/** Ours have one rule for the IRIs of all extractors, and declare the ranges of datatype properties. */
-const byOurRules = (lines: readonly string[]) =>
-  [
-    ...new Set(
-      lines.map((line) =>
-        line.replaceAll(/https:\/\/trustgraph\.ai\/mills\/\w+-(\w+)/g, 'http://trustgraph.ai/e/$1'),
-      ),
-    ),
-    'http://example.org/mills#built http://www.w3.org/2000/01/rdf-schema#range http://www.w3.org/2001/XMLSchema#string',
-  ].sort()
 
 describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => {
   let site: TrustGraphSite
@@ -43,35 +20,9 @@ describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => 
 
   beforeAll(async () => {
     site = await startTrustGraphSite(python!)
-    alone = await extracted('alone')
+    alone = await site.extracted('alone')
   }, 300_000)
   afterAll(() => site?.stop())
-
-  /** What the stores receive of a chunk when four extractors have written triples, and one rows. */
-  async function extracted(name: string, { without = [], ours = [], rest = {}, least = 0 }: Replaced = {}) {
-    const flow = { workspace: 'default', flow: name }
-    await site.startFlow(flow, without)
-    const child = ours.length > 0 ? await site.startGraphmill(flow, ours, rest) : undefined
-    await site.sendChunk(flow, `urn:chunk:${name}`)
-    const stored = await site.storedOf(`urn:chunk:${name}`, (all) => {
-      const vectors = all.filter(({ event }) => event === 'graph-embeddings')
-      const isWhole = writers(all).length === 4 && facts(all).length >= least
-      return isWhole && vectors.length > 2 && all.some(({ event }) => event === 'rows')
-    })
-    await child?.end('SIGTERM')
-    return stored
-  }
-
-  interface Replaced {
-    readonly without?: readonly ProcessorId[]
-    readonly ours?: readonly string[]
-    readonly rest?: Readonly<Record<string, unknown>>
-    /** How many facts to wait for. */
-    readonly least?: number
-  }
-
-  const rowsOf = (stored: readonly Stored[]) =>
-    stored.flatMap(({ event, message }) => (event === 'rows' ? message.values : []))
 
   test('alone: the facts of its five extractors reach its stores', () => {
     expect(facts(alone)).toContain(
@@ -82,7 +33,7 @@ describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => 
   })
 
   test('its extractors get the same from our prompt service', async () => {
-    const stored = await extracted('our-prompt', {
+    const stored = await site.extracted('our-prompt', {
       least: facts(alone).length,
       without: ['prompt'],
       ours: ['prompt'],
@@ -93,7 +44,7 @@ describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => 
   })
 
   test('its prompt service gets the same from our text-completion service', async () => {
-    const stored = await extracted('our-completion', {
+    const stored = await site.extracted('our-completion', {
       least: facts(alone).length,
       without: ['text-completion'],
       ours: ['text-completion'],
@@ -104,7 +55,7 @@ describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => 
 
   test('our prompt service gets the same from its text-completion service', async () => {
     const service = { llm: 'text-service', model: undefined }
-    const stored = await extracted('their-completion', {
+    const stored = await site.extracted('their-completion', {
       least: facts(alone).length,
       without: ['prompt'],
       ours: ['prompt'],
@@ -115,20 +66,20 @@ describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => 
   })
 
   test('our extractors make the same of its chunks, with our prompt service', async () => {
-    const stored = await extracted('our-extractors', {
+    const stored = await site.extracted('our-extractors', {
       least: byOurRules(facts(alone)).length,
-      without: [...allExtractors, 'prompt'],
-      ours: [...ours, 'prompt'],
+      without: [...extractorIds, 'prompt'],
+      ours: [...ourExtractors, 'prompt'],
     })
     expect(facts(stored)).toEqual(byOurRules(facts(alone)))
     expect(rowsOf(stored)).toEqual(rowsOf(alone))
   })
 
   test('our extractors make the same of its chunks, with its prompt service', async () => {
-    const stored = await extracted('their-prompt', {
+    const stored = await site.extracted('their-prompt', {
       least: byOurRules(facts(alone)).length,
-      without: allExtractors,
-      ours,
+      without: extractorIds,
+      ours: ourExtractors,
     })
     expect(facts(stored)).toEqual(byOurRules(facts(alone)))
     expect(rowsOf(stored)).toEqual(rowsOf(alone))
@@ -206,7 +157,7 @@ describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => 
     })
 
     test('nothing for what is no JSON, which is dead-lettered beside its topic, and then its answers again', async () => {
-      const broker = await connectKafka({ brokers: site.kafka.bootstrap })
+      const broker = await connectKafka({ brokers: [site.broker.settings['kafka_bootstrap_servers']!] })
       const topic = 'tg.request.prompt.default.client'
       const bytes = Buffer.from('{"id": "extract-definitions", "ter')
       await broker.publish({ topic, key: '', value: bytes, headers: { id: 'call-1' }, anySize: true })
@@ -227,7 +178,7 @@ describe.skipIf(python === undefined)('TrustGraph', { timeout: 120_000 }, () => 
 
   describe('our processors', () => {
     const definitions = ['extract-definitions', 'prompt', 'emit-triples']
-    const without = [...allExtractors, 'prompt'] as const
+    const without = [...extractorIds, 'prompt'] as const
     const written = (stored: readonly Stored[]) =>
       new Set(stored.flatMap(({ event, message }) => (event === 'triples' ? [message.metadata.id] : [])))
 

@@ -103,15 +103,16 @@ export function partitionNames(topic: string, partitions: number): readonly stri
  * set right after the topic was created, or now when its creator did not get to that. Pulsar refuses requests to create a
  * topic to all but administrators, even when the topic exists: therefore this asks first.
  *
- * A topic with a full name is another program's: it stays as it is. If it is not persistent, it exists while it has clients.
+ * A topic with a full name is another program's: it is made without partitions, as its clients make it and can delete it, and stays as
+ * it is. If it is not persistent, it exists while it has clients.
  */
 export async function createTopic(endpoint: Endpoint, spec: TopicSpec): Promise<void> {
   const path = topicPath(endpoint, spec.name)
   const exists = await isThere(endpoint, spec.name)
-  if (exists && spec.name.includes('://')) return
-  const made = exists
-    ? undefined
-    : await ask(endpoint, { method: 'PUT', path: `${path}/partitions`, body: spec.partitions })
+  const isTheirs = spec.name.includes('://')
+  if (exists && isTheirs) return
+  const request = isTheirs ? { path } : { path: `${path}/partitions`, body: spec.partitions }
+  const made = exists ? undefined : await ask(endpoint, { method: 'PUT', ...request })
   if (made !== undefined && made.status !== 409) accept(made, spec.name)
   else if (await hasRetention(endpoint, path)) return
   const forEver = spec.compacted === true || spec.retentionMs === undefined

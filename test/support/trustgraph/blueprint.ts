@@ -56,6 +56,24 @@ export const classes: Readonly<Record<Exclude<ProcessorId, 'prompt-rag'>, string
   client: 'Client',
 }
 
+export const extractorIds = [
+  'kg-extract-definitions',
+  'kg-extract-relationships',
+  'kg-extract-rows',
+  'kg-extract-agent',
+  'kg-extract-ontology',
+] as const satisfies readonly ProcessorId[]
+
+/** Ours in place of those. */
+export const ourExtractors = [
+  'extract-definitions',
+  'extract-relationships',
+  'extract-rows',
+  'extract-agent-kg',
+  'extract-ontology',
+  'emit-triples',
+] as const
+
 /** A flow of these processors. Its topics are those of all, so that others can stand for the rest. */
 export function blueprint(processors: readonly string[]) {
   const named = (ids: readonly string[], prefix = '') =>

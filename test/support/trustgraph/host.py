@@ -18,7 +18,7 @@ from trustgraph.base import (
 from trustgraph.base.serialization import dataclass_to_dict, dict_to_dataclass
 
 workspaces = "__workspaces__"
-settings = {"pubsub_backend": "kafka", "kafka_bootstrap_servers": os.environ["TG_BROKER"]}
+settings = json.loads(os.environ["TG_BROKER"])
 
 
 def tell(value):
@@ -193,7 +193,7 @@ class Host:
         for processor in self.running.values():
             for registration in processor.receiver_pool.registrations:
                 consumer = getattr(registration.backend_consumer, "_consumer", None)
-                for partition in consumer.assignment() if consumer else ():
+                for partition in consumer.assignment() if hasattr(consumer, "assignment") else ():
                     while 0 < (consumer.highwater(partition) or 0) != await consumer.committed(partition):
                         await asyncio.sleep(0.02)
 
@@ -247,7 +247,7 @@ class Host:
             await self.settled(processor)
 
     async def positions(self, groups):
-        """Gives groups the ends of their topics as positions: what the groups of a flow have that TrustGraph has served."""
+        """Kafka's groups only. Gives groups the ends of their topics as positions: what the groups of a flow have that TrustGraph has served."""
         from aiokafka import AIOKafkaConsumer, TopicPartition
         for group, identifier in groups:
             topic = self.backend._parse_topic(identifier)[0]

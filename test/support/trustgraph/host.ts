@@ -30,8 +30,8 @@ export interface PromptResult {
 
 export interface TrustGraphOptions {
   readonly python: string
-  /** `host:port` of Kafka. */
-  readonly broker: string
+  /** What its processors are told of the broker. */
+  readonly broker: Readonly<Record<string, string>>
 }
 
 export interface TrustGraph {
@@ -52,7 +52,7 @@ export async function startTrustGraph(options: TrustGraphOptions): Promise<Trust
     stdio: ['pipe', 'pipe', 'pipe'],
     env: {
       ...process.env,
-      ...{ TG_BROKER: options.broker, OMP_NUM_THREADS: '1', OPENAI_TOKEN: 'none' },
+      ...{ TG_BROKER: JSON.stringify(options.broker), OMP_NUM_THREADS: '1', OPENAI_TOKEN: 'none' },
     },
   })
   const killOnExit = () => child.kill('SIGKILL')

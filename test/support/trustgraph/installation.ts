@@ -16,6 +16,7 @@ const needed = [
   'numpy==2.4.6',
   'openai==3.54.0',
   'prometheus_client==0.26.0',
+  'pulsar-client==3.13.0',
   'requests==2.34.2',
 ]
 
@@ -26,7 +27,7 @@ const needed = [
 export async function installTrustGraph(what: string): Promise<string | undefined> {
   try {
     await run('python3', ['-c', 'import venv, ensurepip'], { timeout: 20_000 })
-    return join(await cached('trustgraph-2.11.1', install), 'bin', 'python')
+    return join(await cached('trustgraph-2.11.1-kafka-pulsar', install), 'bin', 'python')
   } catch (cause) {
     const line = `${what}: skipped, it needs python3 with venv and pip, and PyPI`
     if (process.env['REQUIRE_BROKERS'] === '1' || process.env['CI'] === 'true')

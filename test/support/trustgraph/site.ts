@@ -1,16 +1,17 @@
-// One Kafka, one model server and one process with all of TrustGraph's processors for a test file. Each test starts a flow of its own,
+// One broker, one model server and one process with all of TrustGraph's processors for a test file. Each test starts a flow of its own,
 // in which graphmill may stand for some of the processors.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { groupName, usualIdentifiers } from '../../../src/trustgraph/names.ts'
+import { groupName, pulsarTopic, usualIdentifiers } from '../../../src/trustgraph/names.ts'
 import { counterparts, type WirePort } from '../../../src/trustgraph/wire.ts'
-import { type KafkaServer, startKafka } from '../kafka-server.ts'
 import { type LlmServer, startLlmServer } from '../llm-server.ts'
 import { type GraphmillProcess, startGraphmill } from '../processes.ts'
 import { blueprint, classes, type ProcessorId } from './blueprint.ts'
+import { type BrokerKind, type SiteBroker, startSiteBroker } from './brokers.ts'
 import { entries, files, replies, text } from './content.ts'
 import { type PromptResult, type Stored, startTrustGraph, type TrustGraph } from './host.ts'
+import { facts, writers } from './triples.ts'
 
 export interface Flow {
   readonly workspace: string
@@ -18,7 +19,7 @@ export interface Flow {
 }
 
 export interface TrustGraphSite {
-  readonly kafka: KafkaServer
+  readonly broker: SiteBroker
   readonly llm: LlmServer
   readonly trustGraph: TrustGraph
   /** A folder with the files of `content.ts`, and for the test's own. */
@@ -34,14 +35,30 @@ export interface TrustGraphSite {
   sendChunk(flow: Flow, id: string, chunk?: string): Promise<void>
   /** What TrustGraph's stores received from a chunk, when `condition` holds of it. */
   storedOf(chunk: string, condition: (stored: readonly Stored[]) => boolean): Promise<readonly Stored[]>
+  /**
+   * What the stores receive of a chunk in a new flow of this name, when four extractors have written triples, and one rows. Some of
+   * TrustGraph's processors may be graphmill's.
+   */
+  extracted(name: string, replaced?: Replaced): Promise<readonly Stored[]>
   ask(flow: Flow, prompt: string, more?: { terms?: object; streaming?: boolean }): Promise<PromptResult>
   stop(): Promise<void>
+}
+
+export interface Replaced {
+  readonly without?: readonly ProcessorId[]
+  readonly ours?: readonly string[]
+  readonly rest?: FlowEntry
+  /** How many facts to wait for. */
+  readonly least?: number
 }
 
 const extractors = ['definitions', 'relationships', 'rows', 'ontology', 'agent-kg']
 
 /** What `flows.yaml` says of a flow besides its names. */
-type FlowEntry = Readonly<Record<string, unknown>>
+interface FlowEntry {
+  readonly topics?: Readonly<Record<string, { readonly identifier: string }>>
+  readonly [key: string]: unknown
+}
 
 /** Rules of the model: what `content.ts` says for each kind, and an error for the kind `failure`. */
 const rules = [
@@ -50,22 +67,28 @@ const rules = [
 ] as const
 
 /** The groups of TrustGraph that graphmill's processors join, each with the identifier of its topic. */
-function groupsOf({ workspace, flow }: Flow, processors: readonly string[]) {
+function groupsOf({ workspace, flow }: Flow, processors: readonly string[], { topics = {} }: FlowEntry) {
   return processors.flatMap((processor) =>
-    Object.entries(counterparts[processor] ?? {}).map(([role, { processor: id, port }]) => [
-      groupName(id, workspace, flow, port),
-      usualIdentifiers(workspace, flow)[role as WirePort],
-    ]),
+    Object.entries(counterparts[processor] ?? {}).map(
+      ([role, { processor: id, port }]) =>
+        [
+          groupName(id, workspace, flow, port),
+          topics[role]?.identifier ?? usualIdentifiers(workspace, flow)[role as WirePort],
+        ] as const,
+    ),
   )
 }
 
-export async function startTrustGraphSite(python: string): Promise<TrustGraphSite> {
+export async function startTrustGraphSite(
+  python: string,
+  kind: BrokerKind = 'kafka',
+): Promise<TrustGraphSite> {
   const folder = await mkdtemp(join(tmpdir(), 'graphmill-trustgraph-'))
   for (const [name, value] of Object.entries(files))
     await writeFile(join(folder, name), JSON.stringify(value))
-  const kafka = await startKafka({ properties: { 'message.max.bytes': 10 * 1024 * 1024 } })
+  const broker = await startSiteBroker(kind)
   const llm = await startLlmServer({ rules })
-  const trustGraph = await startTrustGraph({ python, broker: kafka.bootstrap.join() })
+  const trustGraph = await startTrustGraph({ python, broker: broker.settings })
   const { order } = trustGraph
   await order('topics', { identifiers: ['request:tg:config', 'response:tg:config', 'notify:tg:config'] })
   await order('start', { kind: 'trustgraph.config.service.service.Processor', id: 'config-svc' })
@@ -78,7 +101,7 @@ export async function startTrustGraphSite(python: string): Promise<TrustGraphSit
   const processes = new Set<GraphmillProcess>()
   const placed = new Set<string>()
   const site: TrustGraphSite = {
-    ...{ kafka, llm, trustGraph, folder },
+    ...{ broker, llm, trustGraph, folder },
     async addWorkspace(name) {
       await order('workspace', { name })
       await order('config', { workspace: name, values: entries })
@@ -104,12 +127,14 @@ export async function startTrustGraphSite(python: string): Promise<TrustGraphSit
         ...{ prompts: [join(folder, 'prompts.json')], schemas: [join(folder, 'schemas.json')] },
         ...{ ontologies: [join(folder, 'ontologies.json')], ...more },
       }
-      const groups = groupsOf({ workspace, flow }, processors).filter(([group]) => !placed.has(group!))
-      for (const [group] of groups) placed.add(group!)
-      await order('positions', { groups })
+      const groups = groupsOf({ workspace, flow }, processors, more)
+      if (kind === 'kafka') {
+        await order('positions', { groups: groups.filter(([group]) => !placed.has(group)) })
+        for (const [group] of groups) placed.add(group)
+      }
       const file = join(folder, `${name}-${processes.size}.json`)
       await writeFile(file, JSON.stringify({ flows: [entry] }))
-      const command = ['run', ...processors, '--flows', file, '--broker', `kafka://${kafka.bootstrap.join()}`]
+      const command = ['run', ...processors, '--flows', file, '--broker', broker.url, ...broker.options]
       const child = startGraphmill(
         [...command, '--no-cache', '--http', 'off', '--out', join(folder, `${name}.out`)],
         {
@@ -118,6 +143,7 @@ export async function startTrustGraphSite(python: string): Promise<TrustGraphSit
       )
       processes.add(child)
       await child.says('"running"')
+      await broker.joined(groups.map(([group, identifier]) => ({ group, topic: pulsarTopic(identifier) })))
       return child
     },
     async sendChunk({ workspace, flow }, id, chunk = text) {
@@ -136,13 +162,26 @@ export async function startTrustGraphSite(python: string): Promise<TrustGraphSit
       await trustGraph.until((all) => condition(own(all)))
       return own(trustGraph.stored)
     },
+    async extracted(name, { without = [], ours = [], rest = {}, least = 0 } = {}) {
+      const flow = { workspace: 'default', flow: name }
+      await site.startFlow(flow, without)
+      const child = ours.length > 0 ? await site.startGraphmill(flow, ours, rest) : undefined
+      await site.sendChunk(flow, `urn:chunk:${name}`)
+      const stored = await site.storedOf(`urn:chunk:${name}`, (all) => {
+        const vectors = all.filter(({ event }) => event === 'graph-embeddings')
+        const isWhole = writers(all).length === 4 && facts(all).length >= least
+        return isWhole && vectors.length > 2 && all.some(({ event }) => event === 'rows')
+      })
+      await child?.end('SIGTERM')
+      return stored
+    },
     ask: ({ workspace, flow }, prompt, { terms = { text }, streaming = false } = {}) =>
       order('prompt', { workspace, flow, prompt, terms, streaming }),
     async stop() {
       await Promise.all([...processes].map((child) => child.end('SIGKILL')))
       await trustGraph.stop()
       await llm.close()
-      await kafka.stop()
+      await broker.stop()
       await rm(folder, { recursive: true, force: true })
     },
   }

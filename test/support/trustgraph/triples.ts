@@ -52,3 +52,18 @@ export function writers(stored: readonly Stored[]): readonly string[] {
   const used = all(stored).filter(({ p }) => p.iri === 'http://www.w3.org/ns/prov#wasAssociatedWith')
   return [...new Set(used.map(({ o }) => o.iri.replace('https://trustgraph.ai/agent/', '')))].sort()
 }
+
+/** The rows of all tables. */
+export const rowsOf = (stored: readonly Stored[]): readonly unknown[] =>
+  stored.flatMap(({ event, message }) => (event === 'rows' ? message.values : []))
+
+/** Facts of TrustGraph's extractors as ours state them: with one rule for all IRIs, and the ranges of datatype properties. */
+export const byOurRules = (lines: readonly string[]) =>
+  [
+    ...new Set(
+      lines.map((line) =>
+        line.replaceAll(/https:\/\/trustgraph\.ai\/mills\/\w+-(\w+)/g, 'http://trustgraph.ai/e/$1'),
+      ),
+    ),
+    'http://example.org/mills#built http://www.w3.org/2000/01/rdf-schema#range http://www.w3.org/2001/XMLSchema#string',
+  ].sort()
