@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { overrideConfig } from '../config/config.ts'
 import type { FlowConfig } from '../config/flows.ts'
 import { anyId } from '../config/trustgraph.ts'
-import { type GraphmillError, toGraphmillError } from '../errors.ts'
+import { GraphmillError, toGraphmillError } from '../errors.ts'
 import { extractorNames } from '../extraction/find-processors.ts'
 import type { ConfigSnapshot } from '../trustgraph/config-snapshots.ts'
 import { type FollowedFlow, flowIds, readFollowedFlow } from '../trustgraph/followed-flow.ts'
@@ -33,25 +33,46 @@ export function followedFlows(
 ): FoundFlow[] {
   const found = new Map<string, FoundFlow>()
   const others = entries.filter((entry) => !isFollowing(entry))
+  const taken = new Set(others.map(nameOf))
   const served = new Set(others.map(({ trustgraph }) => trustgraph && keyOf(trustgraph)))
   const identifiers = new Set(others.flatMap(identifiersOf))
   for (const entry of entries.filter(isFollowing))
     for (const ids of idsOf(entry, snapshot)) {
       const named = withNames(entry, ids)
       const name = nameOf(named)
-      if (served.has(keyOf(ids)) || found.has(name)) continue
+      if (served.has(keyOf(ids))) continue
       served.add(keyOf(ids))
+      const key = taken.has(name) ? `${name} of TrustGraph's ${keyOf(ids)}` : name
       try {
+        if (taken.has(name)) throw sameName(name, ids)
+        taken.add(name)
         const flow = configured(named, snapshot, running)
         const own = identifiersOf(flow)
+        refuseShared(own, identifiers)
         refuseCollisions(new Set([...identifiers, ...own]), topicNaming(flow.options.broker))
         for (const identifier of own) identifiers.add(identifier)
-        found.set(name, { name, flow })
+        found.set(key, { name, flow })
       } catch (thrown) {
-        found.set(name, { name, error: toGraphmillError(flowError(named, thrown)) })
+        found.set(key, { name: key, error: toGraphmillError(flowError(named, thrown)) })
       }
     }
   return [...found.values()]
+}
+
+const sameName = (name: string, ids: Ids) =>
+  new GraphmillError(
+    'configuration_invalid',
+    `TrustGraph's flow ${keyOf(ids)} would have the name of another flow, ${name}: give it a name in an entry of its own.`,
+  )
+
+/** Two flows with one topic would both handle all that is in it. */
+function refuseShared(own: readonly string[], others: ReadonlySet<string>): void {
+  const shared = own.find((identifier) => others.has(identifier))
+  if (shared !== undefined)
+    throw new GraphmillError(
+      'configuration_invalid',
+      `Another flow has the topic ${shared} too. Name another identifier for one of the two, or leave one flow out.`,
+    )
 }
 
 const keyOf = ({ workspace, flow }: Ids) => `${workspace}/${flow}`

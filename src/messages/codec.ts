@@ -50,6 +50,11 @@ export interface Codec {
    */
   decode(bytes: Uint8Array, headers: Readonly<Record<string, string>>, receipt?: Partial<Receipt>): Message
   /**
+   * What the answer to a request needs that cannot be decoded: its header, and an empty payload. Undefined for what is no request, and
+   * when nobody could be answered.
+   */
+  answerable?(headers: Readonly<Record<string, string>>, receipt: Partial<Receipt>): Message | undefined
+  /**
    * Adds a writer's schema, by its id in a registry or else by the fingerprint of single-object encoding. Returns the fingerprint.
    * A known schema is never replaced. Throws `bytes_undecodable` when it is not the schema of one of our messages.
    */

@@ -9,25 +9,34 @@ import type {
   Subscription,
   TopicSpec,
 } from '../broker/broker.ts'
-import { deadTopic, sourceOfDead } from '../broker/topics.ts'
-import { toGraphmillError } from '../errors.ts'
+import { deadTopic, parseTopic, sourceOfDead } from '../broker/topics.ts'
 import { receiverOf } from './request-id.ts'
 import { maxWireBytes, type Wire, type WiredTopic } from './wire.ts'
 
 const deadTopicHeader = 'dead-topic'
 
-/** Wires of which a topic was deleted, as TrustGraph does when a flow is stopped: topics that are there again hold only new messages. */
-const restarted = new WeakSet<Wire>()
-
 export function trustGraphBroker(broker: Broker, wire: Wire): Broker {
   const nameOf = (topic: string) => wire.find(topic)?.name ?? topic
 
-  /** A group of TrustGraph's begins at the end, as its own processors do. */
+  /** Of each flow whose topics were ensured here: whether it had been served before. */
+  const served = new Map<string, boolean>()
+
+  async function noteServed(specs: readonly TopicSpec[]): Promise<void> {
+    for (const { name } of specs) {
+      const flow = flowOfProgress(name)
+      if (flow !== undefined && !served.has(flow)) served.set(flow, await broker.hasTopic(name))
+    }
+  }
+
+  /**
+   * A group of TrustGraph's begins at the end, as its own processors do. In a flow that was served before, a group without a position
+   * lost it together with its topic, which TrustGraph deletes when it stops a flow: all that the topic holds now is new.
+   */
   function theirStart(start: GroupStart): GroupStart {
     const group = wire.groupOf(start.group)
-    const theirs =
-      group !== undefined && ({ group, from: restarted.has(wire) ? 'earliest' : 'latest' } as const)
-    return { ...start, topic: nameOf(start.topic), ...theirs }
+    const wired = wire.find(start.topic)
+    const from = wired && served.get(`${wired.workspace}/${wired.flow}`) ? 'earliest' : 'latest'
+    return { ...start, topic: nameOf(start.topic), ...(group !== undefined && { group, from }) }
   }
 
   async function* deliveries(
@@ -41,14 +50,9 @@ export function trustGraphBroker(broker: Broker, wire: Wire): Broker {
       ...theirStart(subscription),
       ...(onLost && { onLost: (lost) => onLost({ ...lost, topic }) }),
     }
-    try {
-      for await (const delivery of broker.consume(translated, signal)) {
-        if (isForOthers(delivery, wired)) await delivery.ack()
-        else yield deliveryOn(topic, delivery, wired)
-      }
-    } catch (thrown) {
-      if (toGraphmillError(thrown).code === 'topic_missing') restarted.add(wire)
-      throw thrown
+    for await (const delivery of broker.consume(translated, signal)) {
+      if (isForOthers(delivery, wired)) await delivery.ack()
+      else yield deliveryOn(topic, delivery, wired)
     }
   }
 
@@ -73,7 +77,10 @@ export function trustGraphBroker(broker: Broker, wire: Wire): Broker {
   }
 
   return {
-    ensureTopics: (specs) => broker.ensureTopics(theirSpecs(specs, wire)),
+    async ensureTopics(specs) {
+      await noteServed(specs)
+      await broker.ensureTopics(theirSpecs(specs, wire))
+    },
     ensureGroups: (starts) => broker.ensureGroups(starts.map(theirStart)),
     hasTopic: (topic) => broker.hasTopic(nameOf(topic)),
     async listTopics(prefix) {
@@ -140,6 +147,13 @@ function ourHeaders(message: ReadMessage, topic: string, { isDead }: WiredTopic)
 
 const isForOthers = ({ headers }: ReadMessage, { receiver, isDead }: WiredTopic) =>
   receiver !== undefined && !isDead && receiverOf(headers['id'] ?? '') !== receiver
+
+/** Every processor makes the topic `progress` of its flow, which stays ours. */
+function flowOfProgress(topic: string): string | undefined {
+  const parts = parseTopic(topic)
+  if (parts?.class !== 'flow' || parts.role !== 'progress' || parts.dead) return undefined
+  return `${parts.workspace}/${parts.flow}`
+}
 
 /** What is listed to find a topic: a namespace of Pulsar, or all. */
 const folderOf = (name: string) => (name.includes('://') ? name.slice(0, name.lastIndexOf('/') + 1) : '')

@@ -1,7 +1,7 @@
 // The payloads of requests and replies, as TrustGraph's records and back. What only our own readers know stands in the body's field
 // `graphmill`.
 import { errorTable } from '../errors.ts'
-import { parsePythonJson, plainJson } from '../formats/python-json.ts'
+import { parseLenient } from '../formats/python-json.ts'
 import { isObject } from '../is-object.ts'
 import { jsonValue } from '../json-value.ts'
 import type { Message } from '../messages/envelope.ts'
@@ -94,9 +94,9 @@ function promptResponse(record: TrustGraphRecord, own: TrustGraphRecord, { run, 
 
 /** Python writes NaN and Infinity into JSON. A text that is no JSON even so is left to its reader. */
 function strictJson(text: string): string {
-  if (jsonValue(text) !== undefined) return text
+  if (!/NaN|Infinity/.test(text)) return text
   try {
-    return JSON.stringify(plainJson(parsePythonJson(text)))
+    return JSON.stringify(parseLenient(text))
   } catch {
     return text
   }

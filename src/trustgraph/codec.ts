@@ -1,11 +1,14 @@
 // Our messages on TrustGraph's topics and back. What its bodies have no place for goes into headers `gm-…`, or into the body's field
 // `graphmill`, both of which TrustGraph ignores.
 import { createHash } from 'node:crypto'
+import type avro from 'avsc'
 import { GraphmillError } from '../errors.ts'
 import { isObject } from '../is-object.ts'
 import { jsonValue } from '../json-value.ts'
 import { emptyHeader, type Header, type Message } from '../messages/envelope.ts'
 import type { EntityContext, Rows, Term, Triple } from '../messages/generated.ts'
+import { loadSchemas } from '../messages/registry.ts'
+import { avroType } from '../messages/wire.ts'
 import { type CallType, isCall, isRequest, payloadOfCall, recordOfCall } from './calls.ts'
 import { ownFields, readRecord, type TrustGraphRecord, writeRecord } from './records.ts'
 import { readRequestId, writeRequestId } from './request-id.ts'
@@ -79,10 +82,25 @@ export function readMessage(type: WireType, { body, headers }: WireBytes, receip
   const runId = requestId === undefined ? id : foreignId(receipt.topic, requestId)
   const run = runOf(headers['gm-run']) ?? { id: runId, startedAt: receipt.time }
   const seq = numberOf(headers['gm-seq']) ?? 0
-  const payload = isCall(type)
-    ? payloadOfCall(type, record, own, { run, seq, asked })
-    : payloadOf(type, record, own, run)
+  const made = (fields: TrustGraphRecord) =>
+    isCall(type)
+      ? payloadOfCall(type, record, fields, { run, seq, asked })
+      : payloadOf(type, record, fields, run)
+  const isValid = validOf(type)
+  // What is wrong in our own field is left out: TrustGraph's fields say the same without it.
+  const payload = [own, {}].map(made).find(isValid)
+  if (payload === undefined)
+    throw new GraphmillError('bytes_undecodable', `The body is no ${theirTypes[type]}.`)
   return { ...header, type, payload } as WireMessage
+}
+
+const payloadTypes = new Map<WireType, avro.Type>()
+
+/** Whether a value is a payload of this type. */
+function validOf(type: WireType): (payload: unknown) => boolean {
+  const known = payloadTypes.get(type) ?? avroType(loadSchemas().current.get(type)!.fields.at(-1)!.type)
+  payloadTypes.set(type, known)
+  return (payload) => known.isValid(payload)
 }
 
 /**

@@ -1,9 +1,8 @@
 // TrustGraph's messages as JSON: a table of its types, a lenient reader, and a writer of all fields. Unknown fields are ignored, and
 // a missing field or null is the default of its field. Optional fields are null by default.
 import { GraphmillError } from '../errors.ts'
-import { maxDepth, parsePythonJson, plainJson } from '../formats/python-json.ts'
+import { maxDepth, parseLenient } from '../formats/python-json.ts'
 import { isObject } from '../is-object.ts'
-import { jsonValue } from '../json-value.ts'
 
 type Kind =
   | 'text'
@@ -118,10 +117,8 @@ export function readRecord(type: TrustGraphType, body: Uint8Array): TrustGraphRe
   return { ...(shaped({ record: type }, value, type) as TrustGraphRecord), ...ownField(value) }
 }
 
-/** JSON.parse takes far less memory for many small values, but does not read all that Python writes. */
 function readJson(text: string): unknown {
-  const value = jsonValue(text)
-  if (value === undefined) return plainJson(parsePythonJson(text))
+  const value = parseLenient(text)
   if (isDeeper(value, maxDepth)) throw new SyntaxError('nested too deeply')
   return value
 }

@@ -1,9 +1,9 @@
 // A codec that writes and reads JSON on TrustGraph's topics, and Avro on all others.
 import { createHash } from 'node:crypto'
 import { GraphmillError } from '../errors.ts'
-import type { Codec, Sealing } from '../messages/codec.ts'
-import type { Header, HeaderInit, TypedPayload } from '../messages/envelope.ts'
-import { readMessage, type WireMessage, writeMessage } from './codec.ts'
+import type { Codec, Receipt, Sealing } from '../messages/codec.ts'
+import type { Header, HeaderInit, Message, TypedPayload } from '../messages/envelope.ts'
+import { readMessage, type WireBytes, type WireMessage, writeMessage } from './codec.ts'
 import { receiverOf } from './request-id.ts'
 import { maxWireBytes, type Wire, type WiredTopic } from './wire.ts'
 
@@ -18,15 +18,24 @@ export function trustGraphCodec(codec: Codec, wire: Wire): Codec {
       const wired = wire.find(receipt?.topic ?? '')
       if (!wired) return codec.decode(bytes, headers)
       checkSize(bytes, wired)
-      const { type, identifier: topic, workspace, flow } = wired
-      const message = readMessage(
-        type,
-        { body: bytes, headers },
-        { topic, workspace, flow, time: receipt?.timestamp ?? 0 },
-      )
-      if (!wire.repliesTo(receipt!.topic!)) return message
-      return { ...message, replyTo: wire.replyTopic(wired, receiverOf(headers['id'] ?? '')) }
+      return read(wired, { body: bytes, headers }, receipt!)
     },
+    answerable(headers, receipt) {
+      const wired = wire.find(receipt.topic ?? '')
+      if (!wired || !wire.repliesTo(receipt.topic!)) return undefined
+      try {
+        return read(wired, { body: Buffer.from('{}'), headers }, receipt)
+      } catch {
+        return undefined
+      }
+    },
+  }
+
+  function read(wired: WiredTopic, bytes: WireBytes, receipt: Partial<Receipt>): Message {
+    const { type, identifier: topic, workspace, flow } = wired
+    const message = readMessage(type, bytes, { topic, workspace, flow, time: receipt.timestamp ?? 0 })
+    if (!wire.repliesTo(receipt.topic!)) return message
+    return { ...message, replyTo: wire.replyTopic(wired, receiverOf(bytes.headers['id'] ?? '')) }
   }
 
   function encode(wired: WiredTopic, { header, typed, sealing }: Unsealed) {

@@ -70,6 +70,31 @@ describe('an entry for every workspace and flow', () => {
     expect(flows[0]!.name).toBe('acme/f')
   })
 
+  test('refuses a flow that would have the name of another one, and says which', () => {
+    const own = { workspace: 'w', flow: 'f', trustgraph: { workspace: 'x', flow: 'y', follow: false } }
+    const twice = { workspace: 'same', trustgraph: { workspace: '*', flow: '*', follow: true } }
+    const flows = found([own, every, { ...twice, flow: 'one' }], { w: prompt })
+    expect(flows).toEqual([
+      {
+        name: "w/f of TrustGraph's w/f",
+        error: expect.objectContaining({
+          code: 'configuration_invalid',
+          message: expect.stringContaining("TrustGraph's flow w/f would have the name of another flow, w/f"),
+        }),
+      },
+    ])
+  })
+
+  test('refuses a flow that has a topic of another one', () => {
+    const request = 'request:tg:prompt:shared'
+    const types = { 'processor:prompt': { f: { topics: { request } }, g: { topics: { request } } } }
+    const flows = found([every], { w: types })
+    expect(flows.map((each) => ('error' in each ? each.error.message : each.name))).toEqual([
+      'w/f',
+      expect.stringContaining(`Another flow has the topic ${request} too.`),
+    ])
+  })
+
   test('leaves out a flow whose topics have the names of another one', () => {
     const types = {
       'a.b': { 'processor:prompt': { c: {} } },

@@ -147,6 +147,48 @@ describe('a message of TrustGraph', () => {
     expect(payload).toMatchObject({ usage: { promptTokens: null, completionTokens: 7 } })
   })
 
+  test('may hold NaN and Infinity in lists and objects, but not in texts', () => {
+    const body = `{"attributes":{"a":[NaN,-Infinity,1],"b":"NaN \\" Infinity \\\\"},"chunk":"-Infinity"}`
+    const { payload } = readMessage('Chunk', { body: Buffer.from(body), headers: {} }, receipt)
+    expect(payload).toMatchObject({
+      attributes: { a: '[null,null,1]', b: JSON.stringify('NaN " Infinity \\') },
+      text: '-Infinity',
+    })
+    for (const broken of ['{"chunk":NaNa}', '{"chunk":"NaN', '{"chunk":-NaN}', '{"a":nan,"b":NaN}'])
+      expect(() => readMessage('Chunk', { body: Buffer.from(broken), headers: {} }, receipt)).toThrow(
+        expect.objectContaining({ code: 'bytes_undecodable' }),
+      )
+  })
+
+  test('may have a field `graphmill` that is none of ours: it is left out', () => {
+    for (const graphmill of [
+      { accepted: 'many', rejected: 2 },
+      { rejections: { schema: 'x' } },
+      { spent: [{ calls: 1 }] },
+      { groundings: [{}] },
+      { cause: 'none' },
+      { incomplete: 7 },
+    ])
+      expect(read('PromptResponse', { object: '[]', graphmill }).payload).toEqual(
+        read('PromptResponse', { object: '[]' }).payload,
+      )
+    const grounding = { names: 'entity', offset: -1.5 }
+    expect(read('PromptRequest', { id: 'p', graphmill: { grounding } }).payload).toMatchObject({
+      promptId: 'p',
+      grounding: null,
+    })
+    const rows = {
+      schema_name: 'S',
+      values: [{ a: '1' }],
+      graphmill: { typed: [1], source: { offset: 'x' } },
+    }
+    expect(read('Rows', rows).payload).toMatchObject({
+      schemaName: 'S',
+      typed: [],
+      sourceSpan: { offset: 0 },
+    })
+  })
+
   test.each([
     ['no JSON', 'PromptRequest', '{', { id: 'x' }],
     ['a list', 'PromptRequest', '[]', { id: 'x' }],
@@ -195,7 +237,7 @@ describe('a message of ours', () => {
       duplicates: 0,
       reasked: 0,
       incomplete: 'truncated',
-      cause: 'x',
+      cause: { type: 'max_cost', message: 'The limit is reached.' },
       outputMode: null,
       groundings: [],
     }

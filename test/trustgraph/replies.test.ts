@@ -103,6 +103,38 @@ describe('a streamed prompt request gets text and an end', () => {
   })
 })
 
+test.each<['prompt' | 'text', string]>([
+  ['prompt', '{"id": "say", "ter'],
+  ['prompt', '{"id": "say", "terms": ["x"]}'],
+  ['prompt', ''],
+  ['text', '{"prompt": {}}'],
+])(
+  'a request that cannot be read is answered with an error, besides its dead letter: %s %s',
+  async (kind, body) => {
+    const flow = await start(scriptedLlm([]))
+    const topic = requests[kind]
+    await publishJson(flow.broker, topic, body, { id: 'call-1' })
+    const [reply, ...more] = await repliesTo(flow.broker, kind, 'call-1')
+    expect(reply!['error']).toMatchObject({
+      type: 'llm-error',
+      message: expect.stringMatching(/^(bytes_undecodable|message_empty): /),
+    })
+    expect(more).toEqual([])
+    await expect.poll(() => flow.broker.hasTopic(`${topic}.dead`)).toBe(true)
+  },
+)
+
+test('a request of more than 10 MiB is answered with an error', async () => {
+  const cluster = createMemoryCluster()
+  const maxBytes = 11 * 1024 * 1024
+  await cluster.connect().ensureTopics([{ name: requests.prompt, partitions: 1, maxBytes }])
+  const flow = await start(scriptedLlm([]), { cluster })
+  const text = JSON.stringify('x'.repeat(10 * 1024 * 1024))
+  await publishJson(flow.broker, requests.prompt, { id: 'say', terms: { text } }, { id: 'call-1' })
+  const [reply] = await repliesTo(flow.broker, 'prompt', 'call-1')
+  expect(reply!['error']).toMatchObject({ message: expect.stringMatching(/^message_too_large: /) })
+})
+
 test('a streamed request whose process dies while the model writes is answered by another, once', async () => {
   const cluster = createMemoryCluster()
   const asked = Promise.withResolvers<void>()

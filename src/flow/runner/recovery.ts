@@ -54,7 +54,7 @@ export function createRecovery(
     try {
       return codec.decode(delivery.value, delivery.headers, delivery)
     } catch {
-      return undefined
+      return codec.answerable?.(delivery.headers, delivery)
     }
   }
 

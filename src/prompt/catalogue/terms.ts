@@ -1,7 +1,7 @@
 // Terms as they travel: a map from name to JSON text, decoded at the edge, once.
 
 import { GraphmillError } from '../../errors.ts'
-import { parsePythonJson, plainJson } from '../../formats/python-json.ts'
+import { parseLenient } from '../../formats/python-json.ts'
 
 /** Decoded terms. */
 export type Terms = Readonly<Record<string, unknown>>
@@ -42,7 +42,7 @@ function decodeTerm(name: string, text: unknown): unknown {
       details: { term: name },
     })
   try {
-    return readJson(text)
+    return parseLenient(text)
   } catch (cause) {
     const [given, quoted] = [shortened(text), JSON.stringify(shortened(text))]
     throw new GraphmillError(
@@ -50,16 +50,6 @@ function decodeTerm(name: string, text: unknown): unknown {
       `the term "${name}" is not JSON: ${name}=${given}; a plain string needs quotes: ${name}=${quoted}`,
       { cause, details: { term: name } },
     )
-  }
-}
-
-/** Python's clients write NaN too. */
-function readJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    if (!/NaN|Infinity/.test(text)) throw error
-    return plainJson(parsePythonJson(text))
   }
 }
 
