@@ -58,7 +58,7 @@ export function estimateRow(estimate: Estimate, chunks: number, price: Price | u
   return { chunks, ...estimate, cost: costOf(estimate, price) }
 }
 
-/** The output of `--dry-run`. */
+/** The output of `--dry-run`; without the cost if the model has no price. */
 export function estimateLines(estimate: Estimate, chunks: number, price: Price | undefined): string[] {
   const { requests, remembered, promptTokens, completionTokens } = estimate
   const cost = costOf(estimate, price)
@@ -66,6 +66,6 @@ export function estimateLines(estimate: Estimate, chunks: number, price: Price |
     `chunks     ${chunks}`,
     `requests   ${requests}${remembered > 0 ? `, ${remembered} of them cached` : ''}`,
     `tokens     about ${promptTokens} in, ${completionTokens} out`,
-    `cost       ${cost === null ? 'unknown: the model has no price in --prices' : `about ${cost.toFixed(4)}`}`,
+    ...(cost === null ? [] : [`cost       about ${cost.toFixed(4)}`]),
   ]
 }

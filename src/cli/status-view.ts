@@ -5,7 +5,8 @@ import { costOf, type Prices, priceOf } from '../llm/limits/prices.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { Status, Tokens } from '../messages/generated.ts'
 import type { Counts } from '../progress/totals.ts'
-import { cutText } from './table.ts'
+import { shortId } from './document-names.ts'
+import { fitted, hanging } from './table.ts'
 import { unitsIn } from './waits.ts'
 
 /** What `--json` prints: one object per document. */
@@ -88,11 +89,16 @@ function costOfAll(tokens: StatusView['tokens'], prices: Prices): number | null 
   return sum
 }
 
+/** The table of documents: their titles are as long as it allows. */
+export function statusRows(views: readonly StatusView[]): Record<string, string | number>[] {
+  return fitted(views.map(statusRow), 'document')
+}
+
 /** The row of a document in the table of all documents. */
 export function statusRow(view: StatusView): Record<string, string | number> {
   const { units } = view
   return {
-    document: view.title ? cutText(view.title) : view.documentId,
+    document: view.title,
     state: view.state,
     chunks: view.chunks,
     done: `${units.done}/${units.expected ?? '?'}`,
@@ -100,19 +106,20 @@ export function statusRow(view: StatusView): Record<string, string | number> {
     dead: units.dead,
     facts: sumOf(view.facts),
     rejected: sumOf(view.rejected),
-    id: view.documentId,
+    id: shortId(view.documentId),
   }
 }
 
-/** Everything that is known about one document. */
-export function statusLines(view: StatusView): string[] {
+/** Everything that is known about one document. The cost is left out unless there are prices. */
+export function statusLines(view: StatusView, prices: Prices): string[] {
   const { units, cost } = view
   const tokens = Object.entries(view.tokens).map(
     ([model, { promptTokens, completionTokens, unreported }]) =>
       `${promptTokens} in, ${completionTokens} out${unreported > 0 ? ` (${unreported} calls without a count)` : ''}${model && ` by ${model}`}`,
   )
   const lines: [string, string][] = [
-    ['document', `${view.title ? `${view.title} ` : ''}${view.documentId}`],
+    ...(view.title ? [['document', view.title] satisfies [string, string]] : []),
+    ['id', view.documentId],
     ['state', `${view.state}${view.error ? `: ${view.error.message} [${view.error.type}]` : ''}`],
     ['chunks', String(view.chunks)],
     [
@@ -127,11 +134,11 @@ export function statusLines(view: StatusView): string[] {
     ['repaired', `${view.repaired}, ${view.duplicates} repeated`],
     ['calls', `${sumOf(view.calls)}${inBrackets(countsText(view.calls))}`],
     ['tokens', tokens.join('; ') || 'none'],
-    ['cost', cost === null ? 'unknown' : cost.toFixed(4)],
+    ...(prices.size > 0 ? [['cost', cost?.toFixed(4) ?? 'unknown'] satisfies [string, string]] : []),
     ...(view.waitsFor ?? []).map((text): [string, string] => ['waits for', text]),
     ['updated', view.updatedAt],
   ]
-  return lines.map(([name, text]) => `${name.padEnd(10)} ${text}`)
+  return lines.map(([name, text]) => hanging(name, text))
 }
 
 const inBrackets = (text: string) => text && ` (${text})`

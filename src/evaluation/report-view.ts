@@ -86,8 +86,14 @@ function linesOf(report: EvaluationReport, before: Comparison['before'] | undefi
       'tokens',
       `${report.promptTokens} in, ${report.completionTokens} out${unreported > 0 ? ` (${unreported} calls without a count)` : ''}`,
     ],
-    ['cost', `${amount(report.cost)}${before ? ` (before: ${amount(before.cost)})` : ''}`],
+    ...costOf(report.cost, before?.cost),
   ]
+}
+
+/** Without prices there is no line. */
+function costOf(cost: number | null, before: number | null | undefined): [string, string][] {
+  if (cost === null && (before ?? null) === null) return []
+  return [['cost', `${amount(cost)}${before === undefined ? '' : ` (before: ${amount(before)})`}`]]
 }
 
 const note = (count: number, word: string) => (count > 0 ? `, ${count} ${word}` : '')

@@ -1,9 +1,12 @@
-import { expect, test } from 'vitest'
-import { type StatusView, statusLines, statusRow, viewStatus } from '../../src/cli/status-view.ts'
+import { describe, expect, test } from 'vitest'
+import { findDocument, shortId } from '../../src/cli/document-names.ts'
+import { type StatusView, statusLines, statusRow, statusRows, viewStatus } from '../../src/cli/status-view.ts'
+import { readPrices } from '../../src/llm/limits/prices.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import type { Progress, Status } from '../../src/messages/generated.ts'
 import { createProgressAggregate } from '../../src/progress/progress-aggregate.ts'
 
+const noPrices = readPrices([])
 const id = `urn:graphmill:document:${'0'.repeat(32)}`
 const view = (title: string): StatusView => ({
   documentId: id,
@@ -28,22 +31,81 @@ const view = (title: string): StatusView => ({
 })
 
 test('a document with ungrounded facts says so', () => {
-  const lines = statusLines({ ...view('x'), facts: { topics: 3 }, ungrounded: 2 })
+  const lines = statusLines({ ...view('x'), facts: { topics: 3 }, ungrounded: 2 }, noPrices)
   expect(lines.find((line) => line.startsWith('facts'))).toBe('facts      3 (3 topics), 2 of them ungrounded')
 })
 
-test('a long title is shortened in the table, an id never is', () => {
-  expect(statusRow(view('m'.repeat(40)))).toMatchObject({ document: 'm'.repeat(40), id })
-  expect(statusRow(view('m'.repeat(41)))).toMatchObject({ document: `${'m'.repeat(39)}…`, id })
-  expect(statusRow(view(''))).toMatchObject({ document: id, id })
+describe('the table', () => {
+  const widthOf = (rows: Record<string, unknown>[]) => {
+    const [first = {}] = rows
+    const widths = Object.keys(first).map((name) =>
+      Math.max(name.length, ...rows.map((row) => String(row[name]).length)),
+    )
+    return widths.reduce((sum, width) => sum + width + 2, -2)
+  }
+
+  test.each([
+    ['long titles', view('m'.repeat(300))],
+    [
+      'large numbers',
+      { ...view('m'.repeat(300)), units: { expected: 12e6, done: 11e6, partial: 1e6, dead: 1e5 } },
+    ],
+    ['long ids', { ...view('m'.repeat(300)), documentId: `https://example.org/${'x'.repeat(200)}` }],
+  ])('fits 100 columns with %s', (_, long) => {
+    const rows = statusRows([view('notes.md'), long, { ...view(''), state: 'running' }])
+    expect(widthOf(rows)).toBeLessThanOrEqual(100)
+    expect(rows[0]).toMatchObject({ document: 'notes.md', id: '0'.repeat(12) })
+    expect(rows[1]!['document']).toMatch(/^m{12,}…$/)
+  })
+
+  test('counts a wide character as two columns, and does not cut within one', () => {
+    const [row] = statusRows([view('磨'.repeat(100))])
+    expect(row!['document']).toMatch(/^磨{10,30}…$/)
+    expect(statusRows([view('𝄞'.repeat(200))])[0]!['document']).toMatch(/^𝄞+…$/u)
+  })
+
+  test('has one line a document, whatever its title holds', () => {
+    expect(statusRows([view('a\nb\u001b[31m')])[0]!['document']).toBe('a b [31m')
+  })
 })
 
-test('a title is shortened between characters', () => {
-  expect(statusRow(view('𝄞'.repeat(41)))['document']).toBe(`${'𝄞'.repeat(39)}…`)
+test('a document is found by its id, its title or a short id', () => {
+  const own = (hex: string, title: string) => ({ documentId: `urn:graphmill:document:${hex}`, title })
+  const [one, other] = [own(`abcd${'0'.repeat(28)}`, 'notes.md'), own(`abce${'0'.repeat(27)}1`, 'notes.md')]
+  const foreign = { documentId: 'https://example.org/documents/annual-report', title: 'abcd' }
+  const all = [one, other, foreign]
+  for (const { documentId } of all) {
+    expect(findDocument(documentId, all)?.documentId).toBe(documentId)
+    expect(findDocument(shortId(documentId), all)?.documentId).toBe(documentId)
+  }
+  expect(findDocument('abcd', all)).toBe(foreign) // a title comes first
+  expect(findDocument('abcd0', all)).toBe(one)
+  expect(findDocument('annual-report', all)).toBe(foreign)
+  expect(findDocument('abc', all)).toBeUndefined()
+  expect(findDocument('nothing', all)).toBeUndefined()
+  expect(() => findDocument('notes.md', all)).toThrow(
+    /2 documents have the title notes.md: urn:.*abcd.*, urn:/,
+  )
+  expect(() => findDocument('0000', [one, own(`ffff${'0'.repeat(28)}`, '')])).toThrow(
+    'begins or ends with 0000',
+  )
 })
 
-test('the status of one document has its whole title', () => {
-  expect(statusLines(view('m'.repeat(200)))[0]).toBe(`document   ${'m'.repeat(200)} ${id}`)
+test('the status of one document has its whole title and id, in lines of 100 columns', () => {
+  const waitsFor = [`${'word '.repeat(60)}end`]
+  const lines = statusLines({ ...view('word '.repeat(40).trim()), waitsFor }, noPrices)
+    .join('\n')
+    .split('\n')
+  expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(100)
+  expect(lines.join(' ').match(/word/g)).toHaveLength(100)
+  expect(lines).toContain(`id         ${id}`)
+})
+
+test('the cost is shown only if there are prices', () => {
+  const spent = { ...view('x'), cost: 0.5 }
+  expect(statusLines(spent, noPrices).join('\n')).not.toContain('cost')
+  expect(statusLines(spent, readPrices(['m=1/2'])).join('\n')).toContain('cost       0.5000')
+  expect(statusLines(view('x'), readPrices(['m=1/2'])).join('\n')).toContain('cost       unknown')
 })
 
 test('a document whose chunks nobody has announced is running, then idle, and nobody knows how many units it has', () => {
@@ -72,5 +134,5 @@ test('a document whose chunks nobody has announced is running, then idle, and no
   })
   expect(viewed(0)).toMatchObject({ state: 'running', units: { expected: null, done: 1 } })
   expect(viewed(3_600_000).state).toBe('idle')
-  expect(statusLines(viewed(0)).join('\n')).toContain('1 of an unknown number done')
+  expect(statusLines(viewed(0), noPrices).join('\n')).toContain('1 of an unknown number done')
 })

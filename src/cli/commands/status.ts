@@ -12,11 +12,12 @@ import { type FlowStatus, flowStatusId } from '../../progress/flow-status.ts'
 import { isNewer } from '../../progress/status-cache.ts'
 import { pause } from '../../wait.ts'
 import { type BrokerSession, brokerOptions, openSchemas, withBroker } from '../broker.ts'
+import { findDocument, shortId } from '../document-names.ts'
 import { addOptions, configOf } from '../options.ts'
 import { readToEnd, reportSkipped } from '../read-to-end.ts'
 import { requireFlow } from '../require-flow.ts'
-import { type StatusView, statusLines, statusRow, viewStatus } from '../status-view.ts'
-import { printLine, printTable } from '../table.ts'
+import { type StatusView, statusLines, statusRow, statusRows, viewStatus } from '../status-view.ts'
+import { cutText, hanging, printLine, printTable } from '../table.ts'
 import { gapText, isRecent, waitsOf } from '../waits.ts'
 
 interface StatusFlags {
@@ -25,7 +26,7 @@ interface StatusFlags {
 
 export function addStatus(command: Command): void {
   command
-    .argument('[document]', 'the id of a document, or its title; default: all')
+    .argument('[document]', 'the title of a document, its id, or the short id in the table; default: all')
     .option('--watch', 'print every change; for one document, until it has ended')
     .action((document: string | undefined, flags: StatusFlags) => status(document, flags, configOf(command)))
   addOptions(command, [...brokerOptions, 'workspace', 'flow', 'flows', 'prices', 'json'])
@@ -62,7 +63,7 @@ async function printStatus(
   for (const view of shown) if (json) printJson(view)
   if (document !== undefined && !found)
     process.stderr.write(`waiting for the ledger to hear of ${document}\n`)
-  else if (!json) printForPeople(found ?? shown)
+  else if (!json) printForPeople(found ?? shown, prices)
   noteLost(follower.flow().lost)
   if (!watch || (found && hasEnded(found))) return
   for await (const view of changesOf(document, found?.documentId, follower, prices)) {
@@ -82,8 +83,8 @@ async function* changesOf(
   for await (const message of follower.changes()) {
     const view = viewStatus(message, prices, null)
     if (document !== undefined) {
-      if (id === undefined && view.title === document) id = view.documentId
-      if (view.documentId !== (id ?? document)) continue
+      id ??= findDocument(document, [view])?.documentId
+      if (view.documentId !== id) continue
     }
     yield view
     if (document !== undefined && hasEnded(view)) return
@@ -157,17 +158,6 @@ function noteLost(lost: FlowStatus['lost']): void {
 /** Milliseconds between two looks for the topic of a ledger that has not started yet. */
 const topicPollMs = 1000
 
-/** The document with this id, or the only one with this title. Throws `document_unknown` if several have this title. */
-function findDocument(named: string, views: readonly StatusView[]): StatusView | undefined {
-  const byId = views.find(({ documentId }) => documentId === named)
-  const byTitle = views.filter(({ title }) => title === named)
-  if (byId || byTitle.length < 2) return byId ?? byTitle[0]
-  throw new GraphmillError(
-    'document_unknown',
-    `${byTitle.length} documents have the title ${named}: ${byTitle.map(({ documentId }) => documentId).join(', ')}.`,
-  )
-}
-
 const ended = new Set(['done', 'partial', 'failed', 'removed'])
 const hasEnded = ({ state }: StatusView) => ended.has(state)
 
@@ -178,13 +168,13 @@ function printJson(view: StatusView): void {
   printLine(JSON.stringify(view))
 }
 
-function printForPeople(shown: readonly StatusView[] | StatusView): void {
-  if ('documentId' in shown) statusLines(shown).forEach(printLine)
+function printForPeople(shown: readonly StatusView[] | StatusView, prices: Prices): void {
+  if ('documentId' in shown) statusLines(shown, prices).forEach(printLine)
   else if (shown.length === 0) process.stderr.write('no documents yet\n')
   else {
-    printTable(shown.map(statusRow), false)
+    printTable(statusRows(shown), false)
     const sentences = new Set(shown.flatMap(({ waitsFor }) => waitsFor ?? []))
-    for (const sentence of [...sentences].slice(0, mostWaits)) printLine(`waits for  ${sentence}`)
+    for (const sentence of [...sentences].slice(0, mostWaits)) printLine(hanging('waits for', sentence))
   }
 }
 
@@ -193,7 +183,8 @@ const mostWaits = 20
 
 function printChange(view: StatusView): void {
   const { state, done, partial, dead, facts, rejected } = statusRow(view)
+  const name = view.title ? cutText(view.title) : shortId(view.documentId)
   printLine(
-    `${view.title || view.documentId}: ${state}, ${done} units done, ${partial} partial, ${dead} dead, ${facts} facts, ${rejected} rejected`,
+    `${name}: ${state}, ${done} units done, ${partial} partial, ${dead} dead, ${facts} facts, ${rejected} rejected`,
   )
 }

@@ -97,19 +97,27 @@ async function describe(broker: Broker, config: Config): Promise<Rows> {
   return rows
 }
 
-async function lag(broker: Broker, config: Config): Promise<Rows> {
+/**
+ * The lag of each group that reads an existing topic. A group of a processor that the flow does not use is left out unless it has
+ * members: nothing is published for it, or nobody would ever read it.
+ */
+export async function lag(broker: Broker, config: Config): Promise<Rows> {
   const { space, flows } = config.options
   if (flows === undefined) await requireFlow(broker, config.options)
   const existing = new Set((await broker.listTopics(`${space}.`)).map(({ name }) => name))
   const processors = await loadProcessors()
-  const consumers = flowsOf(config).flatMap(({ options: { workspace, flow } }) =>
-    groupsOf(processors, { space, workspace, flow }),
+  const groups = flowsOf(config).flatMap((flow) => {
+    const place = { space, workspace: flow.options.workspace, flow: flow.options.flow }
+    const used = new Set(groupsOf(serving(processors, flow), place).map(({ group }) => group))
+    return groupsOf(processors, place).map(({ topic, group }) => ({ topic, group, isUsed: used.has(group) }))
+  })
+  const rows = await Promise.all(
+    groups
+      .filter(({ topic }) => existing.has(topic))
+      .map(async ({ topic, group, isUsed }) => {
+        const { total, members } = await broker.lag(group, topic)
+        return isUsed || members > 0 ? [{ group, topic, lag: total, members }] : []
+      }),
   )
-  const present = consumers.filter(({ topic }) => existing.has(topic))
-  return Promise.all(
-    present.map(async ({ topic, group }) => {
-      const { total, members } = await broker.lag(group, topic)
-      return { group, topic, lag: total, members }
-    }),
-  )
+  return rows.flat()
 }
