@@ -135,7 +135,10 @@ export function parseTopic(name: string): ParsedTopic | undefined {
 }
 
 /** The settings of a topic that may be configured. */
-export type TopicOverrides = Partial<Pick<TopicSpec, 'partitions' | 'retentionMs' | 'maxBytes'>>
+export type TopicOverrides = Partial<Pick<TopicSpec, 'partitions' | 'retentionMs' | 'maxBytes'>> & {
+  /** How long its dead letters are kept, in milliseconds. Default: forever. */
+  readonly deadRetentionMs?: number
+}
 
 /** How long replies are kept. Requests are kept forever: nothing else remembers what is still to be asked. */
 const weekMs = 7 * 24 * 60 * 60 * 1000
@@ -144,7 +147,7 @@ const weekMs = 7 * 24 * 60 * 60 * 1000
  * The settings of a new topic: partitions and retention by its role; a topic of dead letters has one partition. `maxBytes` is
  * left to the broker: for dead letters it is that of their topic plus 64 KiB. Throws `topic_name_invalid` for a foreign name.
  */
-export function topicSpec(name: string, overrides: TopicOverrides = {}): TopicSpec {
+export function topicSpec(name: string, { deadRetentionMs, ...overrides }: TopicOverrides = {}): TopicSpec {
   if (isDeadTopic(name)) return { name, partitions: 1, ...overrides }
   const parts = parseTopic(name)
   const entry = parts && roleEntry(parts.class, parts.role)

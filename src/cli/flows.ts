@@ -4,7 +4,7 @@ import { topicSpec } from '../broker/topics.ts'
 import { type Config, suggest } from '../config/config.ts'
 import { type FlowConfig, isPattern, type KnownNames, readFlows } from '../config/flows.ts'
 import { GraphmillError, toGraphmillError } from '../errors.ts'
-import { inputPorts, inputTopic } from '../flow/ports.ts'
+import { type InputPort, inputPorts, inputTopic } from '../flow/ports.ts'
 import type { AnyProcessor } from '../flow/processor.ts'
 import { counterparts, createWire, topicNaming, type Wire, wireTypes } from '../trustgraph/wire.ts'
 import { chosenExtractors } from './wiring.ts'
@@ -18,10 +18,27 @@ export function flowsOf(config: Config): readonly FlowConfig[] {
 export function entriesOf(config: Config): readonly FlowConfig[] {
   const { flows: file } = config.options
   const entries = file === undefined ? [{ ...config, topics: {} }] : readFlows(file, config, knownNames)
-  const flows = entries.filter((flow) => !isPattern(flow))
+  const bounded = entries.map(boundTexts)
+  const flows = bounded.filter((flow) => !isPattern(flow))
   for (const flow of flows) checkNames(flow)
   wireOf(flows, config)
-  return entries
+  return bounded
+}
+
+/** The ports of topics that hold neither texts nor facts, besides the compacted ones. */
+const withoutTexts: readonly InputPort[] = ['progress']
+const dayMs = 24 * 3600 * 1000
+
+/** Applies `text-retention` to the topics whose retention the flow does not set. TrustGraph's topics stay as it makes them. */
+function boundTexts(flow: FlowConfig): FlowConfig {
+  const days = flow.options['text-retention']
+  if (days === undefined || flow.trustgraph) return flow
+  const bound = { retentionMs: days * dayMs, deadRetentionMs: days * dayMs }
+  const ports = inputPorts.filter(
+    (port) => !withoutTexts.includes(port) && !knownNames.ports[port]!.compacted,
+  )
+  const topics = ports.map((port) => [port, { ...bound, ...flow.topics[port] }] as const)
+  return { ...flow, topics: { ...flow.topics, ...Object.fromEntries(topics) } }
 }
 
 function checkNames(flow: FlowConfig): void {

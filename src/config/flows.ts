@@ -25,6 +25,7 @@ export const flowOptions = [
   'replace',
   'chunk-size',
   'chunk-overlap',
+  'text-retention',
 ] as const satisfies readonly OptionName[]
 
 /** Settings of topics that differ from the defaults, by port. */
@@ -34,6 +35,7 @@ export type FlowTopics = Readonly<
     {
       readonly partitions?: number
       readonly retentionMs?: number
+      readonly deadRetentionMs?: number
       /** TrustGraph's identifier of the topic, on its wire. */
       readonly identifier?: string
     }

@@ -193,6 +193,11 @@ const ownTable = {
     'FOLDER',
     'folder below which the path of a file is its id; by default the folder that was named, or that of the file',
   ),
+  'text-retention': count(
+    'DAYS',
+    'how long the topics with texts and facts, and their dead letters, keep messages; for topics that are created. By default forever, replies for 7 days',
+    { most: 36_500 },
+  ),
   replace: text('WHEN', 'when a new version of a document replaces the one before', {
     choices: ['done', 'partial'],
     default: 'done',

@@ -2,7 +2,7 @@
 // start here.
 import type { Logger } from 'pino'
 import type { Broker, GroupStart, TopicSpec } from '../broker/broker.ts'
-import { schemasTopic, topicSpec } from '../broker/topics.ts'
+import { deadTopic, schemasTopic, topicSpec } from '../broker/topics.ts'
 import { GraphmillError, toGraphmillError } from '../errors.ts'
 import type { ReplyCache } from '../llm/cache/reply-cache.ts'
 import { createRateLimiter, type RateLimiter } from '../llm/limits/rate-limiter.ts'
@@ -210,6 +210,9 @@ export function topicsOf(
   const specs = new Map<string, TopicSpec>()
   const add = (port: InputPort | WirePort, name: string): void => {
     specs.set(name, topicSpec(name, { ...wire?.settingsOf(name), ...topics?.[port] }))
+    // Dead letters without a bound have a topic when the first one comes.
+    const retentionMs = topics?.[port]?.deadRetentionMs
+    if (retentionMs !== undefined) specs.set(deadTopic(name), topicSpec(deadTopic(name), { retentionMs }))
     const replies = wire?.repliesTo(name)
     if (replies) add(replies.port, replies.topic)
   }

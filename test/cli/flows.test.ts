@@ -4,7 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { processors } from '../../processors/index.ts'
 import { connectKafka } from '../../src/broker/kafka/kafka.ts'
+import { deadTopic, parseTopic } from '../../src/broker/topics.ts'
+import { flowsOf } from '../../src/cli/flows.ts'
+import { readConfig } from '../../src/config/config.ts'
+import { topicsOf } from '../../src/flow/run.ts'
 import { brokerSource } from '../support/brokers.ts'
 import { mountConfigMap } from '../support/config-map.ts'
 import { bookOf, chunkSize, difference, readGraph, same } from '../support/graph.ts'
@@ -14,6 +19,34 @@ import { answerer, chunkOf } from '../support/llm-script.ts'
 import { type LlmServer, startLlmServer } from '../support/llm-server.ts'
 import { freePorts } from '../support/ports.ts'
 import { type GraphmillProcess, graphmill, startGraphmill } from '../support/processes.ts'
+
+test('text-retention bounds all topics with texts and facts and their dead letters, unless a topic has its own', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'graphmill-retention-'))
+  const path = join(folder, 'flows.yaml')
+  writeFileSync(
+    path,
+    'flows:\n  - {topics: {chunk: {retention-days: 9}}}\n  - {flow: short, text-retention: 1}\n',
+  )
+  const daysOf = (flags: Record<string, unknown>) =>
+    flowsOf(readConfig({ flags: { flows: path, ...flags }, environment: {} })).map((flow) => {
+      const { workspace, flow: name } = flow.options
+      const specs = topicsOf(processors, { space: 'gm', workspace, flow: name, topics: flow.topics })
+      return new Map(specs.map((spec) => [spec.name, (spec.retentionMs ?? Number.NaN) / 86_400_000]))
+    })
+  const [unbounded, short] = daysOf({})
+  expect(unbounded!.get('gm.flow.document.default.default')).toBeNaN()
+  expect([...unbounded!.keys()].filter((name) => name.endsWith('.dead'))).toEqual([])
+  expect(short!.get('gm.flow.document.default.short')).toBe(1)
+  const [bounded] = daysOf({ 'text-retention': '30' })
+  for (const [name, days] of bounded!) {
+    const { class: topicClass, role, dead } = parseTopic(name)!
+    if (topicClass === 'notify' || role === 'progress') expect(days, name).toBeNaN()
+    else expect(days, name).toBe(role === 'chunk' && !dead ? 9 : 30)
+    if (topicClass !== 'notify' && role !== 'progress' && !dead)
+      expect(bounded!.has(deadTopic(name))).toBe(true)
+  }
+  rmSync(folder, { recursive: true, force: true })
+})
 
 const present = (await brokerSource('a flows file that changes, on Kafka', ['jars'])) !== undefined
 

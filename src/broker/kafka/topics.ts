@@ -47,6 +47,8 @@ async function topicConfig(
     'max.message.bytes': String(
       spec.maxBytes === undefined ? Math.max(maxBytes + recordBytes, requestBytes) : maxBytes + recordBytes,
     ),
+    // A record goes with its segment, which is closed after this time.
+    ...(spec.retentionMs !== undefined && { 'segment.ms': String(segmentMs(spec.retentionMs)) }),
     // Foreign producers may use compressions that kafkajs cannot read: the broker decompresses them.
     'compression.type': 'uncompressed',
   }
@@ -57,6 +59,11 @@ async function topicConfig(
     configEntries: Object.entries(settings).map(([name, value]) => ({ name, value })),
   }
 }
+
+const [minuteMs, weekMs] = [60_000, 7 * 24 * 3600 * 1000]
+
+/** A quarter of the retention, within a minute and Kafka's own week. */
+const segmentMs = (retentionMs: number) => Math.min(Math.max(Math.ceil(retentionMs / 4), minuteMs), weekMs)
 
 /** The topic of dead letters must take every message of its source. */
 async function defaultMaxBytes(admin: Admin, name: string, existing: ReadonlySet<string>): Promise<number> {

@@ -39,6 +39,7 @@ export function addLoad(command: Command): void {
     'flows',
     'collection',
     'base',
+    'text-retention',
     ...documentOptions,
     ...withdrawalOptions,
   ])

@@ -57,6 +57,7 @@ export function addRun(command: Command): void {
     'provenance',
     'ungrounded',
     'replace',
+    'text-retention',
     ...storeOptions,
     'http',
     'http-names',

@@ -55,6 +55,7 @@ const flowChoice = [
   'extractors',
   'schemas',
   'ontologies',
+  'text-retention',
 ] as const satisfies readonly OptionName[]
 
 /** Creates the topics that `run --all` with the same options needs, and a first position for each group that has none. */

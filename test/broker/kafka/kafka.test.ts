@@ -38,6 +38,23 @@ describe.skipIf(!present)('Kafka', { timeout: 60_000 }, () => {
   beforeAll(() => harness.start({ connect: () => connect(), stop: async () => {} }))
   afterEach(() => harness.closeClients())
 
+  test('a topic with a retention closes its files in a quarter of it: only closed ones are deleted', async () => {
+    const client = await harness.client()
+    const admin = new kafkajs.Kafka({ brokers: [...(await server!).bootstrap], logLevel: 0 }).admin()
+    await admin.connect()
+    const segmentOf = async (retentionMs?: number) => {
+      const name = harness.fresh('kept')
+      await client.ensureTopics([{ name, partitions: 1, ...(retentionMs && { retentionMs }) }])
+      const type = kafkajs.ConfigResourceTypes.TOPIC
+      const asked = { includeSynonyms: false, resources: [{ type, name, configNames: ['segment.ms'] }] }
+      return Number((await admin.describeConfigs(asked)).resources[0]!.configEntries[0]!.configValue)
+    }
+    expect(await segmentOf()).toBe(604_800_000)
+    expect(await segmentOf(86_400_000)).toBe(21_600_000)
+    expect(await segmentOf(1000)).toBe(60_000)
+    await admin.disconnect()
+  })
+
   test('a member that joins and leaves in mid-run costs neither messages nor those that the other has in flight', async () => {
     const [first, second] = [await harness.client(), await harness.client()]
     const topic = await harness.topic(first, { partitions: 6 })
