@@ -114,7 +114,7 @@ describe('a flows file', () => {
       /^configuration_invalid: .*flows\.yaml: flow 1: .*chunk-sise.*Did you mean chunk-size\?/,
     )
     expect(refusal('flows:\n  - {workspace: a}\n  - {workspace: b, colour: red}\n')).toMatch(
-      /flow 2: a flow has no key colour\. There are: workspace, flow, .*chunk-overlap, topics, wire, trustgraph\./,
+      /flow 2: a flow has no key colour\. There are: workspace, flow, .*text-retention, topics, wire, trustgraph\./,
     )
     expect(refusal('flow: []\n')).toMatch(/there is no key flow\. Did you mean flows\?/)
     expect(refusal('flows: []\nspace: gm\n')).toMatch(/there is no key space\. There is: flows\./)
