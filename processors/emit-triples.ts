@@ -5,6 +5,7 @@ import type { MessageOf } from '../src/flow/ports.ts'
 import { type Context, defineProcessor, type Outputs } from '../src/flow/processor.ts'
 import type { EntityContext } from '../src/messages/generated.ts'
 import {
+  contextLimits,
   definitionContexts,
   definitionTriples,
   type FactTriples,
@@ -24,7 +25,6 @@ import { version } from '../src/version.ts'
 const maxSize = 150_000
 /** Triples and contexts of one message: as many as TrustGraph's. */
 const tripleLimits = { maxItems: 50, maxSize, sizeOf: tripleLength }
-const contextLimits = { maxItems: 5, maxSize, sizeOf: contextLength }
 
 const factPorts = [
   'definitions',
@@ -88,26 +88,10 @@ function contexts(message: FactMessage): EntityContext[] {
   const { type, payload, chunkId } = message
   if (type === 'Definitions') return payload.facts.flatMap((fact) => definitionContexts(fact, chunkId))
   if (type === 'OntologyEntities')
-    return withAllTypes(payload.facts.flatMap((fact) => ontologyEntityContexts(fact, chunkId)))
+    return payload.facts.flatMap((fact) => ontologyEntityContexts(fact, chunkId))
   if (type === 'OntologyAttributes')
-    return joined(payload.facts.flatMap((fact) => ontologyAttributeContexts(fact, chunkId)))
+    return payload.facts.flatMap((fact) => ontologyAttributeContexts(fact, chunkId))
   return []
-}
-
-/** One context for each entity, with all its definitions. */
-function joined(found: readonly EntityContext[]): EntityContext[] {
-  return [...Map.groupBy(found, ({ entity }) => entity.iri).values()].map((same) => ({
-    ...same[0]!,
-    context: same.map(({ context }) => context).join('. '),
-  }))
-}
-
-/** One context for each entity, with all its classes; its first fact has its definitions. */
-function withAllTypes(found: readonly EntityContext[]): EntityContext[] {
-  return [...Map.groupBy(found, ({ entity }) => entity.iri).values()].map((same) => ({
-    ...same[0]!,
-    rdfType: [...new Set(same.flatMap(({ rdfType }) => rdfType))],
-  }))
 }
 
 function tripleLength({ s, p, o }: Triple): number {
@@ -117,8 +101,4 @@ function tripleLength({ s, p, o }: Triple): number {
 function termLength({ iri, value, datatype, triple }: Term): number {
   const own = (iri?.length ?? 0) + (value?.length ?? 0) + (datatype?.length ?? 0)
   return own + (triple ? tripleLength(triple) : 0)
-}
-
-function contextLength({ entity, context }: EntityContext): number {
-  return termLength(entity) + context.length
 }

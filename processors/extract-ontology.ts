@@ -3,12 +3,7 @@
 // per flow and version.
 import { batches } from '../src/batches.ts'
 import { GraphmillError } from '../src/errors.ts'
-import {
-  defineUnitExtractor,
-  type FactPorts,
-  type FactsByPort,
-  rejectionLimits,
-} from '../src/flow/extractor.ts'
+import { defineUnitExtractor, type Fact, type FactsByPort, rejectionLimits } from '../src/flow/extractor.ts'
 import {
   type Context,
   defineProcessor,
@@ -19,9 +14,9 @@ import {
 import { isObject } from '../src/is-object.ts'
 import { excerptOf } from '../src/items/excerpt.ts'
 import type { Message } from '../src/messages/envelope.ts'
-import type { OntologyAttributeInit, OntologyEntityInit } from '../src/messages/generated.ts'
+import type { EntityContext, OntologyAttributeInit, OntologyEntityInit } from '../src/messages/generated.ts'
 import type { Ontologies } from '../src/ontology/ontologies.ts'
-import { ontologyContexts, withDefinitions } from '../src/rdf/facts.ts'
+import { contextLimits, individualContexts, ontologyContexts } from '../src/rdf/facts.ts'
 import type { Triple } from '../src/rdf/term.ts'
 
 const ontologyPorts = ['ontology-entities', 'ontology-relationships', 'ontology-attributes'] as const
@@ -37,9 +32,11 @@ const extractor = defineUnitExtractor({
       terms: { text, ...(await service.select(text, signal)) },
       context: { version: service.summary.version },
       grounding: { names: ['entity', 'subject', 'object', 'value'] },
+      // The definitions of an entity may come in a later part than the entity, and have one context with it.
+      repeat: true,
     }
   },
-  async reader({ context, seq }, { settings, signal }, items) {
+  async reader({ context }, { settings, signal }, items) {
     if (items.length === 0) return { fact: () => ({ refused: 'empty' }) }
     const service = ontologiesOf(settings).at(context['version'] ?? '')
     const verdicts = await service.check(
@@ -48,24 +45,23 @@ const extractor = defineUnitExtractor({
     )
     const { ids, version } = service.summary
     return {
-      fact: (_item, index) => verdicts[index]!,
-      together: (facts) => together(facts, seq > 0),
+      fact: (_item, index) => inContext(verdicts[index]!),
+      contexts: contextsOf,
       payload: (facts) => ({ ontology: ids.join(' '), version, facts }),
     }
   },
 })
 
-/** An entity and its definitions in the same reply part have one context. Definitions in a later part repeat its name. */
-function together(facts: FactsByPort<OntologyPort>, isLater: boolean): FactsByPort<OntologyPort> {
+/** The contexts of all facts are made of the whole reply. */
+function inContext(read: Fact<OntologyPort>): Fact<OntologyPort> {
+  if ('refused' in read || read.to === 'ontology-relationships') return read
+  return { to: read.to, fact: { ...read.fact, isInContext: true } } as Fact<OntologyPort>
+}
+
+function contextsOf(facts: FactsByPort<OntologyPort>, chunkId: string): Iterable<EntityContext[]> {
   const entities = (facts.get('ontology-entities') ?? []) as readonly OntologyEntityInit[]
   const attributes = (facts.get('ontology-attributes') ?? []) as readonly OntologyAttributeInit[]
-  if (attributes.length === 0) return facts
-  const defined = withDefinitions(entities, attributes, { isLater })
-  return new Map<OntologyPort, readonly FactPorts[OntologyPort][]>([
-    ...facts,
-    ...(entities.length > 0 ? [['ontology-entities', defined.entities] as const] : []),
-    ['ontology-attributes', defined.attributes],
-  ])
+  return batches(individualContexts(entities, attributes, chunkId), contextLimits)
 }
 
 export const extractOntology = defineProcessor({

@@ -7,6 +7,7 @@ import type { ProgressInit, PromptResponseInit } from '../src/messages/generated
 import type { Prompt } from '../src/prompt/catalogue/prompt.ts'
 import { decodeTerms } from '../src/prompt/catalogue/terms.ts'
 import { ask, type LostRun, type RunPart } from '../src/prompt/engine/engine.ts'
+import { withRepeats } from '../src/prompt/engine/reply-parts.ts'
 
 /** The most rejections of one message: each has up to 200 characters of text. */
 const rejectionLimits = { maxItems: 300 }
@@ -58,7 +59,7 @@ async function* answer(
   context: Context,
   onLost: (lost: LostRun) => void,
 ): Answers {
-  const { promptId, streaming, context: echo, grounding } = payload
+  const { promptId, streaming, context: echo, grounding, repeat } = payload
   const { llm, limits, replies, scope, signal, ids, clock } = context
   const prompt = context.prompts.get(promptId)
   const terms = decodeTerms(payload.terms)
@@ -86,7 +87,8 @@ async function* answer(
     traceparent: cause,
   }
   let seq = 0
-  for await (const runPart of ask(request)) {
+  const parts = ask(request)
+  for await (const runPart of repeat && prompt.responseType === 'jsonl' ? withRepeats(parts) : parts) {
     const { run, end } = runPart
     for (const batch of batches(end?.rejections ?? [], rejectionLimits)) {
       const items = batch.map(({ reason, line, text, message }) => ({ reason, line, text, message }))
@@ -116,6 +118,7 @@ function replyPartOf({
   groundings,
   accepted,
   rejected,
+  repeated,
   end,
 }: RunPart): Omit<PromptResponseInit, 'run'> {
   return {
@@ -124,6 +127,7 @@ function replyPartOf({
     groundings,
     accepted,
     rejected,
+    repeated: repeated ?? null,
     endOfStream: end !== undefined,
     ...(end && {
       model: end.model,

@@ -8,6 +8,7 @@ import { excerptOf } from '../items/excerpt.ts'
 import type { Message } from '../messages/envelope.ts'
 import type {
   DefinitionInit,
+  EntityContext,
   Grounding,
   OntologyAttributeInit,
   OntologyEntityInit,
@@ -61,6 +62,8 @@ export interface UnitRequest {
   readonly context?: Readonly<Record<string, string>>
   /** What must stand in the text. Default: facts are not looked for there. */
   readonly grounding?: ItemValues | undefined
+  /** Whether the last part of the reply is to hold all items. Default false. */
+  readonly repeat?: boolean
 }
 
 /** The values of items that are looked for in the text of a chunk, by their keys. */
@@ -78,8 +81,11 @@ export type FactsByPort<P extends FactPort> = ReadonlyMap<P, readonly FactPorts[
 export interface ReplyReader<P extends FactPort> {
   /** `index` counts all items of the reply part. */
   readonly fact: (item: Item, index: number) => Fact<P>
-  /** The facts of the reply part, changed by what they say about each other. Default: as they are. */
-  together?(facts: FactsByPort<P>): FactsByPort<P>
+  /**
+   * The entity contexts of all facts of the reply, by message; of each part when the prompt service does not repeat items. Default:
+   * none.
+   */
+  contexts?(facts: FactsByPort<P>, chunkId: string): Iterable<EntityContext[]>
   /** The payload of a message of these facts, besides run and model. Default: `{ facts }`. */
   payload?(facts: readonly FactPorts[P][], to: P): object
 }
@@ -119,7 +125,7 @@ export interface ExtractorOptions<Kind extends string, P extends FactPort> {
   readonly grounding?: ItemValues | undefined
 }
 
-type Written = 'prompt' | 'rejected' | 'progress' | FactPort
+type Written = 'prompt' | 'rejected' | 'progress' | 'entity-contexts' | FactPort
 
 export type Extractor = Processor<'chunk' | 'prompt-reply', Written>
 
@@ -199,25 +205,31 @@ export function defineUnitExtractor<const P extends FactPort>(options: UnitExtra
       )
       const echo = { ...request.context, unit: request.unit ?? name, ...here }
       const grounding = request.grounding ? { ...request.grounding, ...place } : null
+      const { repeat = false } = request
       yield {
         to: 'prompt',
-        payload: { promptId: prompt, terms, streaming: true, context: echo, grounding },
+        payload: { promptId: prompt, terms, streaming: true, context: echo, grounding, repeat },
         replyTo,
       }
     }
   }
 
-  async function* publishFacts(reply: PromptResponse, context: Context): Outputs<Exclude<Written, 'prompt'>> {
+  async function* publishFacts(
+    { payload: reply, chunkId }: Message<'PromptResponse'>,
+    context: Context,
+  ): Outputs<Exclude<Written, 'prompt'>> {
     const items = itemsOf(reply)
     const reader = await options.reader(reply, context, items)
     const { payload = (facts) => ({ facts }) } = reader
-    const sorted = sortItems(items, reply.groundings, { reader, ...context.settings })
-    const { refused, ungrounded } = sorted
-    const facts = reader.together?.(sorted.facts) ?? sorted.facts
-    const { run, model, promptId } = reply
+    const { run, model, promptId, repeated, groundings } = reply
+    const sort = (from: number) => sortItems(items, groundings, { from, reader, ...context.settings })
+    const { facts, refused, ungrounded } = sort(Math.max(0, repeated ?? 0))
     for (const [to, all] of facts)
       for (const batch of batches(all, factLimits))
         yield { to, payload: { run, model, ...payload(batch, to) } } as Output<FactPort>
+    if (repeated !== -1 && reader.contexts)
+      for (const entities of reader.contexts(sort(0).facts, chunkId))
+        yield { to: 'entity-contexts', payload: { entities } }
     for (const items of batches(refused, rejectionLimits))
       yield { to: 'rejected', payload: { promptId, run, model, items } }
     const counts = Object.fromEntries([...facts].map(([to, all]) => [to, all.length]))
@@ -231,7 +243,7 @@ export function defineUnitExtractor<const P extends FactPort>(options: UnitExtra
     outputs: ['prompt', 'rejected', 'progress', ...options.outputs],
     async *handle(message, context): Outputs<Written> {
       if (message.type === 'Chunk') yield* ask(message, context)
-      else yield* publishFacts(message.payload, context)
+      else yield* publishFacts(message, context)
     },
   })
 }
@@ -246,19 +258,21 @@ export function isExtractor({ inputs }: Pick<AnyProcessor, 'inputs'>): boolean {
   return inputs.includes('chunk') && inputs.includes('prompt-reply')
 }
 
-/** The facts by port, and the items that are none. */
+/** The facts by port, and the items that are none, from an index on. */
 function sortItems<P extends FactPort>(
   items: readonly unknown[],
   groundings: readonly Grounding[],
   {
+    from,
     reader,
     ungrounded: policy = 'keep',
-  }: { readonly reader: ReplyReader<P> } & Pick<FlowSettings, 'ungrounded'>,
+  }: { readonly from: number; readonly reader: ReplyReader<P> } & Pick<FlowSettings, 'ungrounded'>,
 ) {
   const facts = new Map<P, FactPorts[P][]>()
   let ungrounded = 0
   const refused: RejectionInit[] = []
   for (const [index, item] of items.entries()) {
+    if (index < from) continue
     const grounding = groundings[index] ?? null
     const isUngrounded = grounding?.status === 'ungrounded'
     let read: Fact<P> = isObject(item) ? reader.fact(item, index) : { refused: 'not_object' }

@@ -152,7 +152,7 @@ export class PromptClient {
     let failure: GraphmillError | undefined
     try {
       signal.throwIfAborted()
-      const request = { promptId, terms, streaming, context, grounding: null }
+      const request = { promptId, terms, streaming, context, grounding: null, repeat: false }
       const sent = this.#send(id, request, { timeoutMs, traceparent: span.traceparent, signal })
       await unlessAborted(sent, signal)
       for (;;) {

@@ -250,7 +250,7 @@ export interface OntologyAttribute {
   readonly datatype: string | null
   /** Where it stands in the document; null where nobody looked. Not part of the id. */
   readonly grounding: Grounding | null
-  /** Whether the individual has the value among its definitions: then the attribute has no entity context of its own. Not part of the id. */
+  /** Whether the value is in the entity context of its individual, if it is a definition: then the attribute has none of its own. Not part of the id. */
   readonly isInContext: boolean
   /** For a definition that came in a later reply part than the individual: the IRI of its class. Then its entity context begins with the individual's name. Not part of the id. */
   readonly typeIri: string | null
@@ -311,10 +311,12 @@ export interface OntologyEntity {
   readonly grounding: Grounding | null
   /** Definitions of it that came with it, for its entity context. Not part of the id. */
   readonly definitions: readonly string[]
+  /** Whether its entity context is published with the whole reply, and not made of this fact. Not part of the id. */
+  readonly isInContext: boolean
 }
 
 /** A OntologyEntity to be written: fields with a default may be left out. */
-export interface OntologyEntityInit extends Defaulted<Omit<OntologyEntity, 'grounding'>, 'definitions'> {
+export interface OntologyEntityInit extends Defaulted<Omit<OntologyEntity, 'grounding'>, 'definitions' | 'isInContext'> {
   readonly grounding?: GroundingInit | null | undefined
 }
 
@@ -427,10 +429,12 @@ export interface PromptRequest {
   readonly context: { readonly [key: string]: string }
   /** For jsonl prompts: how the items are looked for in the term `text`; null if they are not. Not part of the id. */
   readonly grounding: GroundingRequest | null
+  /** For jsonl prompts: whether the last part of the reply holds all items again, before those that are new. Not part of the id. */
+  readonly repeat: boolean
 }
 
 /** A PromptRequest to be written: fields with a default may be left out. */
-export interface PromptRequestInit extends Defaulted<Omit<PromptRequest, 'grounding'>, 'streaming' | 'context'> {
+export interface PromptRequestInit extends Defaulted<Omit<PromptRequest, 'grounding'>, 'streaming' | 'context' | 'repeat'> {
   readonly grounding?: GroundingRequestInit | null | undefined
 }
 
@@ -480,10 +484,12 @@ export interface PromptResponse {
   readonly outputMode: string | null
   /** For each item of the object where it stands in the document; empty where the request did not ask. Not part of the id. */
   readonly groundings: readonly Grounding[]
+  /** How many of the items, the first ones, came in earlier parts; -1 where the items of this part come again; null where the request did not ask for it. Not part of the id. */
+  readonly repeated: number | null
 }
 
 /** A PromptResponse to be written: fields with a default may be left out. */
-export interface PromptResponseInit extends Defaulted<Omit<PromptResponse, 'run' | 'usage' | 'error' | 'cause' | 'groundings'>, 'promptId' | 'seq' | 'text' | 'object' | 'endOfStream' | 'finishReason' | 'truncated' | 'accepted' | 'rejected' | 'rejections' | 'repaired' | 'duplicates' | 'incomplete' | 'model' | 'context' | 'reasked' | 'outputMode'> {
+export interface PromptResponseInit extends Defaulted<Omit<PromptResponse, 'run' | 'usage' | 'error' | 'cause' | 'groundings'>, 'promptId' | 'seq' | 'text' | 'object' | 'endOfStream' | 'finishReason' | 'truncated' | 'accepted' | 'rejected' | 'rejections' | 'repaired' | 'duplicates' | 'incomplete' | 'model' | 'context' | 'reasked' | 'outputMode' | 'repeated'> {
   readonly run: RunInit
   readonly usage?: UsageInit | null | undefined
   readonly error?: ErrorInit | null | undefined

@@ -74,24 +74,73 @@ export function definitionContexts(fact: Stated<Definition>, chunkId: string): E
   return [context(entity, fact.entity, chunkId), context(entity, fact.definition, chunkId)]
 }
 
-/** One context, as TrustGraph's: `Label: <name>. <definition>. <definition>`, with the class of the entity. */
+/** How many contexts fit a message: as many as TrustGraph's. */
+export const contextLimits = {
+  maxItems: 5,
+  maxSize: 150_000,
+  sizeOf: ({ entity, context }: EntityContext) => (entity.iri?.length ?? 0) + context.length,
+}
+
+/** Of an individual whose context is not made of the whole reply. */
 export function ontologyEntityContexts(
   fact: Pick<OntologyEntity, 'entity' | 'typeIri'> & Partial<OntologyEntity>,
   chunkId: string,
 ): EntityContext[] {
-  const text = [`Label: ${fact.entity}`, ...(fact.definitions ?? [])].join('. ')
-  return [{ ...context(named(fact.entity), text, chunkId), rdfType: [safeIri(fact.typeIri)] }]
+  const attributes = (fact.definitions ?? []).map((value) => ({
+    ...fact,
+    propertyIri: skos.definition,
+    value,
+  }))
+  return fact.isInContext ? [] : individualContexts([fact], attributes, chunkId)
 }
 
-/** The value, when the property describes the entity and the entity's own context does not have it; otherwise none. */
+/** The value, when it is a definition that no other context has. */
 export function ontologyAttributeContexts(
   fact: Pick<OntologyAttribute, 'entity' | 'propertyIri' | 'value'> & Partial<OntologyAttribute>,
   chunkId: string,
 ): EntityContext[] {
-  const { entity, propertyIri, value, typeIri, isInContext } = fact
-  if (!isDefinition(propertyIri) || isInContext) return []
-  if (!typeIri) return [context(named(entity), value, chunkId)]
-  return ontologyEntityContexts({ entity, typeIri, definitions: [value] }, chunkId)
+  return fact.isInContext ? [] : individualContexts([], [fact], chunkId)
+}
+
+/** Characters of the definitions in a context; others have contexts of their own. */
+const maxDefinitions = 50_000
+
+/** One context for each individual, as TrustGraph's: `Label: <name>. <definition>. <definition>`, with its classes. */
+export function individualContexts(
+  entities: readonly Pick<OntologyEntity, 'entity' | 'typeIri'>[],
+  attributes: readonly Pick<OntologyAttribute, 'entity' | 'propertyIri' | 'value'>[],
+  chunkId: string,
+): EntityContext[] {
+  const individuals = new Map<string, { texts: Set<string>; types: Set<string>; length: number }>()
+  const individual = (entity: string) => {
+    const key = entityIri(entity)
+    const known = individuals.get(key) ?? { texts: new Set(), types: new Set(), length: 0 }
+    individuals.set(key, known)
+    return known
+  }
+  for (const { entity, typeIri } of entities) {
+    const { texts, types } = individual(entity)
+    if (texts.size === 0) texts.add(`Label: ${entity}`)
+    types.add(safeIri(typeIri))
+  }
+  const apart: EntityContext[] = []
+  for (const { entity, propertyIri, value } of attributes) {
+    if (!isDefinition(propertyIri)) continue
+    const known = individual(entity)
+    if (known.length + value.length > maxDefinitions) apart.push(context(named(entity), value, chunkId))
+    else if (!known.texts.has(value)) {
+      known.texts.add(value)
+      known.length += value.length
+    }
+  }
+  const joined = [...individuals].filter(([, { texts }]) => texts.size > 0)
+  return [
+    ...joined.map(([key, { texts, types }]) => ({
+      ...context(iri(key), [...texts].join('. '), chunkId),
+      rdfType: [...types],
+    })),
+    ...apart,
+  ]
 }
 
 /** Contexts of the classes and properties of an ontology that have a label, from its own triples; `before` are those before them. */
@@ -101,44 +150,6 @@ export function ontologyContexts(triples: readonly Triple[], before: readonly Tr
   return triples
     .filter(({ p }) => p.iri === rdfs.label)
     .map(({ s, o }) => ({ ...context(s, `Label: ${o.value}`, ''), rdfType: types.get(s.iri) ?? [] }))
-}
-
-/** Characters of an entity's definitions: its fact must fit a message beside others. */
-const maxDefinitions = 50_000
-
-/**
- * Gives the entities of a reply part the definitions in the same part: each to the first fact of its entity. In a later part, the first
- * of the other definitions of an entity stands for the entity, which came before.
- */
-export function withDefinitions<E extends { readonly entity: string }, A extends DefiningFact>(
-  entities: readonly E[],
-  attributes: readonly A[],
-  { isLater = false }: { readonly isLater?: boolean } = {},
-) {
-  const definitions = new Map<string, string[]>(entities.map(({ entity }) => [entityIri(entity), []]))
-  const labelled = new Set(definitions.keys())
-  const joined = attributes.map((fact) => {
-    if (!isDefinition(fact.propertyIri)) return fact
-    const key = entityIri(fact.entity)
-    const list = definitions.get(key)
-    const length = list?.reduce((sum, value) => sum + value.length, fact.value.length) ?? 0
-    const isInContext = list !== undefined && length <= maxDefinitions
-    if (isInContext && !list.includes(fact.value)) list.push(fact.value)
-    const isFirst = isLater && !labelled.has(key)
-    labelled.add(key)
-    return { ...fact, isInContext, typeIri: isFirst ? (fact.typeIri ?? null) : null }
-  })
-  const described = entities.map((fact) => {
-    const key = entityIri(fact.entity)
-    const own = definitions.get(key) ?? []
-    definitions.delete(key)
-    return { ...fact, definitions: own }
-  })
-  return { entities: described, attributes: joined }
-}
-
-type DefiningFact = Pick<OntologyAttribute, 'entity' | 'propertyIri' | 'value'> & {
-  readonly typeIri?: string | null | undefined
 }
 
 /** Whether the values of a property are definitions of their entity. */

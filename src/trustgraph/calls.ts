@@ -53,6 +53,7 @@ function promptRequest(record: TrustGraphRecord, own: TrustGraphRecord, asked: A
     terms: record['terms'],
     streaming: own['streaming'] === undefined ? record['streaming'] : own['streaming'] === true,
     context: asked?.context ?? {},
+    repeat: own['repeat'] === true,
     grounding: isObject(own['grounding']) ? { ...groundingDefaults, ...own['grounding'] } : null,
   }
 }
@@ -73,6 +74,7 @@ const replyFields = {
   cause: null,
   outputMode: null,
   groundings: [],
+  repeated: null,
 } as const
 
 function promptResponse(record: TrustGraphRecord, own: TrustGraphRecord, { run, seq, asked }: Around) {
@@ -130,14 +132,14 @@ function completionResponse(record: TrustGraphRecord, asked: Asked | undefined) 
 export function recordOfCall(message: Message<CallType>, isOurs: boolean): TrustGraphRecord {
   switch (message.type) {
     case 'PromptRequest': {
-      const { promptId, terms, streaming, grounding } = message.payload
+      const { promptId, terms, streaming, grounding, repeat } = message.payload
       if (!isOurs) return { id: promptId, terms, streaming }
       // In a stream, TrustGraph's prompt processor would send raw text.
       return {
         id: promptId,
         terms,
         streaming: false,
-        graphmill: { streaming, ...(grounding && { grounding }) },
+        graphmill: { streaming, ...(grounding && { grounding }), ...(repeat && { repeat }) },
       }
     }
     case 'PromptResponse': {

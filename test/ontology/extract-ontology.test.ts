@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { expect, onTestFinished, test } from 'vitest'
 import { emitTriples } from '../../processors/emit-triples.ts'
 import { extractOntology } from '../../processors/extract-ontology.ts'
+import { prompt } from '../../processors/prompt.ts'
 import { deadTopic, topicSpec } from '../../src/broker/topics.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import type { PromptResponseInit } from '../../src/messages/generated.ts'
@@ -10,6 +11,7 @@ import { loadCatalogue } from '../../src/prompt/catalogue/catalogue.ts'
 import { decodeTerms } from '../../src/prompt/catalogue/terms.ts'
 import { createEncoder } from '../../src/rdf/write.ts'
 import { scope, settings, startFlow, type TestFlow } from '../support/flow.ts'
+import { scriptedLlm } from '../support/scripted-llm.ts'
 import { file, fixture, turtle } from './support/files.ts'
 
 const m = 'http://example.org/mills#'
@@ -187,7 +189,7 @@ test('the ontologies’ own triples are published once per version, not once per
   ])
 })
 
-test('the contexts of a reply part are TrustGraph’s: one for each entity, of its label and definitions, with its classes', async () => {
+test('the contexts of a reply are TrustGraph’s: one for each entity, of its label and definitions, with its classes', async () => {
   const described =
     'e:Mill a owl:Class . e:Old a owl:Class . <https://schema.org/description> a owl:DatatypeProperty .'
   const ontologies = await open(file('e.ttl', turtle(described)))
@@ -204,8 +206,18 @@ test('the contexts of a reply part are TrustGraph’s: one for each entity, of i
     about('Chesterton', 'A windmill'),
     about('Chesterton', 'It stands'),
   ]
-  await reply(flow, items, { context: { unit: 'extract-ontology', version } })
-  const messages = (await flow.first(flow.topic('entity-contexts'), 2)) as Message<'EntityContexts'>[]
+  const context = { unit: 'extract-ontology', version }
+  // The prompt service repeats in the last part what it has sent before.
+  await reply(flow, items.slice(0, 2), { context, endOfStream: false, repeated: -1 })
+  await reply(flow, items.slice(2, 3), { context, seq: 1, endOfStream: false, repeated: -1 })
+  await reply(flow, items, { context, seq: 2, repeated: 3 })
+  const told = await progressOf(flow, 3)
+  expect(told.map(({ facts }) => facts)).toEqual([
+    { 'ontology-entities': 1, 'ontology-attributes': 1 },
+    { 'ontology-entities': 1 },
+    { 'ontology-attributes': 3 },
+  ])
+  const messages = (await flow.all(flow.topic('entity-contexts'))) as Message<'EntityContexts'>[]
   const contexts = messages.flatMap(({ payload }) => payload.entities)
   const found = contexts.map(({ context, rdfType, attributes }) => ({ context, rdfType, attributes }))
   const classes = ['http://example.org/e#Mill', 'http://example.org/e#Old']
@@ -213,12 +225,50 @@ test('the contexts of a reply part are TrustGraph’s: one for each entity, of i
     { context: 'A windmill. It stands', rdfType: [], attributes: {} },
     { context: 'Label: Albion Mills. A steam mill. It burnt down', rdfType: classes, attributes: {} },
   ])
-  const later = [about('Albion Mills', 'Rennie built it'), about('Albion Mills', 'In 1786')]
-  await reply(flow, later, { context: { unit: 'extract-ontology', version }, seq: 1 })
-  const [, , last] = (await flow.first(flow.topic('entity-contexts'), 3)) as Message<'EntityContexts'>[]
-  expect(last!.payload.entities).toMatchObject([
-    { context: 'Label: Albion Mills. Rennie built it. In 1786', rdfType: [classes[0]] },
-  ])
+})
+
+test('an entity whose definition comes in a later part of a streamed reply has one context', async () => {
+  const described = 'e:Mill a owl:Class . <https://schema.org/description> a owl:DatatypeProperty .'
+  const ontologies = await open(file('e.ttl', turtle(described)))
+  const attribute = { type: 'attribute', entity: 'Albion', entity_type: 'Mill', attribute: 'description' }
+  const lines = [
+    { type: 'entity', entity: 'Albion', entity_type: 'Mill' },
+    { ...attribute, value: 'A steam mill' },
+    { ...attribute, value: 'It burnt down' },
+  ].map((item) => `${JSON.stringify(item)}\n`)
+  const entityIsOut = Promise.withResolvers<void>()
+  const model = scriptedLlm([{ pieces: lines }])
+  const llm: typeof model = {
+    ...model,
+    async *stream(request, signal) {
+      for await (const event of model.stream(request, signal)) {
+        yield event
+        if (event.type === 'delta') await entityIsOut.promise
+      }
+    },
+  }
+  const flow = await startFlow([extractOntology, prompt, emitTriples], {
+    flows: [{ ...scope, settings: { ...settings, extractors: ['extract-ontology'], ontologies } }],
+    llm,
+  })
+  onTestFinished(() => flow.stop())
+  await flow.send('chunk', chunk)
+  await flow.first(flow.topic('ontology-entities'), 1)
+  expect(await flow.all(flow.topic('entity-contexts'))).toEqual([])
+  entityIsOut.resolve()
+  await flow.first(flow.topic('ontology-attributes'), 1)
+  const [told] = (await flow.first(flow.topic('entity-contexts'), 1)) as Message<'EntityContexts'>[]
+  expect(told!.payload.entities).toMatchObject([{ context: 'Label: Albion. A steam mill. It burnt down' }])
+})
+
+test('a whole reply in one part, as of TrustGraph’s prompt service, has its contexts too', async () => {
+  const ontologies = await open(fixture('mills.ttl'))
+  const flow = await start(ontologies)
+  const { version } = ontologies.current().summary
+  const item = { type: 'entity', entity: 'Albion Mills', entity_type: 'Mill' }
+  await reply(flow, [item, item], { context: { unit: 'extract-ontology', version } })
+  const [told] = (await flow.first(flow.topic('entity-contexts'), 1)) as Message<'EntityContexts'>[]
+  expect(told!.payload.entities).toMatchObject([{ context: 'Label: Albion Mills', chunkId: 'urn:d/0/0' }])
 })
 
 test('classes and properties that have a label have a context, once per version, and nothing of provenance has', async () => {

@@ -111,17 +111,12 @@ describe('entity contexts', () => {
       { entity: 'Ada', propertyIri: 'http://o.org/born', value: '1815' },
       { entity: 'Eve', propertyIri, value: 'Nobody named her class' },
     ]
-    const given = facts.withDefinitions(entities, said)
-    const contexts = [
-      ...given.entities.flatMap((fact) => facts.ontologyEntityContexts(fact, 'c')),
-      ...given.attributes.flatMap((fact) => facts.ontologyAttributeContexts(fact, 'c')),
-    ]
+    const contexts = facts.individualContexts(entities, said, 'c')
     expect(contexts.map(({ context }) => context)).toEqual([
       'Label: Ada. A mathematician. A countess',
-      'Label: ada',
       'Label: Bob',
-      'x'.repeat(50_000),
       'Nobody named her class',
+      'x'.repeat(50_000),
     ])
     expect(contexts[0]).toMatchObject({ rdfType: [typeIri], attributes: {} })
   })

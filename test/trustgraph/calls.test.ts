@@ -17,7 +17,14 @@ const request: Message<'PromptRequest'> = {
   ...{ collection: 'c', documentId: 'urn:doc:1', chunkId: 'urn:chunk:1', correlationId: 'req-1' },
   deadline: 12,
   type: 'PromptRequest',
-  payload: { promptId: 'extract-rows', terms: { text: '"x"' }, streaming: true, context, grounding },
+  payload: {
+    promptId: 'extract-rows',
+    terms: { text: '"x"' },
+    streaming: true,
+    context,
+    grounding,
+    repeat: true,
+  },
 }
 
 describe('a request of ours', () => {
@@ -41,10 +48,10 @@ describe('a request of ours', () => {
     expect(writeMessage(request, 'extract-rows').headers['id']).toBe(id)
   })
 
-  test('asks TrustGraph for a whole reply, and our prompt processor for parts and grounding', () => {
+  test('asks TrustGraph for a whole reply, and our prompt processor for parts, grounding and repeats', () => {
     expect(jsonOf(sent)).toEqual({
       ...{ id: 'extract-rows', terms: { text: '"x"' }, streaming: false },
-      graphmill: { streaming: true, grounding },
+      graphmill: { streaming: true, grounding, repeat: true },
     })
     expect(readMessage('PromptRequest', sent, receipt)).toEqual(request)
   })

@@ -240,6 +240,7 @@ describe('a message of ours', () => {
       cause: { type: 'max_cost', message: 'The limit is reached.' },
       outputMode: null,
       groundings: [],
+      repeated: -1,
     }
     const reply = {
       ...header,

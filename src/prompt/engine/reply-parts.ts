@@ -2,7 +2,7 @@
 // its way forms the next part. Otherwise, and for json prompts always, a part is only cut when it gets too large for a message.
 // A replay cuts its parts where the run did.
 import { batches } from '../../batches.ts'
-import type { GroundingInit } from '../../messages/generated.ts'
+import type { GroundingInit, SpanInit } from '../../messages/generated.ts'
 import type { ResponseType } from '../catalogue/definition.ts'
 import { coalesce, collect } from './coalesce.ts'
 import { maxPart, type ReplyEnd, type ReplyEvent, type ReplyStream } from './reply.ts'
@@ -18,6 +18,8 @@ export interface ReplyPart {
   /** Items accepted and rejected up to here. */
   readonly accepted: number
   readonly rejected: number
+  /** Where the last part holds all items: how many of them came before; -1 where they come again. */
+  readonly repeated?: number
   readonly end?: ReplyEnd
 }
 
@@ -43,6 +45,34 @@ export function* cutParts(
   const rest = [...events, reply.at(-1)!]
   for (const batch of batches(rest, { maxSize: maxPart, sizeOf })) yield toPart(batch)
 }
+
+/**
+ * The parts of the reply to a jsonl prompt, of which the last one holds all items; where it would be too large for a message, several
+ * of them do.
+ */
+export async function* withRepeats<P extends ReplyPart>(parts: AsyncIterable<P>): AsyncGenerator<P, void> {
+  const before: P[] = []
+  for await (const part of parts) {
+    if (part.end !== undefined) return yield* joined(before, part)
+    before.push(part)
+    yield { ...part, repeated: -1 }
+  }
+}
+
+function* joined<P extends ReplyPart>(before: readonly P[], end: P): Generator<P, void> {
+  let accepted = 0
+  for (const parts of batches([...before, end], { maxSize: maxPart, sizeOf: partSize })) {
+    const old = parts.filter((part) => part !== end)
+    const items = parts.map(({ object = '[]' }) => object.slice(1, -1)).filter((list) => list !== '')
+    const groundings = parts.flatMap((part) => part.groundings ?? [])
+    const repeated = (old.at(-1)?.accepted ?? accepted) - accepted
+    accepted += repeated
+    yield { ...parts.at(-1)!, object: `[${items.join(',')}]`, groundings, repeated }
+  }
+}
+
+const partSize = ({ object = '', groundings = [] }: ReplyPart) =>
+  groundings.reduce((sum, { spans }) => sum + spansSize(spans ?? []), object.length)
 
 /** Removes so many items, or characters of text, from the front of the list. */
 function takeFront(events: ReplyEvent[], weight: number): ReplyEvent[] {
@@ -92,12 +122,11 @@ const spanSize = 16
 
 function sizeOf(event: ReplyEvent): number {
   if (event.type !== 'item') return event.type === 'text' ? event.text.length : 0
-  const spans = event.grounding?.spans ?? []
-  return spans.reduce(
-    (sum, { field, text = '' }) => sum + spanSize + field.length + text.length,
-    event.json.length + 1,
-  )
+  return event.json.length + 1 + spansSize(event.grounding?.spans ?? [])
 }
+
+const spansSize = (spans: readonly SpanInit[]) =>
+  spans.reduce((sum, { field, text = '' }) => sum + spanSize + field.length + text.length, 0)
 
 function weightOf(event: ReplyEvent): number {
   return event.type === 'text' ? event.text.length : event.type === 'item' ? 1 : 0
