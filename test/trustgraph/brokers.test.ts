@@ -12,8 +12,10 @@ import { connectPulsarBinary, connectPulsarWebSocket } from '../../src/broker/pu
 import { deadTopic } from '../../src/broker/topics.ts'
 import { defineProcessor } from '../../src/flow/processor.ts'
 import { trustGraphBroker } from '../../src/trustgraph/broker.ts'
+import { kafkaTopic, pulsarTopic } from '../../src/trustgraph/names.ts'
+import { createWire } from '../../src/trustgraph/wire.ts'
 import { brokerSource } from '../support/brokers.ts'
-import { startFlow, type TestFlow } from '../support/flow.ts'
+import { settings, startFlow, type TestFlow } from '../support/flow.ts'
 import { startKafka } from '../support/kafka-server.ts'
 import { nativePulsar } from '../support/native-pulsar.ts'
 import { scriptedLlm } from '../support/scripted-llm.ts'
@@ -119,25 +121,42 @@ function flowsOver(kind: 'kafka' | 'pulsar', open: () => Promise<Cluster>) {
     expect(id).toMatch(/^call-\d+$/)
   })
 
-  test('reads what is published right after `running`, in a new group that begins at the end', async () => {
-    const fresh = wireOf({ ...ids, flow: 'Fresh' }, kind)
-    const [documents, cut] = ['document', 'chunk'].map(
-      (role) => fresh.find(`gm.flow.${role}.default.default`)!.name,
-    ) as [string, string]
-    const documentOf = (id: string) => ({
-      metadata: { id, root: id, collection: 'research' },
-      text: 'A cat is a feline animal.',
-      document_id: '',
+  test('begins a new group at the end, reads what is published right after `running`, and all of a topic that was made again', async () => {
+    const own = { workspace: 'default', flow: 'fresh' }
+    const trustgraph = { ...ids, flow: 'Fresh' }
+    const fresh = createWire([{ ...own, trustgraph }], {
+      space: 'gm',
+      nameOf: kind === 'pulsar' ? pulsarTopic : kafkaTopic,
     })
+    const [documents, cut] = ['document', 'chunk'].map(
+      (role) => fresh.find(`gm.flow.${role}.default.fresh`)!.name,
+    ) as [string, string]
+    const publish = (id: string) =>
+      publishJson(theirs, documents, {
+        metadata: { id, root: id, collection: 'research' },
+        text: 'A cat is a feline animal.',
+        document_id: '',
+      })
+    const run = async () => {
+      const broker = await cluster.connect()
+      brokers.push(broker)
+      const flow = await startFlow([chunkText], { broker, wire: fresh, flows: [{ ...own, settings }] })
+      flows.push(flow)
+      return flow
+    }
     await cluster.createTopic(documents)
-    await publishJson(theirs, documents, documentOf('urn:doc:early'))
-    const broker = await cluster.connect()
-    brokers.push(broker)
-    const runs = await startFlow([chunkText], { broker, wire: fresh })
-    flows.push(runs)
-    await publishJson(theirs, documents, documentOf('urn:doc:next'))
+    await publish('urn:doc:early')
+    const first = await run()
+    await publish('urn:doc:next')
     const [chunk] = await readJson(theirs, cut)
     expect(chunk!.body['metadata']).toMatchObject({ root: 'urn:doc:next' })
+    await first.stop()
+    await theirs.deleteTopics([documents])
+    await cluster.createTopic(documents)
+    await publish('urn:doc:again')
+    await run()
+    const [, last] = await readJson(theirs, cut, 2)
+    expect(last!.body['metadata']).toMatchObject({ root: 'urn:doc:again' })
   })
 
   test('puts what is no JSON object, and a request without id, beside the topic, as it came', async () => {
