@@ -13,6 +13,8 @@ export interface Block {
   readonly page: string
   readonly line: number
   readonly language: string
+  /** The last heading before the block. */
+  readonly heading: string
   readonly code: string
   /** The file name, if the first line has one: `# flows.yaml`, `// tracing.ts`, `<!-- pom.xml -->`. */
   readonly file: string | undefined
@@ -20,10 +22,17 @@ export interface Block {
 
 export const blocks: readonly Block[] = pages.flatMap((page): Block[] => {
   const text = readFileSync(page, 'utf8')
-  return [...text.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map((found) => {
-    const [, language = '', code = ''] = found
+  return [...text.matchAll(/^( *)```(\w+)\n(.*?)^\1```$/gms)].map((found) => {
+    const [, indentation = '', language = '', indented = ''] = found
+    const code = indented.replaceAll(new RegExp(`^${indentation}`, 'gm'), '')
     const [, file] = /^(?:#|\/\/|<!--) ([\w./-]+\.\w+)(?: -->)?\n/.exec(code) ?? []
-    return { page, line: text.slice(0, found.index).split('\n').length, language, code, file }
+    const before = text.slice(0, found.index)
+    const heading =
+      before
+        .match(/^#+ .*$/gm)
+        ?.at(-1)
+        ?.replace(/^#+ /, '') ?? ''
+    return { page, line: before.split('\n').length, language, heading, code, file }
   })
 })
 
@@ -52,4 +61,34 @@ function isWhole(command: string): boolean {
   } catch {
     return false
   }
+}
+
+/** The commands of a console block (`$ command`), each with the output that is shown. */
+export function sessionOf({ code }: Pick<Block, 'code'>): { command: string; output: string[] }[] {
+  return code
+    .split(/^\$ /m)
+    .slice(1)
+    .map((text) => {
+      const [command = '', ...output] = text.trimEnd().split('\n')
+      return { command, output }
+    })
+}
+
+/** The shown lines that the output does not have. `…` stands for any text, and white space for any white space. */
+export function missingLines(shown: readonly string[], output: string): string[] {
+  const lines = output.split('\n')
+  const pattern = (line: string) =>
+    new RegExp(
+      `^${line
+        .split(/(…|\s+)/)
+        .map((piece) =>
+          piece === '…'
+            ? '.*'
+            : /^\s+$/.test(piece)
+              ? '\\s+'
+              : piece.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&'),
+        )
+        .join('')}$`,
+    )
+  return shown.filter((line) => !lines.some((each) => pattern(line).test(each)))
 }

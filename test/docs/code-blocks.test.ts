@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { flowsOf } from '../../src/cli/flows.ts'
 import { readConfig } from '../../src/config/config.ts'
+import { optionTable } from '../../src/config/options.ts'
 import type { AnyProcessor } from '../../src/flow/processor.ts'
 import { loadOntology } from '../../src/ontology/load.ts'
 import { loadCatalogue } from '../../src/prompt/catalogue/catalogue.ts'
@@ -33,11 +34,26 @@ const readers: readonly { readonly of: RegExp; read(path: string): unknown }[] =
       await run((await findHelm())!, ['lint', '--strict', 'deploy/helm/graphmill', '--values', path])
     },
   },
+  { of: /\.service$/, read: readUnit },
   { of: /\.ttl$/, read: (path) => loadOntology([path]) },
 ]
 
+/** A unit of systemd: sections of settings, and enough time to finish messages in flight. */
+function readUnit(path: string): void {
+  const text = readFileSync(path, 'utf8')
+  const strange = text
+    .split('\n')
+    .filter((line) => !/^(#.*|\[(Unit|Service|Install)\]|[A-Z]\w+=.+|)$/.test(line))
+  expect(strange).toEqual([])
+  const command = /^ExecStart=\/opt\/graphmill\/bin\/graphmill\.js (.+)$/m.exec(text)?.[1]
+  const flags = [...(command ?? '').matchAll(/--([a-z-]+)/g)].map(([, name]) => name!)
+  expect(flags.filter((name) => name !== 'all' && !(name in optionTable))).toEqual([])
+  const seconds = Number(/^TimeoutStopSec=(\d+)$/m.exec(text)?.[1])
+  expect(seconds).toBeGreaterThan(optionTable['llm-timeout'].default + 15)
+}
+
 /** The languages of blocks that are run, here or in a session. */
-const elsewhere = ['sh', 'sparql', 'ts', 'python', 'java', 'xml']
+const elsewhere = ['sh', 'sparql', 'ts', 'python', 'java', 'xml', 'console']
 
 /** Inside the repository, so that `graphmill` and its dependencies are found. */
 let folder: string

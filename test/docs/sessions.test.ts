@@ -12,8 +12,8 @@ import { brokerSource } from '../support/brokers.ts'
 import { type FusekiServer, startFuseki } from '../support/fuseki-server.ts'
 import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
 import { type LlmServer, startLlmServer } from '../support/llm-server.ts'
-import { makePdf } from '../support/pdf.ts'
-import { type Block, blocks, commandsOf, pages, placeOf } from './blocks.ts'
+import { type Block, blocks, commandsOf, missingLines, pages, placeOf, sessionOf } from './blocks.ts'
+import { given, rules, situations } from './given.ts'
 import { openSession, type Session, type Started } from './session.ts'
 
 const packageJson = JSON.parse(readFileSync('package.json', 'utf8')) as { scripts: Record<string, string> }
@@ -44,50 +44,10 @@ const exceptions: readonly { readonly of: RegExp; readonly why: string; readonly
     of: /^mvn .*jena-fuseki-server:5\.6\.0/,
     why: 'the Fuseki of this test is the same, from the same place',
   },
+  { of: /^git pull /, why: 'this checkout is the newest; what follows is run by other tests' },
   { of: /^helm (install|upgrade) /, why: 'there is no cluster; test/deploy renders the chart' },
   { of: /^java -cp jena-fuseki-server-5\.6\.0\.jar /, why: 'the Fuseki of this test is started so' },
 ]
-
-/** What a reader has before the first command: files, and on some pages a model. */
-const given: Readonly<Record<string, { files?: Record<string, string | Uint8Array>; model?: true }>> = {
-  'README.md': {
-    files: {
-      'my-notes.md': 'Ada Lovelace was a mathematician.\n',
-      'docs/mills.md': '# Mills\n\nA windmill is a mill that is driven by the wind.\n',
-    },
-  },
-  'docs/quickstart.md': { files: { 'notes.md': 'Charles Babbage was an engineer.\n' } },
-  'docs/prompts.md': {
-    files: {
-      'reply.txt': 'Here they are:\n{"name": "windmill"}\n{"name": "watermill"}\n',
-      'schema.json': '{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}',
-    },
-  },
-  'docs/flows.md': {
-    model: true,
-    files: {
-      'paper.pdf': await makePdf(['A windmill is a mill that is driven by the wind.']),
-      'prompts/contracts/machines.yaml': namedBlock('docs/prompts.md', 'prompts/machines.yaml'),
-      'schemas/contracts/mill.yaml': namedBlock('docs/rows.md', 'schemas/mill.yaml'),
-    },
-  },
-  'docs/ontologies.md': { model: true, files: { 'notes.md': 'Albion Mills opened in 1786.\n' } },
-  'docs/evaluation.md': { model: true },
-  'docs/rows.md': { model: true, files: { 'notes.md': 'Albion Mills opened in 1786.\n' } },
-  'docs/stores.md': { model: true, files: { 'notes.md': 'Ada Lovelace was a mathematician.\n' } },
-  'docs/operations.md': { model: true },
-  'docs/metrics.md': { model: true },
-  'docs/trustgraph.md': {
-    model: true,
-    files: {
-      'prompts.json': JSON.stringify({ system: '"Be brief."', 'template.ask': '{"prompt":"{{text}}"}' }),
-    },
-  },
-}
-
-function namedBlock(page: string, file: string): string {
-  return blocks.find((block) => block.page === page && block.file === file)!.code
-}
 
 const runs = /graphmill(\.js)? (\S+)/
 const forever = ['run', 'tail']
@@ -105,13 +65,7 @@ const folders: string[] = []
 beforeAll(async () => {
   llm = await startLlmServer({
     models: ['test-model', 'llama3.2', 'gpt-4.1-mini'],
-    rules: [
-      { match: 'Find the rows of the table', reply: '{"name":"Albion Mills","opened":1786}' },
-      {
-        match: 'in the words of an ontology',
-        reply: '{"type":"entity","entity":"Albion Mills","entity_type":"Mill"}',
-      },
-    ],
+    rules,
   })
   if (source === undefined) return
   const servers = await Promise.all([startKafka(), startFuseki()])
@@ -158,6 +112,13 @@ function here(command: string): string {
     .replaceAll('127.0.0.1:9092', `${kafka?.bootstrap.join()}`)
     .replaceAll('http://127.0.0.1:3030/ds', fuseki?.dataset ?? '')
     .replaceAll(/\bMODEL\b/g, 'test-model')
+}
+
+/** Whether the servers that a command needs have been started. */
+function canRun(command: string): boolean {
+  const [, , name = ''] = runs.exec(command) ?? []
+  if (command.includes('/ds') && !fuseki) return false
+  return kafka !== undefined || !(onBroker.includes(name) || command.includes('127.0.0.1:9092'))
 }
 
 function say(block: Block, command: string, why: string): void {
@@ -208,7 +169,7 @@ const outcomes: readonly {
     check: (stdout) => expect(JSON.parse(stdout.split('\n')[0]!).payload.triples).not.toEqual([]),
   },
   { of: /topics lag/, check: (stdout) => expect(stdout).toContain('chunk-text') },
-  { of: /topics create/, check: (stdout) => expect(stdout).toContain('flow.chunk.acme.papers') },
+  { of: /topics create --flows/, check: (stdout) => expect(stdout).toContain('flow.chunk.acme.papers') },
   {
     of: /--ontologies .*notes\.md/,
     check: (stdout) => expect(stdout).toContain('<http://example.org/mills#Mill>'),
@@ -249,13 +210,16 @@ async function runPage(page: string): Promise<void> {
   const folder = newFolder(given[page] ?? {})
   const session = openPage(page, folder)
   const started: Started[] = []
+  const problems: string[] = []
   try {
     for (const block of blocks.filter((each) => each.page === page)) {
       if (block.file !== undefined) write(folder, block.file, block.code)
       if (block.language === 'sparql') await query(block)
+      if (block.language === 'console') await showConsole(block)
       if (block.language !== 'sh') continue
       for (const command of commandsOf(block)) await runCommand(block, command)
     }
+    expect(problems).toEqual([])
     for (const each of started.splice(0)) await each.end('SIGTERM')
   } finally {
     for (const each of started) await each.end('SIGKILL').catch(() => undefined)
@@ -271,9 +235,7 @@ async function runPage(page: string): Promise<void> {
     const command = exception?.instead ?? told
     const [, , name = ''] = runs.exec(command) ?? []
     if (/^java .*\.java /.test(command) && !jdk) return say(block, command, 'not run, it needs a JDK')
-    const asksKafka = onBroker.includes(name) || /127\.0\.0\.1:9092/.test(command)
-    if ((asksKafka && !kafka) || (command.includes('/ds') && !fuseki))
-      return say(block, command, 'not run, it needs Java and Maven')
+    if (!canRun(command)) return say(block, command, 'not run, it needs Java and Maven')
     const typed = here(command)
     const stdout = await result(name, typed)
     if (command === start) exampleGraph ??= readFileSync(join(folder, 'graph.nq'), 'utf8')
@@ -290,6 +252,22 @@ async function runPage(page: string): Promise<void> {
     if (name === 'run') started.push(process)
     else await process.end('SIGINT')
     return process.stdout()
+  }
+
+  /** Runs commands that may fail, and looks for the lines that the page shows in all that they print. */
+  async function showConsole(block: Block): Promise<void> {
+    const { before = '', apiKey } = situations[block.heading] ?? {}
+    llm.set({ apiKey })
+    for (const { command, output } of sessionOf(block)) {
+      if (!canRun(command)) say(block, command, 'not run, it needs Java and Maven')
+      else {
+        const printed = await session.run(`{ ${before}\n${here(command)}\n} 2>&1 || true`)
+        const missing = missingLines(output, printed)
+        if (missing.length > 0)
+          problems.push([placeOf(block), `$ ${command}`, printed, 'lacks', ...missing].join('\n'))
+      }
+    }
+    llm.set({ apiKey: undefined })
   }
 
   /** Runs a query on the graph of the example document. */
@@ -315,7 +293,7 @@ async function runPage(page: string): Promise<void> {
 
 describe('the commands of a page run in their order', () => {
   const withCommands = pages.filter((page) =>
-    blocks.some((block) => block.page === page && /^(sh|sparql)$/.test(block.language)),
+    blocks.some((block) => block.page === page && /^(sh|sparql|console)$/.test(block.language)),
   )
   test.each(withCommands)('%s', { timeout: 600_000 }, runPage)
 
