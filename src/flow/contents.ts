@@ -1,10 +1,13 @@
 // What the newest version of each document consists of, from the compacted topic `contents`: chunk-text's own memory. A chunk that the
 // version before has is not sent to the extractors again. Each question is preceded by a read to the end of the topic.
+
+import { GraphmillError } from '../errors.ts'
 import { emissionKey, joinKeys, splitKeys } from '../messages/emission.ts'
 import type { Header, Message } from '../messages/envelope.ts'
 import type { Contents } from '../messages/generated.ts'
 import { createCatchUp } from '../progress/catch-up.ts'
 import type { Context, Scope } from './processor.ts'
+import { valueless } from './removal.ts'
 
 /** Keys of chunks by the version that sent them. */
 type Emissions = Map<number, Set<string>>
@@ -89,12 +92,20 @@ export interface RemovalPlan {
   readonly contents: Contents
 }
 
-/** Undefined when something newer is known. The answer is the same when the removal is handled again. */
+/**
+ * Undefined when something newer is known. The answer is the same when the removal is handled again. Throws `message_empty` for a message
+ * without a value whose key is of no document that is known.
+ */
 export async function planRemoval(
-  { id, documentId, time, version, versionTime: given }: Message<'TextDocument'>,
+  { id, documentId, source, time, version, versionTime: given }: Message<'TextDocument'>,
   context: Context,
 ): Promise<RemovalPlan | undefined> {
   const newest = await cacheOf(context.scope).latest(documentId, context)
+  if (!newest && source === valueless)
+    throw new GraphmillError(
+      'message_empty',
+      `The message has no value, and no version of a document ${documentId} is known.`,
+    )
   if (newest?.payload.cause === id) return { versionTime: newest.versionTime, contents: newest.payload }
   const contents = { ...noContents, cause: id, removals: removalsBefore(newest) }
   if (contents.removals.includes(id)) return undefined

@@ -1,7 +1,7 @@
 // Removing a document: a message on `document` says so, chunk-text passes it on, and the ledger tells stores what is withdrawn.
-import type { Broker } from '../broker/broker.ts'
+import type { Broker, ReadMessage } from '../broker/broker.ts'
 import type { Codec } from '../messages/codec.ts'
-import { emptyHeader, type TypedPayload } from '../messages/envelope.ts'
+import { emptyHeader, type Message, type TypedPayload } from '../messages/envelope.ts'
 import { outputRoute } from './ports.ts'
 import type { Clock, Ids, Scope } from './processor.ts'
 import type { Circuits } from './runner/circuits.ts'
@@ -37,6 +37,22 @@ export function publishRemoval(
   const payload = { title: '', uri: '', mediaType: 'text/plain', text: '', removed: reason }
   const versionTime = newestTime === undefined ? 0 : Math.max(target.clock.now(), newestTime + 1)
   return publishAbout({ documentId, versionTime }, { type: 'TextDocument', payload }, target, signal)
+}
+
+/** The source of messages without a value: nobody has written it. */
+export const valueless = '(no value)'
+
+/** A message on `document` that has the key of a document and no value: it removes the document, later than all that is known. */
+export function removalByKey(
+  { partition, position, key: documentId, timestamp: time }: ReadMessage,
+  scope: Scope,
+): Message<'TextDocument'> {
+  const id = `${partition}:${position}`
+  const header = { ...emptyHeader, ...scope, id, source: valueless, time, documentId, correlationId: id }
+  const blank = { title: '', uri: '', mediaType: 'text/plain', part: 0, offset: 0, text: '' }
+  const pages = { pages: [], firstPage: 1, start: null }
+  const payload = { ...blank, ...pages, last: false, again: false, removed: 'removed' }
+  return { ...header, type: 'TextDocument', payload }
 }
 
 /** Publishes an entry on `progress`, or a message on `document`. */

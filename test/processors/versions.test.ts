@@ -335,6 +335,23 @@ test('a removal without a time that is delivered again removes nothing that was 
   await flow.stop()
 })
 
+test('a message without a value removes the document with its key', async () => {
+  const flow = await start()
+  const topic = flow.topic('document')
+  await load(flow, 'urn:doc', ['The first text.'], 1)
+  await load(flow, 'urn:other', ['The other text.'], 1)
+  await settled(flow)
+  await flow.broker.publish({ topic, key: 'urn:doc', value: new Uint8Array(), headers: {} })
+  await settled(flow)
+  expect(await stated(flow)).toEqual(new Map([['urn:other', new Set(['The other text.'])]]))
+  expect((await statuses(flow)).get('urn:doc')!.state).toBe('removed')
+  for (const key of ['', 'urn:never-loaded'])
+    await flow.broker.publish({ topic, key, value: new Uint8Array(), headers: {} })
+  for (const { headers } of await flow.letters('document', 2))
+    expect(headers['dead-code']).toBe('message_empty')
+  await flow.stop()
+})
+
 test('an edited document asks only about new text, and what is gone is withdrawn when the new version is done', async () => {
   const flow = await start()
   asked.clear()

@@ -4,6 +4,7 @@ import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import type { Message } from '../../messages/envelope.ts'
 import { startSpan } from '../../observe/trace.ts'
 import type { Deferral } from '../processor.ts'
+import { removalByKey } from '../removal.ts'
 import type { ConsumerBinding } from './consumer-binding.ts'
 import { contextOf } from './context.ts'
 import { checkMessage, watchDeadline } from './message-checks.ts'
@@ -18,7 +19,7 @@ export function handleDelivery(
 ): Promise<Deferral | undefined> {
   return resources.inFlight.run(delivery, async (work) => {
     try {
-      const message = await decode(delivery, resources, work.signal)
+      const message = await decode(delivery, binding, resources, work.signal)
       return await handleInSpan(resources, message, { binding, work })
     } catch (thrown) {
       throw work.signal.aborted ? work.signal.reason : thrown
@@ -28,10 +29,13 @@ export function handleDelivery(
 
 async function decode(
   delivery: Delivery,
+  { port, scope }: ConsumerBinding,
   { schemas }: RunnerResources,
   signal: AbortSignal,
 ): Promise<Message> {
-  if (delivery.value.byteLength === 0) throw new GraphmillError('message_empty', 'The message has no value.')
+  const isEmpty = delivery.value.byteLength === 0
+  if (isEmpty && port === 'document' && delivery.key) return removalByKey(delivery, scope)
+  if (isEmpty) throw new GraphmillError('message_empty', 'The message has no value.')
   return schemas.decode(delivery, signal)
 }
 
