@@ -1,4 +1,6 @@
-// How a person names a document: by its id, its title, or a short id, which the table of `graphmill status` shows.
+// How a person names a document: by its id, its file, its title, or a short id, which the table of `graphmill status` shows.
+import { dirname, relative } from 'node:path'
+import { idOfPath } from '../documents/identity.ts'
 import { GraphmillError } from '../errors.ts'
 
 interface Named {
@@ -19,16 +21,38 @@ export function shortId(documentId: string): string {
 const fewest = 4
 
 /**
- * The document with this id, or the only one with this title, or the only one with this short id: four or more characters that the id begins
- * with after `urn:graphmill:document:`, or ends with. Throws `document_unknown` if several have this title or short id.
+ * The document with this id, or of this file below the base (by default its folder), or the only one with this title. Throws
+ * `document_unknown` if several have this title.
  */
-export function findDocument<T extends Named>(named: string, documents: readonly T[]): T | undefined {
-  const byId = documents.find(({ documentId }) => documentId === named)
-  if (byId) return byId
-  const byTitle = documents.filter(({ title }) => title === named)
-  if (byTitle.length > 0) return onlyOne(byTitle, `have the title ${named}`)
+export function findExactly<T extends Named>(
+  named: string,
+  documents: readonly T[],
+  base: string = dirname(named),
+): T | undefined {
+  const isBelow = !relative(base, named).startsWith('..') && relative(base, named) !== ''
+  const ids = [named, ...(isBelow ? [idOfPath(named, base)] : [])]
+  for (const id of ids) {
+    const found = documents.find(({ documentId }) => documentId === id)
+    if (found) return found
+  }
+  return onlyOne(
+    documents.filter(({ title }) => title === named),
+    `have the title ${named}`,
+  )
+}
+
+/**
+ * As `findExactly`, or the only document with this short id: four or more characters that the id begins with after
+ * `urn:graphmill:document:`, or ends with. Throws `document_unknown` if several have this title or short id.
+ */
+export function findDocument<T extends Named>(
+  named: string,
+  documents: readonly T[],
+  base?: string,
+): T | undefined {
+  const exactly = findExactly(named, documents, base)
   const short = named.replace(/^…/, '')
-  if (short.length < fewest) return undefined
+  if (exactly || short.length < fewest) return exactly
   const byShortId = documents.filter(
     ({ documentId }) => documentId.startsWith(`${own}${short}`) || documentId.endsWith(short),
   )

@@ -38,6 +38,15 @@ export interface StatusView {
    * prints, because the broker is not asked.
    */
   readonly waitsFor: readonly string[] | null
+  readonly collection: string
+  /** The last versions, from the newest, with when they were loaded (ISO 8601). Empty when nobody said them. */
+  readonly versions: readonly {
+    readonly version: string
+    readonly loadedAt: string
+    readonly state: string
+  }[]
+  /** What of older versions stays in the stores, and why; null when nothing does. */
+  readonly toRetract: string | null
   /** ISO 8601. */
   readonly updatedAt: string
 }
@@ -72,8 +81,30 @@ export function viewStatus(
     tokens,
     cost: costOfAll(tokens, prices),
     waitsFor,
+    collection: payload.collection,
+    versions: payload.versions.map(({ version, versionTime, state }) => ({
+      version,
+      loadedAt: new Date(versionTime).toISOString(),
+      state,
+    })),
+    toRetract: toRetract(payload),
     updatedAt: new Date(time).toISOString(),
   }
+}
+
+function toRetract({ notWithdrawn, versions, currentVersion, currentTime, state }: Status): string | null {
+  if (notWithdrawn) return `what older versions stated. ${notWithdrawn.message} [${notWithdrawn.type}]`
+  if (
+    versions[0]?.state !== 'pending' ||
+    versions.every((each) => each.state !== 'superseded' && each.state !== 'current')
+  )
+    return null
+  const what =
+    currentTime > 0 ? `what only ${currentVersion.slice(0, 8)} states` : 'what only older versions state'
+  const isOver = state === 'partial' || state === 'failed'
+  return isOver
+    ? `${what}: it stays, because the newest version is ${state}`
+    : `${what}, when the newest version is done`
 }
 
 /** Chunks that nobody announces may still come: their document is idle when no unit waits and nothing has changed for so long. */
@@ -121,6 +152,11 @@ export function statusLines(view: StatusView, prices: Prices): string[] {
     ...(view.title ? [['document', view.title] satisfies [string, string]] : []),
     ['id', view.documentId],
     ['state', `${view.state}${view.error ? `: ${view.error.message} [${view.error.type}]` : ''}`],
+    ...view.versions.map(({ version, loadedAt, state }): [string, string] => [
+      'version',
+      `${version.slice(0, 8) || 'none'} of ${loadedAt}: ${state}`,
+    ]),
+    ...(view.toRetract ? [['to retract', view.toRetract] satisfies [string, string]] : []),
     ['chunks', String(view.chunks)],
     [
       'units',

@@ -34,16 +34,25 @@ export async function waitsOf(
   const inputs = new Map<string, PendingInput>()
   for (const each of running.values())
     for (const input of pendingInputsOf(each)) inputs.set(keyOf(input), input)
+  if ([...statuses.values()].some(isReplaced)) inputs.set(keyOf(withdrawing), withdrawing)
   const lags = await lagsOf([...inputs.values()], broker, place)
   const waits = new Map<string, string[]>()
-  for (const [id, { incomplete }] of statuses) {
+  for (const [id, status] of statuses) {
+    const { incomplete } = status
     const known = running.get(id)
     const sentences = known ? ofRunning(known, flow, { lags, place, now }) : []
     if ((incomplete['expired'] ?? 0) > 0 || known) sentences.push(...lostOf(incomplete, flow))
+    if (isReplaced(status)) sentences.push(...ofInput(withdrawing, { lags, place, now }))
     if (sentences.length > 0) waits.set(id, sentences)
   }
   return waits
 }
+
+/** The store follows what documents no longer state. */
+const withdrawing: PendingInput = { processor: 'store-triples', port: 'retractions' }
+
+/** Whether something of the document was withdrawn: a version or removal is current that is not its first. */
+const isReplaced = ({ versions, currentTime }: Status) => currentTime > 0 && versions.length > 1
 
 /** The units that are not done. If the ledger that wrote the status has another version, nothing is known. */
 export function unitsIn(ledger: Uint8Array): Running {
@@ -64,20 +73,22 @@ interface WaitContext {
 function ofRunning(running: Running, flow: FlowStatus, { lags, place, now }: WaitContext): string[] {
   const inputs = pendingInputsOf(running)
   const sentences = running.loading ? ['its source has not published all of it'] : []
-  for (const { processor, port } of inputs) {
-    const lag = lags.get(keyOf({ processor, port }))
-    const topic = inputTopic(port, place, processor)
-    if (lag === null) sentences.push(`the broker did not say in time how many messages of ${topic} wait`)
-    else if (lag && (lag.total > 0 || isNeeded(port)) && lag.members === 0)
-      sentences.push(`no process runs ${processor}: ${lag.total} messages wait in ${topic}`)
-    else if (lag && lag.total > 0)
-      sentences.push(`${lag.total} messages wait for ${processor} (${lag.members} members) in ${topic}`)
-  }
+  sentences.push(...inputs.flatMap((input) => ofInput(input, { lags, place, now })))
   const names = new Set(inputs.map(({ processor }) => processor))
   for (const waiting of flow.waiting)
     if (names.has(waiting.processor) && Math.max(waiting.time, waiting.until ?? 0) > now - recentMs)
       sentences.push(sentenceOf(waiting))
   return sentences
+}
+
+function ofInput({ processor, port }: PendingInput, { lags, place }: WaitContext): string[] {
+  const lag = lags.get(keyOf({ processor, port }))
+  const topic = inputTopic(port, place, processor)
+  if (lag === null) return [`the broker did not say in time how many messages of ${topic} wait`]
+  if (lag && (lag.total > 0 || isNeeded(port)) && lag.members === 0)
+    return [`no process runs ${processor}: ${lag.total} messages wait in ${topic}`]
+  if (!lag || lag.total === 0) return []
+  return [`${lag.total} messages wait for ${processor} (${lag.members} members) in ${topic}`]
 }
 
 /** Without a process for these inputs no document can be finished, even if no message waits at the moment. */

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { findDocument, shortId } from '../../src/cli/document-names.ts'
 import { type StatusView, statusLines, statusRow, statusRows, viewStatus } from '../../src/cli/status-view.ts'
+import { idOfPath } from '../../src/documents/identity.ts'
 import { readPrices } from '../../src/llm/limits/prices.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import type { Progress, Status } from '../../src/messages/generated.ts'
@@ -27,6 +28,9 @@ const view = (title: string): StatusView => ({
   tokens: {},
   cost: null,
   waitsFor: [],
+  collection: '',
+  versions: [],
+  toRetract: null,
   updatedAt: '2026-01-01T00:00:00.000Z',
 })
 
@@ -101,6 +105,64 @@ test('the status of one document has its whole title and id, in lines of 100 col
   expect(lines).toContain(`id         ${id}`)
 })
 
+test('a document is found by its file, below its folder or the base', () => {
+  const documentId = idOfPath('docs/notes.md', 'docs')
+  const documents = [{ documentId, title: 'Notes' }]
+  expect(findDocument('docs/notes.md', documents)).toBe(documents[0])
+  expect(findDocument('there/docs/notes.md', documents, 'there/docs')).toBe(documents[0])
+  expect(findDocument('docs/notes.md', documents, '.')).toBeUndefined()
+  expect(findDocument('other.md', documents)).toBeUndefined()
+})
+
+describe('the versions of a document', () => {
+  const [one, two] = ['1'.repeat(32), '2'.repeat(32)]
+  const own = { facts: {}, rejected: {}, incomplete: {}, calls: {}, tokens: {}, collection: 'hr' }
+  const viewed = (more: Partial<Status>) => {
+    const payload = { ...own, title: 'x', state: 'running', versions: [], notWithdrawn: null, ...more }
+    const message = { documentId: id, time: 1, payload } as unknown as Message<'Status'>
+    return viewStatus(message, noPrices, [])
+  }
+  const pending = {
+    currentVersion: one,
+    currentTime: 1000,
+    versions: [
+      { version: two, versionTime: 2000, state: 'pending' },
+      { version: one, versionTime: 1000, state: 'current' },
+    ],
+  }
+
+  test('are shown, with what is still to be retracted', () => {
+    const view = viewed(pending)
+    expect(view).toMatchObject({ collection: 'hr', versions: [{ state: 'pending' }, { state: 'current' }] })
+    const lines = statusLines(view, noPrices)
+    expect(lines.filter((line) => /^(version|to retract)/.test(line))).toEqual([
+      'version    22222222 of 1970-01-01T00:00:02.000Z: pending',
+      'version    11111111 of 1970-01-01T00:00:01.000Z: current',
+      'to retract what only 11111111 states, when the newest version is done',
+    ])
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(100)
+  })
+
+  test.each([
+    [
+      'a new version that failed',
+      { ...pending, state: 'partial' },
+      /11111111 states: it stays, .* is partial/,
+    ],
+    ['nothing', { ...pending, versions: [{ ...pending.versions[0]!, state: 'current' }] }, null],
+    ['the first version', { versions: [pending.versions[0]!], currentTime: 0, currentVersion: '' }, null],
+    [
+      'what a store cannot withdraw',
+      { notWithdrawn: { type: 'store_cannot_withdraw', message: 'It stays.' } },
+      /older versions stated. It stays. \[store_cannot_withdraw\]/,
+    ],
+  ])('what is to be retracted with %s', (_, more, expected) => {
+    const { toRetract } = viewed(more)
+    if (expected) expect(toRetract).toMatch(expected)
+    else expect(toRetract).toBeNull()
+  })
+})
+
 test('the cost is shown only if there are prices', () => {
   const spent = { ...view('x'), cost: 0.5 }
   expect(statusLines(spent, noPrices).join('\n')).not.toContain('cost')
@@ -114,7 +176,8 @@ test('a document whose chunks nobody has announced is running, then idle, and no
   const viewed = (ageMs: number) => {
     const { state, chunks, units, title } = aggregate.status(documentId)!
     const counts = { facts: {}, rejected: {}, incomplete: {}, calls: {}, tokens: {}, lost: [], waiting: [] }
-    const payload = { title, state, chunks, ...units, ...counts, ledger: aggregate.save(documentId)! }
+    const blank = { versions: [], notWithdrawn: null, ...counts }
+    const payload = { title, state, chunks, ...units, ...blank, ledger: aggregate.save(documentId)! }
     const message = { documentId, time: Date.now() - ageMs, payload: payload as unknown as Status }
     return viewStatus(message as Message<'Status'>, new Map() as never, [])
   }

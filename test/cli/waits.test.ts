@@ -1,6 +1,7 @@
 // What `status` says a document waits for, from what the ledger and the broker know.
 import { expect, test } from 'vitest'
 import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
+import { topicSpec } from '../../src/broker/topics.ts'
 import { waitsOf } from '../../src/cli/waits.ts'
 import { errorTable } from '../../src/errors.ts'
 import type { Message } from '../../src/messages/envelope.ts'
@@ -52,6 +53,21 @@ test('a wait is listed while it is reported, and one with an end time until then
       /^prompt waits: no \[llm_rate_limited\], last reported 2023-11-14T21:23:20.000Z, tried again 2023-11-14T22:23:20.000Z\. \w/,
     ),
   ])
+})
+
+test('a document that was replaced waits for its store while withdrawals are queued', async () => {
+  const broker = createMemoryCluster().connect()
+  const topic = 'gm.notify.retractions.default.default'
+  await broker.ensureTopics([topicSpec(topic)])
+  await broker.publish({ topic, key: 'urn:d', value: Buffer.from('x'), headers: {} })
+  const versions = [2, 1].map((versionTime) => ({ version: '', versionTime, state: '' }))
+  const status = { state: 'done', currentTime: 2, incomplete: {}, versions }
+  const statuses = new Map([
+    ['urn:d', status as unknown as Status],
+    ['urn:first', { ...status, versions: versions.slice(1) } as unknown as Status],
+  ])
+  const waits = await waitsOf(statuses, { lost: [], waiting: [] }, { broker, place, now })
+  expect([...waits]).toEqual([['urn:d', [`no process runs store-triples: 1 messages wait in ${topic}`]]])
 })
 
 test('a processor that was never run is listed', async () => {

@@ -2,10 +2,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { chunkText } from '../../processors/chunk-text.ts'
+import { extractTopics } from '../../processors/extract-topics.ts'
 import { ledger } from '../../processors/ledger.ts'
+import { prompt } from '../../processors/prompt.ts'
 import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
 import { deadTopic } from '../../src/broker/topics.ts'
 import { replayWaiting } from '../../src/cli/replay.ts'
+import { cutParts } from '../../src/documents/parts.ts'
 import { splitText } from '../../src/documents/split.ts'
 import { GraphmillError } from '../../src/errors.ts'
 import { inputGroup, type OutputPort } from '../../src/flow/ports.ts'
@@ -14,6 +17,7 @@ import { emissionKey, splitKeys } from '../../src/messages/emission.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import type { Status } from '../../src/messages/generated.ts'
 import { scope, settings, startFlow, type TestFlow } from '../support/flow.ts'
+import { scriptedLlm } from '../support/scripted-llm.ts'
 
 const cut = { chunkSize: 40, chunkOverlap: 0 }
 /** How often each text was asked about. */
@@ -379,6 +383,45 @@ test('an edited document asks only about new text, and what is gone is withdrawn
   })
   await flow.stop()
 })
+
+test('an edit in a document of 300 pages asks the model about the chunks whose text changed only', async () => {
+  const llm = scriptedLlm(['{"type":"topic","topic":"a","definition":"b"}'])
+  const flow = await startFlow([chunkText, prompt, extractTopics, ledger], {
+    flows: [{ ...scope, settings: { ...settings, extractors: ['extract-topics'] } }],
+    clock: { now: () => (now += 1000) },
+    llm,
+  })
+  const words = ['mill', 'grain', 'river', 'stone', 'miller', 'sack', 'wheel', 'bread', 'field', 'winter']
+  let seed = 1
+  const word = () => {
+    seed = (seed * 16_807) % 2_147_483_647
+    return words[seed % words.length]!
+  }
+  const sentence = () => `The ${Array.from({ length: 12 }, word).join(' ')}.`
+  const page = () => [0, 1, 2, 3].map(() => Array.from({ length: 6 }, sentence).join(' ')).join('\n\n')
+  const pages = Array.from({ length: 300 }, page)
+  const loadPages = async (edited: readonly string[], versionTime: number) => {
+    const header = { documentId: 'urn:book', chunkId: '', version: `v${versionTime}`, versionTime }
+    let parts = 0
+    for await (const part of cutParts([edited.join('\n\n')])) {
+      await flow.send('document', { ...part, title: '', uri: '', mediaType: '' }, header)
+      parts++
+    }
+    await flow.send('progress', { kind: 'document', parts, title: '' }, header)
+    await expect
+      .poll(async () => (await statuses(flow)).get('urn:book'), { timeout: 60_000, interval: 200 })
+      .toMatchObject({ state: 'done', currentVersion: `v${versionTime}` })
+    return llm.requests.splice(0).length
+  }
+  const whole = await loadPages(pages, 1)
+  expect(whole).toBeGreaterThan(250)
+  expect(await loadPages(['A paragraph that is new.', ...pages], 2)).toBeLessThanOrEqual(4)
+  const changed = pages.with(150, pages[150]!.replace('mill', 'windmill'))
+  // The chunk that begins with the new paragraph is as it was at first, and so may be those up to the next anchor.
+  expect(await loadPages(changed, 3)).toBeLessThanOrEqual(8)
+  expect(await loadPages(changed, 4)).toBe(0)
+  await flow.stop()
+}, 120_000)
 
 test('a version that comes late changes nothing', async () => {
   const flow = await start()

@@ -1,13 +1,12 @@
 // `graphmill remove`: withdraws documents. A message on `document` says so; the ledger passes it on, and stores follow.
-import { dirname, relative } from 'node:path'
 import type { Command } from 'commander'
 import type { Config } from '../../config/config.ts'
-import { idOfPath } from '../../documents/identity.ts'
 import { GraphmillError } from '../../errors.ts'
 import { systemClock, uuids } from '../../flow/clock.ts'
 import { publishRemoval } from '../../flow/removal.ts'
 import { createCircuits } from '../../flow/runner/circuits.ts'
 import { brokerOptions, openSchemas, withBroker } from '../broker.ts'
+import { findExactly } from '../document-names.ts'
 import { type KnownDocument, knownDocuments } from '../known-documents.ts'
 import { addOptions, configOf } from '../options.ts'
 import { requireFlow } from '../require-flow.ts'
@@ -54,20 +53,13 @@ async function remove(names: readonly string[], config: Config): Promise<void> {
   })
 }
 
-/** The document with this id, at this path, or the only one with this title. Throws `document_unknown`. */
+/** Throws `document_unknown`. */
 export function findDocument(
   name: string,
   known: readonly KnownDocument[],
   { options }: Config,
 ): KnownDocument {
-  const base = options.base ?? dirname(name)
-  const isBelow = !relative(base, name).startsWith('..')
-  const found =
-    known.find(({ documentId }) => documentId === name) ??
-    (isBelow ? known.find(({ documentId }) => documentId === idOfPath(name, base)) : undefined)
-  if (found) return found
-  const titled = known.filter(({ title }) => title === name)
-  if (titled.length === 1) return titled[0]!
-  const why = titled.length > 1 ? `${titled.length} documents have the title` : 'The ledger knows no document'
-  throw new GraphmillError('document_unknown', `${why} ${name}.`)
+  const found = findExactly(name, known, options.base)
+  if (!found) throw new GraphmillError('document_unknown', `The ledger knows no document ${name}.`)
+  return found
 }

@@ -26,10 +26,22 @@ interface StatusFlags {
 
 export function addStatus(command: Command): void {
   command
-    .argument('[document]', 'the title of a document, its id, or the short id in the table; default: all')
+    .argument(
+      '[document]',
+      'the file or title of a document, its id, or the short id in the table; default: all',
+    )
     .option('--watch', 'print every change; for one document, until it has ended')
     .action((document: string | undefined, flags: StatusFlags) => status(document, flags, configOf(command)))
-  addOptions(command, [...brokerOptions, 'workspace', 'flow', 'flows', 'prices', 'json'])
+  addOptions(command, [
+    ...brokerOptions,
+    'workspace',
+    'flow',
+    'flows',
+    'collection',
+    'base',
+    'prices',
+    'json',
+  ])
 }
 
 async function status(document: string | undefined, flags: StatusFlags, config: Config): Promise<void> {
@@ -46,7 +58,8 @@ async function printStatus(
   session: BrokerSession,
 ): Promise<void> {
   const { broker, config } = session
-  const { json } = config.options
+  const { json, base, collection } = config.options
+  const isShown = (view: StatusView) => config.origins.collection !== 'flag' || view.collection === collection
   const follower = followStatuses(session)
   const known = await follower.now()
   const statuses = new Map([...(known ?? [])].map(([id, { payload }]) => [id, payload]))
@@ -56,17 +69,18 @@ async function printStatus(
   const views = [...(known?.values() ?? [])].map((message) =>
     viewStatus(message, prices, waits.get(message.documentId) ?? []),
   )
-  const found = document === undefined ? undefined : findDocument(document, views)
+  const found = document === undefined ? undefined : findDocument(document, views, base)
   if (document !== undefined && !found && !watch)
     throw new GraphmillError('document_unknown', `The ledger knows no document ${document}.`)
-  const shown = found ? [found] : document === undefined ? sorted(views) : []
+  const shown = found ? [found] : document === undefined ? sorted(views.filter(isShown)) : []
   for (const view of shown) if (json) printJson(view)
   if (document !== undefined && !found)
     process.stderr.write(`waiting for the ledger to hear of ${document}\n`)
   else if (!json) printForPeople(found ?? shown, prices)
   noteLost(follower.flow().lost)
   if (!watch || (found && hasEnded(found))) return
-  for await (const view of changesOf(document, found?.documentId, follower, prices)) {
+  for await (const view of changesOf(document, found?.documentId, follower, { prices, base })) {
+    if (!isShown(view)) continue
     if (json) printJson(view)
     else printChange(view)
   }
@@ -77,13 +91,13 @@ async function* changesOf(
   document: string | undefined,
   documentId: string | undefined,
   follower: StatusFollower,
-  prices: Prices,
+  { prices, base }: { readonly prices: Prices; readonly base: string | undefined },
 ): AsyncGenerator<StatusView> {
   let id = documentId
   for await (const message of follower.changes()) {
     const view = viewStatus(message, prices, null)
     if (document !== undefined) {
-      id ??= findDocument(document, [view])?.documentId
+      id ??= findDocument(document, [view], base)?.documentId
       if (view.documentId !== id) continue
     }
     yield view
