@@ -16,6 +16,9 @@ export type ProviderName = (typeof providerNames)[number]
 /** The provider that needs no server. */
 export const localProvider = 'offline' satisfies ProviderName
 
+/** The value of `--llm` for the server that is configured, or the local provider when none is. */
+export const configuredOrLocal = 'auto'
+
 interface ServerVariable {
   readonly variable: string
   /** A secret may also be in the file that the variable with `_FILE` names. */

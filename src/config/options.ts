@@ -1,6 +1,6 @@
 // Every option of graphmill in one table. An option is a flag, an environment variable (GRAPHMILL_ and the name in capitals)
 // and a key of the configuration file. A flag overrides the environment, which overrides the file, which overrides the default.
-import { answerModes, modeHints, providerNames } from './models.ts'
+import { answerModes, configuredOrLocal, modeHints, providerNames } from './models.ts'
 import type { Secret } from './secret.ts'
 
 export interface OptionEntry {
@@ -110,7 +110,11 @@ const ownTable = {
   'pulsar-oauth-audience': text('TEXT', 'OAuth2 audience, if the server wants one'),
   'pulsar-oauth-scope': text('TEXT', 'OAuth2 scope, if the server wants one'),
   // model
-  llm: text('PROVIDER', 'model provider', { choices: providerNames }),
+  llm: text(
+    'PROVIDER',
+    'model provider; `auto`: the server that is configured, or `offline` when neither a server nor a model is',
+    { choices: [...providerNames, configuredOrLocal] },
+  ),
   model: text('NAME', 'model; optional if the server has only one'),
   'llm-timeout': count('SECONDS', 'maximum time without data from the model server', {
     default: 120,

@@ -1,5 +1,6 @@
 // Between the client of a model server and the network: refusals become graphmill's errors, and a server that is silent, takes
 // too long or sends too much is noticed.
+import { existsSync } from 'node:fs'
 import { GraphmillError } from '../errors.ts'
 import { readOpening } from '../http/body.ts'
 import { type Fetch, movedTo, request } from '../http/request.ts'
@@ -227,8 +228,15 @@ export function silence(timeoutMs: number, peer: NamedServer, cause?: unknown): 
 /** The error for a server without a connection. The message has the innermost code of the causes, such as ECONNREFUSED. */
 export function unreachable(peer: NamedServer, thrown: Error): GraphmillError {
   const code = innermostCode(thrown.cause)
-  const message = `cannot be reached${code ? `: ${code}` : ''}.`
+  const hint = isOwnContainer(peer) ? ' In a container, that address is the container itself.' : ''
+  const message = `cannot be reached${code ? `: ${code}` : ''}.${hint}`
   return serverError('llm_unavailable', peer, message, { cause: thrown })
+}
+
+/** Whether the address is loopback and this process runs in a container of Docker or Podman. */
+function isOwnContainer({ destination }: NamedServer): boolean {
+  if (!/^https?:\/\/(localhost|127\.|\[::1\])/.test(destination)) return false
+  return ['/.dockerenv', '/run/.containerenv'].some((file) => existsSync(file))
 }
 
 function innermostCode(cause: unknown): string {

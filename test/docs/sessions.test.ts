@@ -45,6 +45,10 @@ const exceptions: readonly { readonly of: RegExp; readonly why: string; readonly
     why: 'the Fuseki of this test is the same, from the same place',
   },
   { of: /^git pull /, why: 'this checkout is the newest; what follows is run by other tests' },
+  {
+    of: /^docker build /,
+    why: 'test/deploy/image.test.ts builds the image, where a Docker daemon can start',
+  },
   { of: /^helm (install|upgrade) /, why: 'there is no cluster; test/deploy renders the chart' },
   { of: /^java -cp jena-fuseki-server-5\.6\.0\.jar /, why: 'the Fuseki of this test is started so' },
 ]

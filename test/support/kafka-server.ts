@@ -53,12 +53,16 @@ interface Node {
   process?: ChildProcess
 }
 
-/** Resolves when every broker takes requests. */
-export async function startKafka(options: KafkaServerOptions = {}): Promise<KafkaServer> {
-  const jars = await mavenArtifacts({
+/** The folder with the jars of Kafka. */
+export const kafkaJars = () =>
+  mavenArtifacts({
     name: 'kafka-4.3.1',
     artifacts: ['org.apache.kafka:kafka_2.13:4.3.1', 'org.apache.logging.log4j:log4j-slf4j-impl:2.25.4'],
   })
+
+/** Resolves when every broker takes requests. */
+export async function startKafka(options: KafkaServerOptions = {}): Promise<KafkaServer> {
+  const jars = await kafkaJars()
   const root = await mkdtemp(join(tmpdir(), 'graphmill-kafka-'))
   const ports = await freePorts((options.brokers ?? 1) * 2)
   const nodes: Node[] = Array.from({ length: options.brokers ?? 1 }, (_, index) => ({

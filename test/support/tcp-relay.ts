@@ -15,7 +15,7 @@ export interface TcpRelay {
 }
 
 /** With `tls`, clients speak TLS to the relay; the server behind it does not. */
-export async function startTcpRelay(target: number, tls?: TlsOptions): Promise<TcpRelay> {
+export async function startTcpRelay(target: number, tls?: TlsOptions, host = '127.0.0.1'): Promise<TcpRelay> {
   const pairs = new Set<readonly [Socket, Socket]>()
   let accepted = 0
   const take = (client: Socket): void => {
@@ -31,7 +31,7 @@ export async function startTcpRelay(target: number, tls?: TlsOptions): Promise<T
     client.pipe(upstream).pipe(client)
   }
   const server = tls === undefined ? createServer(take) : createTlsServer(tls, take)
-  server.listen(0, '127.0.0.1')
+  server.listen(0, host)
   await once(server, 'listening')
   const relay = {
     port: (server.address() as AddressInfo).port,
