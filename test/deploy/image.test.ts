@@ -183,7 +183,7 @@ describe.skipIf(!docker)('in a container', { timeout: 600_000 }, () => {
     const relay = await startTcpRelay(llm.port, undefined, gateway)
     const OPENAI_BASE_URL = `http://host.docker.internal:${relay.port}/v1`
     await compose(
-      { OPENAI_BASE_URL, GRAPHMILL_MODEL: 'm' },
+      { OPENAI_BASE_URL },
       ...['run', '--rm', '--no-deps', 'graphmill', 'extract', example],
     ).finally(() => relay.stop())
     expect(llm.counts.completed).toBeGreaterThan(0)
