@@ -1,6 +1,6 @@
 // Every option of graphmill in one table. An option is a flag, an environment variable (GRAPHMILL_ and the name in capitals)
 // and a key of the configuration file. A flag overrides the environment, which overrides the file, which overrides the default.
-import { answerModes, configuredOrLocal, modeHints, providerNames } from './models.ts'
+import { answerModes, configuredOrLocal, localProvider, modeHints, providerNames } from './models.ts'
 import type { Secret } from './secret.ts'
 
 export interface OptionEntry {
@@ -112,7 +112,7 @@ const ownTable = {
   // model
   llm: text(
     'PROVIDER',
-    'model provider; `auto`: the server that is configured, or `offline` when neither a server nor a model is',
+    `model provider; \`${configuredOrLocal}\`: the server that is configured, or \`${localProvider}\` when neither a server nor a model is`,
     { choices: [...providerNames, configuredOrLocal] },
   ),
   model: text('NAME', 'model; optional if the server has only one'),
