@@ -55,6 +55,41 @@ describe('the cache of replies', () => {
     expect((await cache.stats()).bytes).toBeLessThan(2500)
   })
 
+  it('forgets the runs of a document, also those that another document made, and keeps no more of that version', async () => {
+    const owner = (documentId: string, versionTime = 1) => ({ workspace: 'w', documentId, versionTime })
+    const writer = open()
+    await writer.put('a', entryOf('one', 'of a'), owner('urn:a'))
+    await writer.put('shared', entryOf('two', 'of both'), owner('urn:a'))
+    await writer.put('b', entryOf('three', 'of b'), owner('urn:b'))
+    expect(await writer.get('shared', owner('urn:b'))).toBeDefined()
+    await writer.put('a', entryOf('four', 'of another workspace'), { ...owner('urn:a'), workspace: 'v' })
+    // Another process, which has written none of them.
+    const cache = open()
+    await cache.forget(owner('urn:b', 5))
+    expect(await cache.get('shared')).toBeUndefined()
+    expect(await cache.get('b')).toBeUndefined()
+    expect(await cache.get('a')).toEqual(entryOf('four', 'of another workspace'))
+    expect(await contents()).toHaveLength(1)
+    await cache.put('late', entryOf('five'), owner('urn:b', 5))
+    expect(await cache.get('late')).toBeUndefined()
+    await cache.put('again', entryOf('six'), owner('urn:b', 6))
+    expect(await cache.get('again')).toBeDefined()
+    await cache.forget(owner('urn:b', 7))
+    await cache.forget(owner('urn:unknown', 7))
+    expect(await cache.get('again')).toBeUndefined()
+    expect(await readdir(join(dir, 'replies', 'documents'))).toHaveLength(2)
+  })
+
+  it('forgets which runs were of a document when all of them are too old', async () => {
+    let now = Date.now()
+    const cache = open({ maxAgeMs: day, now: () => now })
+    await cache.put('key', entryOf('one'), { workspace: 'w', documentId: 'urn:a', versionTime: 0 })
+    now += 3 * day
+    await cache.put('other', entryOf('two'))
+    await cache.close()
+    expect(await readdir(join(dir, 'replies', 'documents'))).toEqual([])
+  })
+
   it('forgets an entry after its time', async () => {
     let now = Date.now()
     const cache = open({ maxAgeMs: 1000, now: () => now })
