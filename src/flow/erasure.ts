@@ -3,7 +3,7 @@
 // erasure that was interrupted is completed by the next one.
 import type { Deletion, GroupBacklog, GroupStart, ReadMessage } from '../broker/broker.ts'
 import { isDeadTopic, parseTopic, topicSpec } from '../broker/topics.ts'
-import { GraphmillError } from '../errors.ts'
+import { GraphmillError, toGraphmillError } from '../errors.ts'
 import type { ReplyCache } from '../llm/cache/reply-cache.ts'
 import { wait } from '../wait.ts'
 import { outputRoute } from './ports.ts'
@@ -12,6 +12,7 @@ import { originOf } from './runner/dead-letter.ts'
 import { untilAvailable } from './runner/retry.ts'
 import { replayGroup, settleLetters } from './unsettled-letters.ts'
 
+/** What is erased how, and by whom. */
 export interface ErasureOptions extends RemovalTarget {
   /** Who erases: an entry on `progress` says so. */
   readonly by: string
@@ -25,12 +26,13 @@ export interface ErasureOptions extends RemovalTarget {
   readonly timeoutMs: number
   /** Whether only to say what would go. Default false. */
   readonly dryRun?: boolean
-  /** A cache of replies to this process. Others forget the replies when they read the retraction. */
+  /** A cache of replies on this machine. Processes with others forget the replies when they read the retraction. */
   readonly replies?: Pick<ReplyCache, 'forget'> | undefined
   /** Called at each look while groups are behind. */
   readonly onWaiting?: (topic: string, behind: readonly GroupBacklog[]) => void
 }
 
+/** What became of an erasure. */
 export interface Erasure {
   /** False when the time was over first: then the rest is still there, and the next erasure goes on. */
   readonly complete: boolean
@@ -42,6 +44,7 @@ export interface Erasure {
   readonly readers: readonly string[]
 }
 
+/** Messages in a topic: of the documents, and of others. */
 export interface FoundMessages {
   readonly own: number
   readonly others: number
@@ -63,8 +66,8 @@ export async function eraseDocuments(
   const found: Record<string, FoundMessages> = {}
   const topics = await textTopics(options)
   for (const topic of topics) {
-    const messages = await survey(topic, run)
-    if (messages.own > 0) found[topic] = messages
+    const messages = await unlessGone(() => survey(topic, run))
+    if (messages && messages.own > 0) found[topic] = messages
   }
   for (const { documentId, newestTime } of documents)
     if (newestTime === undefined && Object.keys(found).length === 0)
@@ -113,11 +116,13 @@ async function clearAll(run: ErasureRun, found: Record<string, FoundMessages>): 
   for (let pass = 0; ; pass++) {
     let left = 0
     for (const topic of await textTopics(run.options)) {
-      // What comes from upstream topics is there only when those before it are settled: the first pass waits in any case.
-      if (pass > 0 && (await survey(topic, run)).own === 0) continue
-      const messages = isDeadTopic(topic) ? await survey(topic, run) : undefined
-      if (messages?.own === 0) continue
-      const { own, others, behind } = await clear(topic, run)
+      const cleared = await unlessGone(async () => {
+        // What comes from upstream topics is there only when those before it are settled: the first pass waits in any case.
+        const isAwaited = pass === 0 && !isDeadTopic(topic)
+        return isAwaited || (await survey(topic, run)).own > 0 ? clear(topic, run) : undefined
+      })
+      if (!cleared) continue
+      const { own, others, behind } = cleared
       if (behind.length > 0) return behind
       left += own
       if (own > (found[topic]?.own ?? 0)) found[topic] = { own, others }
@@ -269,7 +274,20 @@ function rankOf(topicClass: string, role: string): number {
   return rank < 0 ? order.indexOf('facts') : rank
 }
 
-/** Temporary faults of the broker pass. */
-function retried<T>({ signal }: ErasureRun, act: () => Promise<T>): Promise<T> {
-  return untilAvailable(act, { signal, onFailure() {} })
+/** Temporary faults of the broker pass, until the time is over. */
+function retried<T>({ signal, end }: ErasureRun, act: () => Promise<T>): Promise<T> {
+  const onFailure = (error: GraphmillError) => {
+    if (performance.now() > end) throw error
+  }
+  return untilAvailable(act, { signal, onFailure })
+}
+
+/** Undefined when the topic was deleted: response topics go with their clients. */
+async function unlessGone<T>(act: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await act()
+  } catch (thrown) {
+    if (toGraphmillError(thrown).code !== 'topic_missing') throw thrown
+    return undefined
+  }
 }

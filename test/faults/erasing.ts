@@ -16,14 +16,17 @@ export async function eraseEverywhere({ connect, brokerUrl }: Site, folder: stri
     const { code } = await child.ended
     return { code, stderr: child.stderr(), said: JSON.parse(child.stdout() || '{}') }
   }
-  const all = ['--with-others', '--ignore-groups', 'gm.store-triples.triples.default.default']
+  const [triples, retractions] = ['triples', 'retractions'].map(
+    (role) => `gm.store-triples.${role}.default.default`,
+  )
+  const all = ['--with-others', '--ignore-groups', `${triples},${retractions}`]
   try {
     for (const id of ['hr/42', 'hr/43', 'mill'] as const) await erasing.load(id, 1)
     await erasing.settled()
     expect(await erasing.found()).toHaveLength(12)
     // store-triples never ran here: nothing that it has not read is deleted.
     const stuck = await erase('--with-others', '--timeout', '1')
-    expect(stuck.stderr).toContain('waiting for gm.store-triples.triples.default.default (no consumer runs)')
+    expect(stuck.stderr).toContain(`waiting for ${triples} (no consumer runs)`)
     expect(stuck).toMatchObject({ code: 3, said: { documents: ['hr/42'], complete: false } })
     expect(await erasing.found()).toContain(erasing.flow.topic('triples'))
     const erased = await erase(...all)

@@ -12,7 +12,7 @@ import { updatesWithFaults } from './updates.ts'
 
 const present = (await brokerSource('documents that change, on Kafka', ['jars'])) !== undefined
 
-describe.skipIf(!present)('documents that change, on Kafka', { timeout: 240_000 }, () => {
+describe.skipIf(!present)('documents that change, on Kafka', { timeout: 400_000 }, () => {
   let server: KafkaServer
   let site: Site
   let folder: string

@@ -12,7 +12,7 @@ import { updatesWithFaults } from './updates.ts'
 
 const present = (await brokerSource('documents that change, on Pulsar', ['jars'])) !== undefined
 
-describe.skipIf(!present)('documents that change, on Pulsar', { timeout: 240_000 }, () => {
+describe.skipIf(!present)('documents that change, on Pulsar', { timeout: 400_000 }, () => {
   let server: PulsarServer
   let site: Site
   let folder: string

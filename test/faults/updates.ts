@@ -27,10 +27,17 @@ const fresh = paragraphsOf(6, 4)
 
 type Step = readonly [documentId: string, paragraphs: readonly string[]]
 
+/** Each processor runs in one of these processes. */
+const [cutting, asking, storing] = [
+  ['chunk-text', 'ledger'],
+  ['prompt', ...extractors],
+  ['emit-triples', 'store-triples'],
+] as const
+
 /** The processes that are killed in turn, each after these steps: a document without paragraphs is removed. */
 const rounds: readonly { readonly victims: readonly string[]; readonly steps: readonly Step[] }[] = [
   {
-    victims: ['chunk-text'],
+    victims: cutting,
     // Two documents state what is in the same paragraphs.
     steps: [
       ['valley', valley],
@@ -38,25 +45,25 @@ const rounds: readonly { readonly victims: readonly string[]; readonly steps: re
       ['town', town],
     ],
   },
-  { victims: ['prompt'], steps: [['valley', [fresh[0]!, ...valley.slice(0, 8)]]] },
   {
-    victims: extractors,
+    victims: asking,
     steps: [
+      ['valley', [fresh[0]!, ...valley.slice(0, 8)]],
       ['hills', []],
       ['town', [...town, fresh[1]!]],
     ],
   },
   {
-    victims: ['emit-triples'],
+    victims: storing,
     steps: [
       ['valley', [...valley.slice(3, 6), fresh[2]!, ...valley.slice(6)]],
       ['town', town.slice(2)],
       ['town', []],
+      ['hills', [...hills.slice(0, 3), fresh[3]!, ...hills.slice(3)]],
     ],
   },
-  { victims: ['store-triples'], steps: [['hills', [...hills.slice(0, 3), fresh[3]!, ...hills.slice(3)]]] },
   {
-    victims: ['ledger'],
+    victims: cutting,
     steps: [
       ['town', [fresh[4]!, ...town.slice(1)]],
       ['valley', valley.slice(4)],
@@ -76,7 +83,8 @@ export async function updatesWithFaults(site: Site, restart: () => Promise<void>
     const start = (names: readonly string[]) =>
       execution.startProcess(names, [...flags, '--session-timeout', '6'])
     const processes = new Map<readonly string[], GraphmillProcess>()
-    await Promise.all(rounds.map(async ({ victims }) => processes.set(victims, await start(victims))))
+    const all = [cutting, asking, storing]
+    await Promise.all(all.map(async (names) => processes.set(names, await start(names))))
     const change = createChanges(execution)
     for (const [round, { victims, steps }] of rounds.entries()) {
       const victim = processes.get(victims)!
@@ -87,7 +95,7 @@ export async function updatesWithFaults(site: Site, restart: () => Promise<void>
       kill(victim.pid, 'SIGCONT')
       await delay(5)
       await victim.end('SIGKILL')
-      if (round === 3) await restart()
+      if (round === 2) await restart()
       processes.set(victims, await start(victims))
     }
     await settled(execution)

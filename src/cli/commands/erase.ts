@@ -12,7 +12,7 @@ import { groupsOf } from '../../flow/run.ts'
 import { createCircuits } from '../../flow/runner/circuits.ts'
 import { brokerOptions, openSchemas, withBroker } from '../broker.ts'
 import { flowOf, serving } from '../flows.ts'
-import { knownDocuments } from '../known-documents.ts'
+import { type KnownDocument, knownDocuments } from '../known-documents.ts'
 import { addOptions, configOf } from '../options.ts'
 import { cacheOptions, openReplies } from '../reply-cache.ts'
 import { requireFlow } from '../require-flow.ts'
@@ -71,7 +71,7 @@ async function erase(names: readonly string[], own: OwnOptions, config: Config):
     await requireFlow(broker, config.options)
     const { codec, schemas } = openSchemas(broker, config)
     const known = [...(await knownDocuments({ broker, schemas }, config.options, signal)).values()]
-    const documents = names.map((each) => identify(each, () => findDocument(each, known, config)))
+    const documents = names.map((each) => identify(each, known, config))
     if (!dryRun) await schemas.announce(signal)
     const { close, ...replies } = await openReplies(config)
     const clocked = { clock: systemClock, ids: uuids, circuits: createCircuits(), source: 'erase' }
@@ -91,15 +91,14 @@ async function erase(names: readonly string[], own: OwnOptions, config: Config):
   })
 }
 
-/** A document whose status is gone may still have messages: then the name is its id. */
-function identify(name: string, find: () => { readonly documentId: string; readonly versionTime: number }) {
+/** A document whose status is gone may still have messages: then the name is its id. Throws `document_unknown` for a title of several. */
+function identify(name: string, known: readonly KnownDocument[], config: Config) {
   try {
-    const { documentId, versionTime: newestTime } = find()
+    const { documentId, versionTime: newestTime } = findDocument(name, known, config)
     return { documentId, newestTime }
   } catch (thrown) {
-    if (thrown instanceof GraphmillError && /^The ledger knows no/.test(thrown.message))
-      return { documentId: name }
-    throw thrown
+    if (known.some(({ title }) => title === name)) throw thrown
+    return { documentId: name }
   }
 }
 
