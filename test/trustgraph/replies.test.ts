@@ -135,6 +135,26 @@ test('a request of more than 10 MiB is answered with an error', async () => {
   expect(reply!['error']).toMatchObject({ message: expect.stringMatching(/^message_too_large: /) })
 })
 
+test('requests of the interactive lane are answered on its own response topic, in its own words', async () => {
+  const flow = await start(scriptedLlm(['Hello there', names(1)]))
+  const [request, response] = ['request', 'response'].map((kind) => `tg.${kind}.prompt-rag.default.default`)
+  await publishJson(flow.broker, request!, ask('say'), { id: 'call-1' })
+  const [said] = await readJson(flow.broker, response!)
+  expect(said).toMatchObject({
+    headers: { id: 'call-1' },
+    body: { text: 'Hello there', end_of_stream: true },
+  })
+  await publishJson(flow.broker, request!, ask('list', true), { id: 'call-2' })
+  const streamed = (await readJson(flow.broker, response!, 3)).slice(1)
+  expect(streamed.map(({ headers, body }) => [headers['id'], body['text']])).toEqual([
+    ['call-2', names(1)],
+    ['call-2', ''],
+  ])
+  const others = { topic: responses.prompt, from: 'earliest', until: 'end' } as const
+  for await (const other of flow.broker.read(others, AbortSignal.timeout(10_000)))
+    throw new Error(`a reply on the other lane: ${other.headers['id']}`)
+})
+
 test('a streamed request whose process dies while the model writes is answered by another, once', async () => {
   const cluster = createMemoryCluster()
   const asked = Promise.withResolvers<void>()

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { GraphmillError } from '../../../src/errors.ts'
 import { decodeTerms } from '../../../src/prompt/catalogue/terms.ts'
 import { compileTemplate } from '../../../src/prompt/template/template.ts'
+import { golden, terms } from '../../support/trustgraph/templates.ts'
 
 /** Rendered with terms as JSON texts, as they come from Python. */
 const render = (source: string, terms: Record<string, string> = {}) =>
@@ -16,57 +17,6 @@ function failure(source: string, terms: Record<string, string> = {}): GraphmillE
   }
   throw new Error(`rendered: ${source}`)
 }
-
-const terms = {
-  text: '"It grinds.\\n"',
-  l: '[1, 2.0, "it\'s", null, true]',
-  d: '{"10": "ten", "2": {"a": []}, "items": 5, "name": "mill"}',
-  mills: '[{"name": "Ada", "kind": null, "wheels": 2}, {"name": "Ben"}]',
-  n: '1e16',
-  empty: '""',
-}
-
-/** Each was rendered by TrustGraph 2.11.1's engine first. */
-const golden: readonly (readonly [template: string, text: string])[] = [
-  ['{{text}}|{{ text }}', 'It grinds.\n|It grinds.\n'],
-  ['{{ l }}', '[1, 2.0, "it\'s", None, True]'],
-  ['{{ d }}', "{'10': 'ten', '2': {'a': []}, 'items': 5, 'name': 'mill'}"],
-  ['{{ d.10 }} {{ d.name.0 }} {{ l.2 }} {{ d.2.a }}', "ten m it's []"],
-  ['[{{ missing }}{{ missing.a.b }}{{ d.name.x }}{{ l.9 }}{{ constructor }}]', '[]'],
-  ['{{ n }} {{ 1 }} {{ 1.50 }} {{ None }} {{ True }}', '1e+16 1 1.5 None True'],
-  ['{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}', "10=ten;2={'a': []};items=5;name=mill;"],
-  [
-    '{% for m in mills %}{{ loop.index }}/{{ loop.count }}/{{ m.wheels }}{{ m.kind }} {% endfor %}',
-    '0/1/2None 1/2/ ',
-  ],
-  ['{% for m in mills %}a{% else %}b{% endfor %}', 'abab'],
-  ['{% for m in missing %}a{% else %}b{% endfor %}', ''],
-  ['{% for m in missing %}a{% empty %}b{% endfor %}', 'b'],
-  ['{% for m in 5 %}a{% empty %}b{% endfor %}', 'b'],
-  ['{% for m in mills %}{% if loop.is_last %}{{ loop.length }}{% endif %}{% endfor %}', '2'],
-  ['{% if l and not missing %}yes{% elif l %}x{% else %}no{% endif %}', 'yes'],
-  ["{% if 'grind' in text && d.10 == 'ten' %}yes{% endif %}", 'yes'],
-  ['{% if missing == missing %}yes{% else %}no{% endif %}', 'no'],
-  ['{% if l.0 == True and l.0 < l.1 %}yes{% endif %}', 'yes'],
-  ["{{ missing or empty or 'last' }} {{ l ?? 'yes' :: 'no' }}", 'last yes'],
-  ["{{ empty|default('none') }} {{ text|len }} {{ l|str|len }} {{ d|len }}", 'none 11 28 4'],
-  [
-    "{{ l|join('-') }} {{ l|first }} {{ l|last }} {{ l|slice(1, 3) }}",
-    '1-2.0-it\'s-None-True 1 True [2.0, "it\'s"]',
-  ],
-  ['{{ text.strip()|upper }}', 'IT GRINDS.'],
-  ["{% with a = l.0 & b = 'x' %}{{ a }}{{ b }}{% endwith %}{{ a }}", '1x'],
-  ['{% trim %}  {{ text }} {% endtrim %}|', 'It grinds.|'],
-  ["{% for x in l %}{% cycle 'a', 'b' %}{% endfor %}", 'ababa'],
-  ['{# {{ text }} #}{$ l $}', '[1, 2.0, &quot;it&#x27;s&quot;, None, True]'],
-  ["{{ 'a' 'b' }} {{ 'a', 1 }} {{ {'k': [1, (2,)]} }}", "ab ('a', 1) {'k': [1, (2,)]}"],
-  ['{{ range(1, 7, 2) }} {% for i in range(3) %}{{ i }}{% endfor %}', 'range(1, 7, 2) 012'],
-  [
-    "{{ d.get('name') }} {{ d.get('no', 'x') }} {{ is_defined('d.name') }} {{ d.keys() }}",
-    "mill x True dict_keys(['10', '2', 'items', 'name'])",
-  ],
-  ['{%if l%}{ {a} }}{%endif%}', '{ {a} }}'],
-]
 
 describe('a template of TrustGraph', () => {
   it.each(golden)('%s', (source, expected) => {
