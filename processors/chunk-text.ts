@@ -128,7 +128,8 @@ async function* send(
       yield { to: 'chunk', chunkId, payload: { ...place, text: chunk.text, start: point, pages } }
     if (provenance !== 'subgraph') continue
     const cutting = { size: chunkSize, overlap: chunkOverlap, component, version, startedAt: message.time }
-    const triples = chunkProvenance({ documentId, chunkId, ...place, ...cutting })
+    const { versionTime } = message
+    const triples = chunkProvenance({ documentId, chunkId, ...place, start: point, versionTime, ...cutting })
     // Where a chunk stands is a statement of this version of the document, also when an earlier version sent the chunk.
     yield { to: 'triples', chunkId: known ? '' : chunkId, payload: { triples } }
   }

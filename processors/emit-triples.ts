@@ -73,14 +73,15 @@ function factTriples(message: FactMessage): FactTriples[] {
 
 /** Facts name no unit: the source of their message stands for it. */
 function provenance(message: FactMessage, facts: readonly FactTriples[]): Triple[] {
-  const { source: unit, chunkId, payload } = message
+  const { source: unit, documentId, chunkId, versionTime, payload } = message
   const ontologies = 'ontology' in payload ? payload.ontology.split(' ').filter((id) => id !== '') : []
-  const extraction = { chunkId, unit, run: payload.run, model: payload.model, version, ontologies }
+  const { run, model } = payload
+  const extraction = { chunkId, versionTime, unit, run, model, version, ontologies }
   const stated = facts.flatMap((fact) => fact.stated)
   const grounded = payload.facts.map(({ grounding }, at) => ({ grounding, stated: facts[at]!.stated }))
   return [
     ...subgraphProvenance(extraction, stated),
-    ...groundingProvenance({ chunkId, unit, documentId: message.documentId }, grounded),
+    ...groundingProvenance({ documentId, chunkId, versionTime, unit }, grounded),
   ]
 }
 

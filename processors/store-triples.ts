@@ -76,8 +76,6 @@ async function retract(message: MessageOf<'retractions'>, context: Context): Pro
       'store_cannot_withdraw',
       `What the document no longer states (${payload.reason}) stays in ${store.destination ?? 'the store'}.`,
     )
-  if (payload.units.length > 0)
-    throw new GraphmillError('message_invalid', 'A withdrawal of single units is not supported.')
   const { retractions } = stateOf(scope)
   await retractions.catchUp(context)
   retractions.put(message)

@@ -32,6 +32,8 @@ interface FoundValue {
 export function createGrounder(text: string, request: GroundingRequest): Grounder {
   const index = indexOf(text)
   const spanOf = spanMaker(text, request)
+  const { offset, start } = request
+  const chunk = { offset, start, page: pageAt(request, offset) }
   return {
     index,
     ground(item) {
@@ -51,7 +53,7 @@ export function createGrounder(text: string, request: GroundingRequest): Grounde
         const sentence = typeof value === 'string' ? index.findSentence(value) : undefined
         if (sentence) spans.push(spanOf(field, sentence.match, sentence.places[0]!))
       }
-      return { status: isGrounded ? matches[weakest]! : 'ungrounded', spans }
+      return { status: isGrounded ? matches[weakest]! : 'ungrounded', spans, chunk }
     },
   }
 }

@@ -3,6 +3,19 @@
 /** A record whose fields `K` may be left out. */
 type Defaulted<T, K extends keyof T> = Omit<T, K> & { readonly [P in K]?: T[P] | undefined }
 
+/** Where a chunk begins in its document. */
+export interface ChunkPlace {
+  /** In UTF-16 code units. */
+  readonly offset: number
+  /** In Unicode code points; null where unknown. */
+  readonly start: number | null
+  /** The page on which it begins, from 1; null where the document has no pages. */
+  readonly page: number | null
+}
+
+/** A ChunkPlace to be written: fields with a default may be left out. */
+export type ChunkPlaceInit = Defaulted<ChunkPlace, 'start' | 'page'>
+
 /** A piece of a document, small enough for one prompt. */
 export interface Chunk {
   /** The index of the part of the document, from 0. */
@@ -208,11 +221,14 @@ export interface Grounding {
   readonly status: string
   /** The values that were found. */
   readonly spans: readonly Span[]
+  /** Where the chunk begins, so that its places can be counted from there; null where unknown. */
+  readonly chunk: ChunkPlace | null
 }
 
 /** A Grounding to be written: fields with a default may be left out. */
-export interface GroundingInit extends Omit<Grounding, 'spans'> {
+export interface GroundingInit extends Omit<Grounding, 'spans' | 'chunk'> {
   readonly spans?: readonly SpanInit[] | undefined
+  readonly chunk?: ChunkPlaceInit | null | undefined
 }
 
 /** Records of one partition that the broker deleted before a processor had read them. */
@@ -571,12 +587,10 @@ export interface Retractions {
   readonly reason: string
   /** What the document consists of now, sorted: 6 bytes each, the beginning of the SHA-256 of <chunkId>@<versionTime>, and of <documentId>@<versionTime> for what the document itself states. Empty after a removal. */
   readonly kept: Uint8Array
-  /** The units of work whose statements are meant; empty: all. */
-  readonly units: readonly string[]
 }
 
 /** A Retractions to be written: fields with a default may be left out. */
-export type RetractionsInit = Defaulted<Retractions, 'kept' | 'units'>
+export type RetractionsInit = Defaulted<Retractions, 'kept'>
 
 /** Rows of one row schema, found in one chunk. */
 export interface Rows {

@@ -48,7 +48,7 @@ export function createRetractionCache(): RetractionCache {
     const isOlder =
       known &&
       (versionTime < known.versionTime || (versionTime === known.versionTime && version < known.version))
-    if (isOlder || payload.units.length > 0) return false
+    if (isOlder) return false
     const kept = Buffer.from(payload.kept).toString('latin1')
     newest.set(documentId, { collection, reason: payload.reason, version, versionTime, kept })
     return true

@@ -50,6 +50,10 @@ interface Resource {
   start?: number
   end?: number
   page?: string
+  /** How many pages a place is behind the beginning of its chunk. */
+  pageOffset?: number
+  /** Where a chunk begins, in code points: its places are counted from there. */
+  begin?: number
   grounding?: string
 }
 
@@ -90,6 +94,8 @@ export function createGraphBuilder() {
     else if (predicate === oa.start) known.start = Number(o.value)
     else if (predicate === oa.end) known.end = Number(o.value)
     else if (predicate === tg.pageNumber) known.page = o.value ?? ''
+    else if (predicate === tg.pageOffset) known.pageOffset = Number(o.value)
+    else if (predicate === tg.codePointOffset) known.begin = Number(o.value)
     else if (predicate === tg.grounding) known.grounding = o.value ?? ''
     else if (predicate === dc.title) known.title = o.value ?? ''
     else return
@@ -107,8 +113,10 @@ export function createGraphBuilder() {
       for (const each of known) Object.assign(found, { ...each, ...found })
       next = known.flatMap(({ links = [] }) => links).filter((iri) => !seen.has(iri))
     }
-    const { text = '', title = '', start = null, end = null, page = null } = found
-    return { text, document: title, start, end, page }
+    const { text = '', title = '', begin = 0, pageOffset = 0 } = found
+    const page = found.page && pageOffset ? String(Number(found.page) + pageOffset) : (found.page ?? null)
+    const pointOf = (at: number | undefined) => (at === undefined ? null : begin + at)
+    return { text, document: title, start: pointOf(found.start), end: pointOf(found.end), page }
   }
 
   return {

@@ -2,7 +2,7 @@
 // what they stand for and times are given, so that stating the same again adds no triple.
 
 import { hash } from 'node:crypto'
-import type { Grounding, Run, Span } from '../messages/generated.ts'
+import type { ChunkPlace, Grounding, Run, Span } from '../messages/generated.ts'
 import { chunkIri, documentIri, isAbsolute, ontologyIri, quote, safeIri } from './iri.ts'
 import { iri, literal, quoted, type Term, type Triple, triple } from './term.ts'
 import { dc, oa, prov, rdf, rdfs, sourceGraph, tg, xsd } from './vocabulary.ts'
@@ -10,6 +10,8 @@ import { dc, oa, prov, rdf, rdfs, sourceGraph, tg, xsd } from './vocabulary.ts'
 /** Who found facts, where and when. */
 export interface Extraction {
   readonly chunkId: string
+  /** When the version was loaded whose chunk it is; 0 or undefined when it has none. */
+  readonly versionTime?: number
   /** The unit of work, such as `extract-definitions`: the component that provenance names. */
   readonly unit: string
   readonly run: Run
@@ -43,6 +45,10 @@ export interface ChunkSource {
   readonly length: number
   /** The page on which it begins, from 1; null where the document has no pages. Default null. */
   readonly page?: number | null
+  /** When the version was loaded of which this is said; 0 or undefined when it has none. */
+  readonly versionTime?: number
+  /** Where the chunk begins in code points; said when the document has versions. Default null. */
+  readonly start?: number | null
   /** The chunk size and overlap that were asked for, in characters. */
   readonly size: number
   readonly overlap: number
@@ -59,7 +65,7 @@ export interface ChunkSource {
  */
 export function subgraphProvenance(extraction: Extraction, stated: readonly Triple[]): Triple[] {
   const { chunkId, unit, run } = extraction
-  const names = [chunkId, unit, run.id]
+  const names = [emissionName(extraction), unit, run.id]
   const subgraph = iri(`https://trustgraph.ai/subgraph/${contentUuid('subgraph', names)}`)
   const chunk = iri(chunkIri(chunkId))
   const activity: Activity = {
@@ -86,46 +92,72 @@ export function subgraphProvenance(extraction: Extraction, stated: readonly Trip
 /** The triples that a fact states, and where it stands in the text; null when it was not looked for. */
 export interface GroundedTriples {
   readonly stated: readonly Triple[]
-  readonly grounding: Grounding | null
+  readonly grounding: (Pick<Grounding, 'status' | 'spans'> & Partial<Pick<Grounding, 'chunk'>>) | null
 }
 
 /**
  * Where the facts of one unit over one chunk stand: for each an annotation whose bodies are its triples and whose targets are its
- * places in the document. A place that several facts share is described once.
+ * places. A place that several facts share is described once. It is a place in the chunk when the document has versions, so that it
+ * does not change when the chunk moves; otherwise in the document.
  */
 export function groundingProvenance(
-  source: Pick<Extraction, 'chunkId' | 'unit'> & Pick<DocumentSource, 'documentId'>,
+  source: Pick<Extraction, 'chunkId' | 'versionTime' | 'unit'> & Pick<DocumentSource, 'documentId'>,
   facts: readonly GroundedTriples[],
 ): Triple[] {
   const triples: Triple[] = []
   const places = new Set<string>()
   for (const { stated, grounding } of facts) {
     if (!grounding) continue
-    const names = [source.chunkId, source.unit, JSON.stringify(stated)]
+    const names = [emissionName(source), source.unit, JSON.stringify(stated)]
     const annotation = iri(`https://trustgraph.ai/annotation/${contentUuid('annotation', names)}`)
     triples.push(
       say(annotation, rdf.type, word(oa.Annotation)),
       ...stated.map((each) => say(annotation, oa.hasBody, quoted(each))),
       say(annotation, tg.grounding, literal(grounding.status)),
     )
+    const chunk = source.versionTime ? grounding.chunk : null
+    const within = chunk ? emissionName(source) : source.documentId
     for (const span of grounding.spans) {
-      const place = `https://trustgraph.ai/span/${contentUuid('span', [source.documentId, String(span.offset), String(span.length)])}`
+      const spanNames = [within, String(span.offset - (chunk?.offset ?? 0)), String(span.length)]
+      const place = `https://trustgraph.ai/span/${contentUuid('span', spanNames)}`
       triples.push(say(annotation, oa.hasTarget, iri(place)))
-      if (!places.has(place)) triples.push(...placeTriples(place, source.documentId, span))
+      if (!places.has(place))
+        triples.push(
+          ...(chunk
+            ? placeTriples(place, chunkIri(source.chunkId), inChunk(span, chunk))
+            : placeTriples(place, documentIri(source.documentId), span)),
+        )
       places.add(place)
     }
   }
   return triples
 }
 
-/** A place in a document. Its position counts code points, as Web Annotation does. */
-function placeTriples(place: string, documentId: string, { start, end, text, page }: Span): Triple[] {
+/** The same in the chunk. Its page is given only when it is not that on which the chunk begins, as how many pages it is behind that. */
+function inChunk(span: Span, chunk: ChunkPlace): Place {
+  const isKnown = span.start !== null && span.end !== null && chunk.start !== null
+  const pages = (span.page ?? 0) - (chunk.page ?? 0)
+  return {
+    text: span.text,
+    start: isKnown ? span.start - chunk.start : null,
+    end: isKnown ? span.end - chunk.start : null,
+    page: null,
+    pageOffset: span.page !== null && chunk.page !== null && pages > 0 ? pages : null,
+  }
+}
+
+type Place = Pick<Span, 'start' | 'end' | 'text' | 'page'> & { readonly pageOffset?: number | null }
+
+/** A place in a document or chunk. Its position counts code points, as Web Annotation does. */
+function placeTriples(
+  place: string,
+  source: string,
+  { start, end, text, page, pageOffset }: Place,
+): Triple[] {
   const [target, position, quotation] = [iri(place), iri(`${place}/position`), iri(`${place}/quote`)]
-  const triples = [
-    say(target, rdf.type, word(oa.SpecificResource)),
-    say(target, oa.hasSource, iri(documentIri(documentId))),
-  ]
+  const triples = [say(target, rdf.type, word(oa.SpecificResource)), say(target, oa.hasSource, iri(source))]
   if (page !== null) triples.push(say(target, tg.pageNumber, literal(String(page))))
+  if (pageOffset) triples.push(say(target, tg.pageOffset, literal(String(pageOffset))))
   if (start !== null && end !== null)
     triples.push(
       say(target, oa.hasSelector, position),
@@ -168,7 +200,8 @@ export function documentProvenance(source: DocumentSource): Triple[] {
 export function chunkProvenance(source: ChunkSource): Triple[] {
   const chunk = iri(chunkIri(source.chunkId))
   const document = iri(documentIri(source.documentId))
-  const activity = activityTerm([source.chunkId, source.component])
+  const activity = activityTerm([emissionName(source), source.component])
+  const start = source.versionTime ? (source.start ?? null) : null
   const { component, version, startedAt, part, index } = source
   return [
     say(chunk, rdf.type, word(prov.Entity)),
@@ -181,6 +214,7 @@ export function chunkProvenance(source: ChunkSource): Triple[] {
     say(chunk, tg.chunkIndex, literal(String(index))),
     say(chunk, tg.charOffset, literal(String(source.offset))),
     say(chunk, tg.charLength, literal(String(source.length))),
+    ...(start === null ? [] : [say(chunk, tg.codePointOffset, literal(String(start)))]),
     ...(source.page == null ? [] : [say(chunk, tg.pageNumber, literal(String(source.page)))]),
     say(activity, tg.chunkSize, literal(String(source.size))),
     say(activity, tg.chunkOverlap, literal(String(source.overlap))),
@@ -208,6 +242,10 @@ function activityTriples({ activity, component, version, used, startedAt }: Acti
     say(agent, rdfs.label, literal(component)),
   ]
 }
+
+/** What is made from a chunk of one version is named apart from what is made of it when it comes back in a later one. */
+const emissionName = ({ chunkId, versionTime }: Pick<Extraction, 'chunkId' | 'versionTime'>) =>
+  versionTime ? `${chunkId}@${versionTime}` : chunkId
 
 function activityTerm(names: readonly string[]): Term {
   return iri(`https://trustgraph.ai/activity/${contentUuid('activity', names)}`)

@@ -19,7 +19,7 @@ import {
   type StoreRequest,
 } from './sparql-text.ts'
 import type { TripleStore } from './store.ts'
-import { byEmission, type TripleSupport } from './support.ts'
+import type { TripleSupport } from './support.ts'
 
 export interface SparqlStoreOptions {
   /** The endpoint, such as `http://host:3030/ds/update` or `http://host:3030/ds/data`. It may hold user and password. */
@@ -94,10 +94,10 @@ export function openSparqlStore(options: SparqlStoreOptions): TripleStore {
   const notation = notations[protocol]
   const support: TripleSupport = {
     async state(statements, scope, signal) {
-      const units = byEmission(statements).flatMap(({ emission, triples }) =>
-        supported(graphLines(reify(triples), notation), { emission, scope, notation }),
+      await put(
+        statements.flatMap((each) => supported(each, { scope, notation })),
+        signal,
       )
-      await put(units, signal)
     },
     async withdraw(withdrawal, scope, signal) {
       await prove(signal)

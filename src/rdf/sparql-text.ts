@@ -82,10 +82,15 @@ export function parts(units: readonly (readonly GraphLine[])[]): GraphLine[][] {
   return lists
 }
 
+/** Each line once. */
 function byGraph(lines: readonly GraphLine[]): [string | null, string][] {
-  const graphs = new Map<string | null, string>()
-  for (const { graph, text } of lines) graphs.set(graph, (graphs.get(graph) ?? '') + text)
-  return [...graphs]
+  const graphs = new Map<string | null, Set<string>>()
+  for (const { graph, text } of lines) {
+    const known = graphs.get(graph)
+    if (known) known.add(text)
+    else graphs.set(graph, new Set([text]))
+  }
+  return [...graphs].map(([graph, texts]) => [graph, [...texts].join('')])
 }
 
 // SPARQL decodes `\uXXXX` before anything else, and stores differ in whether `\\u0022` contains one. When the `u` itself is escaped, all

@@ -68,14 +68,3 @@ export function isKeyWithdrawn(
 export function documentName(documentId: string, { workspace, flow }: Scope): string {
   return hash('sha256', JSON.stringify([workspace, flow, documentId])).slice(0, 32)
 }
-
-/** The statements with one entry for each emission. */
-export function byEmission(statements: readonly Statement[]): Statement[] {
-  const groups = Map.groupBy(statements, ({ emission: { documentId, chunkId, versionTime } }) =>
-    JSON.stringify([documentId, chunkId, versionTime]),
-  )
-  return [...groups.values()].map((same) => ({
-    emission: same[0]!.emission,
-    triples: same.flatMap(({ triples }) => triples),
-  }))
-}

@@ -87,7 +87,7 @@ export const oa = terms(namespaces.oa, [
   'exact',
 ])
 
-/** TrustGraph's own terms. graphmill adds `partIndex`, for documents that are loaded in parts, and `grounding`. */
+/** TrustGraph's own terms. graphmill adds `partIndex`, for documents that are loaded in parts, `grounding`, `codePointOffset` and `pageOffset`. */
 export const tg = terms(namespaces.tg, [
   'Document',
   'Chunk',
@@ -100,8 +100,10 @@ export const tg = terms(namespaces.tg, [
   'partIndex',
   'chunkIndex',
   'charOffset',
+  'codePointOffset',
   'charLength',
   'pageNumber',
+  'pageOffset',
   'chunkSize',
   'chunkOverlap',
   'grounding',

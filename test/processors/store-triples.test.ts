@@ -168,7 +168,7 @@ test('triples that another replica has withdrawn while they were written are wit
   const { store, held } = heldStore()
   const retraction = {
     ...{ documentId: 'd', version: 'v', versionTime: 2 },
-    payload: { reason: 'superseded', kept: new Uint8Array(), units: [] },
+    payload: { reason: 'superseded', kept: new Uint8Array() },
   }
   let isPublished = false
   const context = {

@@ -3,7 +3,7 @@ import { dot } from '../../src/rdf/dot.ts'
 import { definitionTriples, ontologyEntityTriples, relationshipTriples } from '../../src/rdf/facts.ts'
 import { createGraphBuilder, factText } from '../../src/rdf/graph.ts'
 import { graphPage, pageData } from '../../src/rdf/graph-page.ts'
-import { documentProvenance, groundingProvenance } from '../../src/rdf/provenance.ts'
+import { chunkProvenance, documentProvenance, groundingProvenance } from '../../src/rdf/provenance.ts'
 import { iri, literal, triple } from '../../src/rdf/term.ts'
 
 const chalk = relationshipTriples({
@@ -87,6 +87,44 @@ describe('a graph', () => {
       expect(of('attribute')).toMatchObject({ sources: [], isUngrounded: false })
     }
   })
+})
+
+test('a place in a chunk is shown where it stands in the document', () => {
+  const documentId = 'urn:graphmill:document:1'
+  const source = { documentId, chunkId: `${documentId}/0/0`, versionTime: 5 }
+  const places = {
+    field: 'subject',
+    match: 'exact',
+    offset: 44,
+    length: 5,
+    start: 43,
+    end: 48,
+    page: 3,
+    text: 'Chalk',
+  }
+  const cut = {
+    part: 0,
+    index: 0,
+    length: 9,
+    size: 9,
+    overlap: 0,
+    component: 'c',
+    version: '1',
+    startedAt: 1,
+  }
+  const graph = graphOf([
+    ...chalk.triples,
+    ...chunkProvenance({ ...source, ...cut, offset: 40, start: 40, page: 2 }),
+    ...groundingProvenance({ ...source, unit: 'a' }, [
+      {
+        stated: chalk.stated,
+        grounding: { status: 'exact', spans: [places], chunk: { offset: 40, start: 40, page: 2 } },
+      },
+    ]),
+  ])
+  expect(graph.facts.find(({ kind }) => kind === 'relationship')!.sources).toEqual([
+    { text: 'Chalk', document: '', start: 43, end: 48, page: '3' },
+  ])
 })
 
 test('the page escapes what could end its data or its title', () => {

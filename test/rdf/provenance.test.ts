@@ -103,6 +103,42 @@ describe('provenance of places', () => {
     expect(groundingProvenance(source, facts)).toEqual(triples)
   })
 
+  test('of a version stand in their chunk, and do not change when the chunk moves', () => {
+    const moved = (by: number, pages: number) => ({
+      status: 'exact',
+      spans: [
+        { ...span, offset: span.offset + by, start: span.start + by, end: span.end + by, page: 2 + pages },
+      ],
+      chunk: { offset: 10 + by, start: 9 + by, page: 1 + pages },
+    })
+    const of = (grounding: ReturnType<typeof moved>, more = {}) =>
+      groundingProvenance({ ...source, versionTime: 7, ...more }, [{ stated: definition.stated, grounding }])
+    const triples = of(moved(0, 0))
+    expect(of(moved(5000, 3))).toEqual(triples)
+    expect(triples.slice(4, 11).map(({ p, o }) => [p.iri!.replace(/^.*[#/]/, ''), o.iri ?? o.value])).toEqual(
+      [
+        ['type', 'http://www.w3.org/ns/oa#SpecificResource'],
+        ['hasSource', 'urn:graphmill:chunk:notes/0/3'],
+        ['pageOffset', '1'],
+        ['hasSelector', expect.stringMatching(/position$/)],
+        ['type', 'http://www.w3.org/ns/oa#TextPositionSelector'],
+        ['start', '1'],
+        ['end', '4'],
+      ],
+    )
+    // What comes back in a later version is made again, and must not share nodes with what is withdrawn.
+    const nodes = (triples: readonly Triple[]) => new Set(triples.map(({ s }) => s.iri))
+    const shared = (one: Set<string | null>, other: Set<string | null>) =>
+      [...one].filter((each) => other.has(each))
+    expect(shared(nodes(of(moved(0, 0), { versionTime: 8 })), nodes(triples))).toEqual([])
+    const [first, later] = [7, 8].map((versionTime) =>
+      nodes(
+        subgraphProvenance({ ...extraction, versionTime }, []).filter(({ s }) => !s.iri!.includes('agent')),
+      ),
+    )
+    expect(shared(first!, later!)).toEqual([])
+  })
+
   test('leaves out what is not known', () => {
     const unknown = { ...span, start: null, end: null, page: null, text: '' }
     const grounding = { status: 'exact', spans: [unknown] }

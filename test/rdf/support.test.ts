@@ -3,7 +3,12 @@ import * as fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { emissionKey } from '../../src/messages/emission.ts'
 import { definitionTriples, relationshipTriples } from '../../src/rdf/facts.ts'
-import { groundingProvenance, subgraphProvenance } from '../../src/rdf/provenance.ts'
+import {
+  chunkProvenance,
+  documentProvenance,
+  groundingProvenance,
+  subgraphProvenance,
+} from '../../src/rdf/provenance.ts'
 import { openSparqlStore } from '../../src/rdf/sparql-store.ts'
 import type { TripleStore } from '../../src/rdf/store.ts'
 import { type Emission, isWithdrawn, type Statement, type Withdrawal } from '../../src/rdf/support.ts'
@@ -45,19 +50,21 @@ const facts = names.flatMap((subject) => [
 /** What an extractor finds in a chunk: its facts, with provenance. */
 function found({ documentId, chunkId, versionTime }: Emission, chosen: readonly number[]): Triple[] {
   const some = chosen.map((each) => facts[each % facts.length]!)
+  const source = { documentId, chunkId: `${documentId}/${chunkId}`, versionTime, unit: 'u' }
   const stated = some.flatMap((fact) => fact.stated)
   const grounding = {
     status: 'exact',
     spans: [{ offset: 3, length: 4, start: 3, end: 7, text: 'text', page: null }],
+    chunk: { offset: 1, start: 1, page: null },
   } as never
   return [
     ...some.flatMap(({ triples }) => triples),
     ...subgraphProvenance(
-      { chunkId, unit: 'u', run: { id: `${versionTime}`, startedAt: versionTime }, version: '1' },
+      { ...source, run: { id: `${versionTime}`, startedAt: versionTime }, version: '1' },
       stated,
     ),
     ...groundingProvenance(
-      { chunkId, unit: 'u', documentId },
+      source,
       some.map((each) => ({ stated: each.stated, grounding })),
     ),
   ]
@@ -68,9 +75,23 @@ const emission = fc.record({
   chunkId: fc.constantFrom('', 'c1', 'c2', 'c3'),
   versionTime: fc.integer({ min: 0, max: 3 }),
 })
+/** The document's own statement of where a chunk stands, or a part of what was found: the batches of emit-triples cut it anywhere. */
 const statement = fc
-  .tuple(emission, fc.array(fc.nat(facts.length - 1), { maxLength: 3 }))
-  .map(([each, chosen]): Statement => ({ emission: each, triples: found(each, chosen) }))
+  .tuple(emission, fc.array(fc.nat(facts.length - 1), { maxLength: 3 }), fc.nat(80), fc.nat(80))
+  .map(([each, chosen, from, length]): Statement => {
+    const triples = each.chunkId === '' ? placed(each, chosen.length) : found(each, chosen)
+    return { emission: each, triples: length < 40 ? triples : triples.slice(from, from + length) }
+  })
+
+function placed({ documentId, versionTime }: Emission, at: number): Triple[] {
+  const cut = { component: 'chunk-text', version: '1', startedAt: versionTime, size: 9, overlap: 0 }
+  const place = { part: 0, index: at, offset: at, start: at, length: 9, page: null }
+  return [
+    ...documentProvenance({ documentId, title: 't', uri: '', mediaType: '' }),
+    ...chunkProvenance({ documentId, chunkId: `${documentId}/c${at}`, versionTime, ...place, ...cut }),
+  ]
+}
+
 const withdrawal = fc
   .record({
     documentId: fc.constantFrom('d', 'e'),
