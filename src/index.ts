@@ -37,6 +37,7 @@ export {
   type GraphmillErrorOptions,
   type Retry,
 } from './errors.ts'
+export { type Extraction, ExtractionIncomplete, type ExtractOptions, extract } from './extraction/extract.ts'
 // processors
 export {
   defineExtractor,

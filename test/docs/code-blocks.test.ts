@@ -66,7 +66,16 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 const typescript = blocks.filter(({ language }) => language === 'ts')
-const moduleOf = ({ page, line }: Block) => resolve(folder, `${page.replace(/\W/g, '-')}-${line}.ts`)
+const moduleOf = ({ page, line, file }: Block) =>
+  resolve(folder, page.replace(/\W/g, '-'), file ?? `${line}.ts`)
+/** Whether a command of the page runs the file. */
+const isInSession = ({ page, file }: Block) =>
+  file !== undefined &&
+  blocks.some((each) => each.page === page && each.language === 'sh' && each.code.includes(file))
+function writeModule(block: Block, code: string): void {
+  mkdirSync(dirname(moduleOf(block)), { recursive: true })
+  writeFileSync(moduleOf(block), code)
+}
 
 describe('code blocks in the docs', () => {
   test('have languages that are run or read', () => {
@@ -98,7 +107,7 @@ describe('code blocks in the docs', () => {
 
   test('in TypeScript compile against the public API', async () => {
     expect(typescript.length).toBeGreaterThan(0)
-    for (const block of typescript) writeFileSync(moduleOf(block), `${block.code}\nexport {}\n`)
+    for (const block of typescript) writeModule(block, `${block.code}\nexport {}\n`)
     const config = {
       extends: resolve('tsconfig.json'),
       compilerOptions: {
@@ -109,7 +118,7 @@ describe('code blocks in the docs', () => {
         typeRoots: [resolve('node_modules/@types')],
         paths: { graphmill: [resolve('src/index.ts')] },
       },
-      include: ['*.ts'],
+      include: ['**/*.ts'],
     }
     writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config))
     await run('node_modules/.bin/tsc', ['-p', folder]).catch((error: { stdout: string }) => {
@@ -121,8 +130,8 @@ describe('code blocks in the docs', () => {
     await using llm = await startLlmServer({
       rules: [{ match: 'Which mill stands by a river', reply: '{"kind":"watermill","reason":"Its wheel."}' }],
     })
-    for (const block of typescript) {
-      writeFileSync(moduleOf(block), block.code.replaceAll('http://127.0.0.1:8080/v1', llm.url))
+    for (const block of typescript.filter((each) => !isInSession(each))) {
+      writeModule(block, block.code.replaceAll('http://127.0.0.1:8080/v1', llm.url))
       await run(process.execPath, [moduleOf(block)], { timeout: 60_000 })
     }
     expect(llm.counts.completed).toBe(1)
@@ -131,7 +140,7 @@ describe('code blocks in the docs', () => {
   test('that export a processor export a working one', async () => {
     let count = 0
     for (const block of typescript.filter(({ code }) => code.includes('defineProcessor'))) {
-      writeFileSync(moduleOf(block), block.code)
+      writeModule(block, block.code)
       const found = (await import(pathToFileURL(moduleOf(block)).href)) as Record<string, AnyProcessor>
       const processors = Object.values(found)
       expect(processors, placeOf(block)).not.toEqual([])

@@ -38,6 +38,7 @@ export const given: Readonly<Record<string, { files?: Record<string, string | Ui
     'docs/rows.md': { model: true, files: { 'notes.md': 'Albion Mills opened in 1786.\n' } },
     'docs/stores.md': { model: true, files: { 'notes.md': 'Ada Lovelace was a mathematician.\n' } },
     'docs/models.md': { model: true },
+    'docs/extractors.md': { model: true, files: { 'notes.md': 'The mill burnt down in 1791.\n' } },
     'docs/deployment.md': {
       files: { 'reports/one.md': 'A windmill is a mill that is driven by the wind.\n' },
     },
@@ -85,6 +86,7 @@ export const situations: Readonly<Record<string, { readonly before?: string; rea
 
 /** What the model of these pages says. */
 export const rules: readonly Rule[] = [
+  { match: 'Name the events in the text', reply: '{"event": "the fire of the mill", "year": 1791}' },
   { match: 'It rained in Derby', reply: 'The text says what the weather was like in a town.' },
   { match: 'It snowed in Derby', reply: { text: everyItem, repeat: 3, truncateAfter: 60 } },
   { match: 'It hailed in Derby', reply: `{"name": "hail"}\n${everyItem}` },

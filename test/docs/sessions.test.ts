@@ -84,8 +84,9 @@ afterAll(async () => {
 function newFolder({ files = {} }: { files?: Record<string, string | Uint8Array> }): string {
   const folder = mkdtempSync(join(tmpdir(), 'graphmill-docs-'))
   folders.push(folder)
-  for (const name of ['bin', 'examples', 'node_modules']) symlinkSync(resolve(name), join(folder, name))
-  mkdirSync(join(folder, 'path'))
+  for (const name of ['bin', 'examples']) symlinkSync(resolve(name), join(folder, name))
+  for (const name of ['path', 'node_modules']) mkdirSync(join(folder, name))
+  symlinkSync(resolve('.'), join(folder, 'node_modules/graphmill'))
   symlinkSync(resolve('bin/graphmill.js'), join(folder, 'path/graphmill'))
   for (const [name, content] of Object.entries(files)) write(folder, name, content)
   return folder
@@ -122,7 +123,7 @@ function here(command: string): string {
 function canRun(command: string): boolean {
   const [, , name = ''] = runs.exec(command) ?? []
   if (command.includes('/ds') && !fuseki) return false
-  return kafka !== undefined || !(onBroker.includes(name) || command.includes('127.0.0.1:9092'))
+  return kafka !== undefined || !(onBroker.includes(name) || /127\.0\.0\.1:9092|^node run-/.test(command))
 }
 
 function say(block: Block, command: string, why: string): void {
@@ -250,10 +251,11 @@ async function runPage(page: string): Promise<void> {
   }
 
   async function result(name: string, command: string): Promise<string> {
-    if (!forever.includes(name)) return session.run(command)
+    const isProgram = /^node run-\S+\.ts$/.test(command)
+    if (!forever.includes(name) && !isProgram) return session.run(command)
     const says = name === 'run' ? { stderr: /"msg":"running"/ } : { stdout: /\n/ }
     const process = await session.start(command, says)
-    if (name === 'run') started.push(process)
+    if (name === 'run' || isProgram) started.push(process)
     else await process.end('SIGINT')
     return process.stdout()
   }
