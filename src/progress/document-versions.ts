@@ -35,10 +35,8 @@ export function takeVersion(document: Document, entry: ProgressEntry): boolean {
   if (!versionTime) return true
   const age =
     versionTime - versions.time || (version < versions.version ? -1 : version > versions.version ? 1 : 0)
-  if (age < 0) {
-    if (payload.kind === 'late') addOther(versions, { version, time: versionTime, kind: 'late' })
-    return false
-  }
+  if (age < 0 && payload.kind === 'late') addOther(versions, { version, time: versionTime, kind: 'late' })
+  if (age < 0 || payload.kind === 'late') return false
   if (collection) versions.collection = collection
   if (age > 0) {
     versions.replaces ||= versions.time > 0 || document.chunksOfPart.size > 0 || document.known.size > 0

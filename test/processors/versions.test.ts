@@ -430,5 +430,12 @@ test('a version that comes late changes nothing', async () => {
   await load(flow, 'urn:late', ['The old one.'], 1)
   await settled(flow)
   expect((await stated(flow)).get('urn:late')).toEqual(new Set(['The new one.']))
+  expect((await statuses(flow)).get('urn:late')).toMatchObject({
+    state: 'done',
+    versions: [
+      { version: 'v2', state: 'current' },
+      { version: 'v1', state: 'late' },
+    ],
+  })
   await flow.stop()
 })
