@@ -73,6 +73,9 @@ async function openConsumer(shared: Shared, request: ConsumerRequest): Promise<C
   const channel = createChannel(native, shared.closing)
   /** Received and not acknowledged, by `ackId`. */
   const held = new Map<string, NativeMessageId>()
+  // The messages of a topic that keeps nothing all have the same id.
+  const keepsNothing = topic.startsWith('non-persistent://')
+  let count = 0
   let last = Promise.resolve()
   /** The client gives messages to its receivers in the order in which these ask, but their promises resolve in any order. */
   const receive = (): void => {
@@ -85,7 +88,8 @@ async function openConsumer(shared: Shared, request: ConsumerRequest): Promise<C
     if (channel.isOver) return
     try {
       const nativeId = message.getMessageId()
-      const received = receivedNative(shared.endpoint, topic, message, nativeId)
+      const read = receivedNative(shared.endpoint, topic, message, nativeId)
+      const received = keepsNothing ? { ...read, ackId: String(count++) } : read
       // The client was connected again before anybody noticed: what is in flight here may be elsewhere too.
       if (held.has(received.ackId)) {
         channel.lose('a message in flight came again')
