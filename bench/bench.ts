@@ -9,6 +9,7 @@ const benches: Readonly<Record<string, () => Promise<Row[]>>> = {
   envelope: async () => (await import('./envelope.ts')).envelopeBench(),
   flow: async () => (await import('./flow.ts')).flowBench(),
   emit: async () => (await import('./emit.ts')).emitBench(),
+  support: async () => (await import('./support.ts')).supportBench(),
   ledger: async () => (await import('./ledger.ts')).ledgerBench(),
   ontology: async () => (await import('./ontology.ts')).ontologyBench(),
   'kafka-model': async () => (await import('./kafka.ts')).slowModelBench(),

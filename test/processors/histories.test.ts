@@ -1,0 +1,246 @@
+// Documents that change, from their text to the store: whatever is loaded, removed and killed, the store ends with what a fresh one holds
+// that was given only the surviving versions. Run ids and times are mapped, since these are what differs.
+import { hash } from 'node:crypto'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { Parser, type Quad, type Term } from 'n3'
+import { expect, test } from 'vitest'
+import { loadProcessors } from '../../processors/modules.ts'
+import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
+import { type InputPort, inputGroup, inputTopic } from '../../src/flow/ports.ts'
+import { createOffline } from '../../src/llm/offline/offline.ts'
+import { openFolderStore } from '../../src/rdf/folder-store.ts'
+import { openSparqlStore } from '../../src/rdf/sparql-store.ts'
+import type { TripleStore } from '../../src/rdf/store.ts'
+import { brokerSource } from '../support/brokers.ts'
+import { scope, settings, startFlow, type TestFlow } from '../support/flow.ts'
+import { startFuseki } from '../support/fuseki-server.ts'
+import { installOxigraph, startOxigraph } from '../support/oxigraph-server.ts'
+
+interface Site {
+  open(): TripleStore
+  dump(): Promise<string>
+  clear(): Promise<void>
+  stop(): Promise<unknown>
+}
+
+const sites: readonly [string, string | undefined, () => Promise<Site>][] = [
+  [
+    'Fuseki',
+    (await brokerSource('Fuseki', ['jars'])) === undefined ? 'Fuseki cannot be started' : undefined,
+    async () => {
+      const server = await startFuseki()
+      return { ...server, open: () => openSparqlStore({ url: `${server.dataset}/update` }) }
+    },
+  ],
+  [
+    'Oxigraph',
+    installOxigraph(),
+    async () => {
+      const server = await startOxigraph()
+      return { ...server, open: () => openSparqlStore({ url: server.update }) }
+    },
+  ],
+  ['a folder of N-Quads', undefined, openFolder],
+]
+
+async function openFolder(): Promise<Site> {
+  const folder = await mkdtemp(join(tmpdir(), 'graphmill-histories-'))
+  const out = join(folder, 'out')
+  return {
+    open: () => openFolderStore(out, { format: 'nquads' }),
+    async dump() {
+      const names = (await readdir(out).catch(() => [])).filter((name) => name.endsWith('.nq'))
+      const texts = await Promise.all(names.map((name) => readFile(join(out, name), 'utf8')))
+      return texts.join('')
+    },
+    clear: () => rm(out, { recursive: true, force: true }),
+    stop: () => rm(folder, { recursive: true, force: true }),
+  }
+}
+
+const processors = await loadProcessors([
+  'chunk-text',
+  'extract-definitions',
+  'prompt',
+  'emit-triples',
+  'store-triples',
+  'ledger',
+])
+/** A thousand times as fast, so that statuses, a second apart, need no waiting. */
+const begun = Date.now()
+const clock = { now: () => begun + (Date.now() - begun) * 1000 }
+
+const start = (site: Site, cluster = createMemoryCluster()) =>
+  startFlow(processors, {
+    cluster,
+    clock,
+    llm: createOffline(),
+    store: site.open(),
+    ids: { next: () => crypto.randomUUID() },
+    flows: [
+      {
+        ...scope,
+        settings: {
+          ...settings,
+          chunkSize: 120,
+          chunkOverlap: 0,
+          extractors: ['extract-definitions'],
+          provenance: 'subgraph',
+        },
+      },
+    ],
+  })
+
+interface Version {
+  readonly documentId: string
+  readonly paragraphs: readonly string[]
+  readonly versionTime: number
+}
+
+/** As `load` publishes it, in document parts of two paragraphs; a removal has none. */
+async function publish(flow: TestFlow, { documentId, paragraphs, versionTime }: Version) {
+  const header = { documentId, chunkId: '', version: `v${versionTime}`, versionTime }
+  if (paragraphs.length === 0)
+    return await flow.send('document', { text: '', removed: 'removed' }, { ...header, version: '' })
+  await flow.send('progress', { kind: 'loading', title: documentId }, header)
+  const parts = Math.ceil(paragraphs.length / 2)
+  let offset = 0
+  for (let part = 0; part < parts; part++) {
+    const text = paragraphs.slice(2 * part, 2 * part + 2).join('\n\n')
+    const place = { part, offset, start: offset, last: part === parts - 1 }
+    await flow.send('document', { title: documentId, text, ...place }, header)
+    offset += text.length + 2
+  }
+  await flow.send('progress', { kind: 'document', parts, title: documentId }, header)
+}
+
+async function settled(flow: TestFlow): Promise<void> {
+  const names = { space: 'gm', ...scope }
+  for (let quiet = 0; quiet < 3; ) {
+    let total = 0
+    for (const { name, inputs } of processors)
+      for (const port of inputs as readonly InputPort[])
+        total += (await flow.broker.lag(inputGroup(port, names, name), inputTopic(port, names, name))).total
+    quiet = total === 0 ? quiet + 1 : 0
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+const mapped = /^https:\/\/trustgraph\.ai\/(subgraph|activity|annotation|span)\//
+const startedAt = 'http://www.w3.org/ns/prov#startedAtTime'
+
+/** The quads as texts, where a node that is named after a run or a time is named after what is said of it instead. */
+function canonical(text: string): string[] {
+  const quads = new Parser({ format: 'N-Quads' })
+    .parse(text)
+    .filter(({ graph }) => !graph.value.startsWith('urn:graphmill:support'))
+  let names = new Map<string, string>()
+  const nameOf = (term: Term) =>
+    mapped.test(term.value) ? (names.get(term.value) ?? 'node') : `${term.termType} ${term.value}`
+  const objectOf = ({ predicate, object }: Quad) => (predicate.value === startedAt ? 'time' : nameOf(object))
+  for (let round = 0; round < 5; round++) {
+    const said = new Map<string, Set<string>>()
+    const add = (node: string, what: string) => said.set(node, (said.get(node) ?? new Set()).add(what))
+    for (const quad of quads) {
+      const { subject, predicate, object } = quad
+      if (mapped.test(subject.value)) add(subject.value, `${predicate.value} ${objectOf(quad)}`)
+      if (mapped.test(object.value)) add(object.value, `of ${predicate.value} ${nameOf(subject)}`)
+    }
+    names = new Map([...said].map(([node, all]) => [node, hash('sha1', [...all].sort().join('\n'))]))
+  }
+  const all = quads.map((quad) => {
+    const { subject, predicate, graph } = quad
+    return `${nameOf(subject)} ${predicate.value} ${objectOf(quad)} ${graph.value}`
+  })
+  return [...new Set(all)].sort()
+}
+
+const things = ['mill', 'lathe', 'weir', 'forge', 'loom']
+const paragraph = fc.constantFrom(
+  ...things.map((thing) => `A ${thing} is a machine that stands on the river and serves all farmers.`),
+  'A ferry is a boat.',
+  'There is nothing to say.',
+)
+const action = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      document: fc.nat(1),
+      paragraphs: fc.array(paragraph, { minLength: 1, maxLength: 6 }),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ document: fc.nat(1), paragraphs: fc.constant([]) }) },
+  { weight: 1, arbitrary: fc.constant('kill' as const) },
+  { weight: 2, arbitrary: fc.constant('wait' as const) },
+)
+
+async function replay(site: Site, history: readonly (Version | 'kill' | 'wait')[]): Promise<string[]> {
+  await site.clear()
+  const cluster = createMemoryCluster()
+  let flow = await start(site, cluster)
+  for (const step of history) {
+    if (step === 'wait') await settled(flow)
+    else if (step === 'kill') {
+      await flow.stop()
+      flow = await start(site, cluster)
+    } else await publish(flow, step)
+  }
+  await settled(flow)
+  const dead = (await flow.broker.listTopics('gm.')).filter(({ name }) => name.endsWith('.dead'))
+  expect(dead).toEqual([])
+  await flow.stop()
+  return canonical(await site.dump())
+}
+
+test.each(sites)(
+  'after any history %s holds what a fresh one holds of the surviving versions',
+  async (_, missing, open) => {
+    if (missing !== undefined) return console.warn(missing)
+    const site = await open()
+    const property = fc.asyncProperty(fc.array(action, { minLength: 2, maxLength: 7 }), async (actions) => {
+      const history = actions.map((each, at) =>
+        typeof each === 'string'
+          ? each
+          : { documentId: `urn:d${each.document}`, paragraphs: each.paragraphs, versionTime: at + 1 },
+      )
+      const versions = history.filter((each) => typeof each !== 'string')
+      const newest = [...new Map(versions.map((each) => [each.documentId, each])).values()]
+      const surviving = newest.filter(({ paragraphs }) => paragraphs.length > 0)
+      expect(await replay(site, history)).toEqual(await replay(site, surviving))
+    })
+    try {
+      await fc.assert(property, { numRuns: 4 })
+    } finally {
+      await site.stop()
+    }
+  },
+  300_000,
+)
+
+test('an edit in front moves the chunks behind it: their places change, and their facts are not written again', async () => {
+  const site = await openFolder()
+  const flow = await start(site)
+  const paragraphs = things.map((thing) => `A ${thing} is a machine that stands on the river and serves all.`)
+  const documentId = 'urn:moved'
+  await publish(flow, { documentId, paragraphs, versionTime: 1 })
+  await settled(flow)
+  const facts = (await flow.all(flow.topic('definitions'))).length
+  await publish(flow, {
+    documentId,
+    paragraphs: ['A ferry is a boat.', 'It swims.', ...paragraphs],
+    versionTime: 2,
+  })
+  await settled(flow)
+  expect((await flow.all(flow.topic('definitions'))).length).toBe(facts + 1)
+  const edited = canonical(await site.dump())
+  await flow.stop()
+  const fresh = [
+    { documentId, paragraphs: ['A ferry is a boat.', 'It swims.', ...paragraphs], versionTime: 2 },
+  ]
+  expect(edited).toEqual(await replay(site, fresh))
+  expect(edited.some((quad) => quad.includes('codePointOffset'))).toBe(true)
+  await site.stop()
+}, 60_000)
