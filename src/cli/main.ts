@@ -4,7 +4,7 @@ import { Command, CommanderError } from 'commander'
 import { GraphmillError, toGraphmillError } from '../errors.ts'
 import { stuckCalls } from '../system-calls.ts'
 import { coloured } from './colour.ts'
-import { commands } from './commands.ts'
+import { commands, examplesText } from './commands.ts'
 import { exitCodeOfError } from './exit-code.ts'
 import { failureText } from './failure.ts'
 import { readOwnOptions } from './options.ts'
@@ -33,8 +33,9 @@ const program = new Command('graphmill')
   // Errors are printed below, like any other error.
   .configureOutput({ outputError: () => undefined })
 
-for (const [name, { description, load }] of Object.entries(commands)) {
-  const added = program.command(name).description(description)
+for (const [name, { description, group, examples, load }] of Object.entries(commands)) {
+  const added = program.command(name).description(description).helpGroup(`${group}:`)
+  added.addHelpText('after', () => examplesText(name, examples))
   if (process.argv.includes(name, 2)) (await load())(added)
 }
 

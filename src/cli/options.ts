@@ -1,7 +1,14 @@
 // From the table of options to the flags of a command, and from a command's flags to the configuration.
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Config, readConfig, readConfigFile, suggest, variableOf } from '../config/config.ts'
-import { fileOption, isSecret, type OptionEntry, type OptionName, optionTable } from '../config/options.ts'
+import {
+  fileOption,
+  headingOf,
+  isSecret,
+  type OptionEntry,
+  type OptionName,
+  optionTable,
+} from '../config/options.ts'
 import { GraphmillError } from '../errors.ts'
 
 /** Adds options of the table to a command. Each secret brings the option for its file, and every command gets `--config`. */
@@ -17,7 +24,7 @@ export function addOptions(command: Command, names: readonly OptionName[]): Comm
     const option = new Option(flag, `${entry.help}${choices}${shown}`)
     if (entry.type === 'list')
       option.argParser((value: string, before: string[] | undefined) => [...(before ?? []), value])
-    command.addOption(option)
+    command.addOption(option.helpGroup(`${headingOf(name)}:`))
   }
   return command
 }
@@ -28,7 +35,7 @@ function commandName(command: Command): string {
   return parent?.parent ? `${commandName(parent)} ${command.name()}` : command.name()
 }
 
-const choiceOptions = new WeakSet<Option>()
+const choiceOptions = new WeakMap<Option, readonly string[]>()
 
 /** An option of a single command, with a fixed set of values. */
 export function choiceOption(flags: string, help: string, choices: readonly string[]): Option {
@@ -36,9 +43,12 @@ export function choiceOption(flags: string, help: string, choices: readonly stri
     if (choices.includes(value)) return value
     throw new InvalidArgumentError(`Allowed choices are ${choices.join(', ')}.${suggest(value, choices)}`)
   })
-  choiceOptions.add(option)
+  choiceOptions.set(option, choices)
   return option
 }
+
+/** The values of such an option. */
+export const choicesOf = (option: Option) => choiceOptions.get(option)
 
 /**
  * Reads options of a single command, such as `tail --from`, from environment variables and the configuration file. Those in the

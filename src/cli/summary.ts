@@ -31,6 +31,19 @@ export function summaryLines(summary: ExtractionSummary): string[] {
   return lines
 }
 
+/** Documents that were named, at most. */
+const mostNamed = 5
+
+/** Which documents gave no fact at all, although nothing failed. */
+export function emptyLines({ documents }: ExtractionSummary, isOffline: boolean): string[] {
+  const empty = documents.filter(({ state, facts }) => state === 'done' && sumOf(facts) === 0)
+  if (empty.length === 0) return []
+  const names = empty.flatMap(({ names }) => names)
+  const more = names.length > mostNamed ? ` and ${names.length - mostNamed} more` : ''
+  const why = isOffline ? ': the offline rules read English prose only' : ''
+  return [`nothing    was found in ${names.slice(0, mostNamed).join(', ')}${more}${why}`]
+}
+
 /** One line during the work. */
 export function progressLine({
   chunks,

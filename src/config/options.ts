@@ -221,6 +221,12 @@ const ownTable = {
     'where to write triples: for extract a file, may be repeated (default: standard output), for run a folder',
     { repeated: true, defaults: { run: 'triples', 'prompts import': 'prompts' } },
   ),
+  rows: text('DIR', 'folder in which `extract` writes rows: one file for each table'),
+  'rows-format': text('FORMAT', 'format of the files of rows', {
+    choices: ['csv', 'jsonl'],
+    default: 'csv',
+  }),
+  summary: text('FILE', 'where `extract` writes its summary as JSON'),
   'rdf-star': flag('write quoted triples to files as RDF 1.2 triple terms instead of reification'),
   store: text('URL', 'SPARQL endpoint to write triples to instead of files; may contain user:password@', {
     address: true,
@@ -231,7 +237,7 @@ const ownTable = {
   }),
   'store-token': secret('TEXT', 'bearer token for the endpoint; prefer GRAPHMILL_STORE_TOKEN'),
   limit: count('N', 'extract only the first N chunks'),
-  json: flag('print one JSON object per line instead of a table'),
+  json: flag('print JSON instead of text: one object per line, for `extract` the summary'),
   'strict-exit': flag('exit with 3 if any item was rejected'),
   // operation
   flows: text('FILE', 'file that lists the workspaces and flows; read again when it changes'),
@@ -260,6 +266,24 @@ const ownTable = {
     defaults: { extract: 'silent', eval: 'silent', run: 'info' },
   }),
 } satisfies Record<string, OptionEntry>
+
+/** The headings of the options in the help of a command: each stands before the option of its name and those after it in the table. */
+const headings: Readonly<Record<string, string>> = {
+  config: 'Options',
+  broker: 'Broker',
+  llm: 'Model',
+  extractors: 'Extraction',
+  format: 'Output',
+  flows: 'Operation',
+}
+
+/** The heading of an option in the help. */
+export function headingOf(name: OptionName): string {
+  const own = name.replace(/-file$/, '')
+  const names = Object.keys(ownTable)
+  const before = names.slice(0, names.indexOf(Object.hasOwn(ownTable, name) ? name : own) + 1)
+  return headings[before.findLast((each) => Object.hasOwn(headings, each)) ?? ''] ?? 'Options'
+}
 
 type OwnTable = typeof ownTable
 

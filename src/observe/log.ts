@@ -1,14 +1,12 @@
-// Logs: a constant phrase with data in fields, one JSON object per line, on standard error. Keys are never logged, prompt texts
+// Logs: a constant phrase with data in fields, one JSON object per line, on standard error; on a terminal, a readable line. Keys are never logged, prompt texts
 // only at debug level.
 import { type DestinationStream, destination, type Logger, pino } from 'pino'
 import { GraphmillError } from '../errors.ts'
 import { redact } from '../redact.ts'
+import { readableLine } from './readable-log.ts'
 
 /** The root logger of a process. Tests pass another destination. */
-export function createLogger(
-  level: string,
-  to: DestinationStream = destination({ fd: 2, sync: true }),
-): Logger {
+export function createLogger(level: string, to: DestinationStream = standardError()): Logger {
   const err = (error: unknown) => {
     if (!(error instanceof GraphmillError)) return pino.stdSerializers.err(error as Error)
     const { code, message, remedy, details, cause } = error
@@ -33,4 +31,10 @@ export function createLogger(
     },
     to,
   )
+}
+
+function standardError(): DestinationStream {
+  const stream = destination({ fd: 2, sync: true })
+  if (!process.stderr.isTTY) return stream
+  return { write: (line) => void stream.write(readableLine(line)) }
 }

@@ -156,8 +156,8 @@ function placeTriples(
 ): Triple[] {
   const [target, position, quotation] = [iri(place), iri(`${place}/position`), iri(`${place}/quote`)]
   const triples = [say(target, rdf.type, word(oa.SpecificResource)), say(target, oa.hasSource, iri(source))]
-  if (page !== null) triples.push(say(target, tg.pageNumber, literal(String(page))))
-  if (pageOffset) triples.push(say(target, tg.pageOffset, literal(String(pageOffset))))
+  if (page !== null) triples.push(say(target, tg.pageNumber, integer(page)))
+  if (pageOffset) triples.push(say(target, tg.pageOffset, integer(pageOffset)))
   if (start !== null && end !== null)
     triples.push(
       say(target, oa.hasSelector, position),
@@ -178,6 +178,10 @@ function count(number: number): Term {
   return literal(String(number), { datatype: xsd.nonNegativeInteger })
 }
 
+function integer(number: number): Term {
+  return literal(String(number), { datatype: xsd.integer })
+}
+
 /** What a document is: its title, source and media type. */
 export function documentProvenance(source: DocumentSource): Triple[] {
   const document = iri(documentIri(source.documentId))
@@ -196,7 +200,7 @@ export function documentProvenance(source: DocumentSource): Triple[] {
   return triples
 }
 
-/** Which piece of which document a chunk is, and what cut it. Numbers are literals without datatype, as TrustGraph's. */
+/** Which piece of which document a chunk is, and what cut it. Its numbers are typed; TrustGraph's are plain literals. */
 export function chunkProvenance(source: ChunkSource): Triple[] {
   const chunk = iri(chunkIri(source.chunkId))
   const document = iri(documentIri(source.documentId))
@@ -210,14 +214,14 @@ export function chunkProvenance(source: ChunkSource): Triple[] {
     say(chunk, prov.wasGeneratedBy, activity),
     ...activityTriples({ activity, component, version, startedAt, used: document }),
     say(chunk, rdfs.label, literal(`Chunk ${part}/${index}`)),
-    say(chunk, tg.partIndex, literal(String(part))),
-    say(chunk, tg.chunkIndex, literal(String(index))),
-    say(chunk, tg.charOffset, literal(String(source.offset))),
-    say(chunk, tg.charLength, literal(String(source.length))),
-    ...(start === null ? [] : [say(chunk, tg.codePointOffset, literal(String(start)))]),
-    ...(source.page == null ? [] : [say(chunk, tg.pageNumber, literal(String(source.page)))]),
-    say(activity, tg.chunkSize, literal(String(source.size))),
-    say(activity, tg.chunkOverlap, literal(String(source.overlap))),
+    say(chunk, tg.partIndex, integer(part)),
+    say(chunk, tg.chunkIndex, integer(index)),
+    say(chunk, tg.charOffset, integer(source.offset)),
+    say(chunk, tg.charLength, integer(source.length)),
+    ...(start === null ? [] : [say(chunk, tg.codePointOffset, integer(start))]),
+    ...(source.page == null ? [] : [say(chunk, tg.pageNumber, integer(source.page))]),
+    say(activity, tg.chunkSize, integer(source.size)),
+    say(activity, tg.chunkOverlap, integer(source.overlap)),
   ]
 }
 
@@ -236,7 +240,7 @@ function activityTriples({ activity, component, version, used, startedAt }: Acti
     say(activity, rdfs.label, literal(`${component} extraction`)),
     say(activity, prov.used, used),
     say(activity, prov.wasAssociatedWith, agent),
-    say(activity, prov.startedAtTime, literal(new Date(startedAt).toISOString())),
+    say(activity, prov.startedAtTime, literal(new Date(startedAt).toISOString(), { datatype: xsd.dateTime })),
     say(activity, tg.componentVersion, literal(version)),
     say(agent, rdf.type, word(prov.Agent)),
     say(agent, rdfs.label, literal(component)),

@@ -179,7 +179,7 @@ describe('subgraph provenance', () => {
       [activity, 'rdfs:label', '"extract-definitions extraction"'],
       [activity, 'prov:used', 'urn:graphmill:chunk:notes/0/3'],
       [activity, 'prov:wasAssociatedWith', agent],
-      [activity, 'prov:startedAtTime', '"2026-08-05T12:30:00.000Z"'],
+      [activity, 'prov:startedAtTime', '"2026-08-05T12:30:00.000Z"^^xsd:dateTime'],
       [activity, 'tg:componentVersion', '"0.1.0"'],
       [agent, 'rdf:type', 'http://www.w3.org/ns/prov#Agent'],
       [agent, 'rdfs:label', '"extract-definitions"'],
@@ -271,17 +271,17 @@ describe('document and chunk provenance', () => {
       [activity, 'rdfs:label', '"chunk-text extraction"'],
       [activity, 'prov:used', 'urn:graphmill:document:notes'],
       [activity, 'prov:wasAssociatedWith', 'https://trustgraph.ai/agent/chunk-text'],
-      [activity, 'prov:startedAtTime', '"1970-01-01T00:00:00.000Z"'],
+      [activity, 'prov:startedAtTime', '"1970-01-01T00:00:00.000Z"^^xsd:dateTime'],
       [activity, 'tg:componentVersion', '"0.1.0"'],
       ['https://trustgraph.ai/agent/chunk-text', 'rdf:type', 'http://www.w3.org/ns/prov#Agent'],
       ['https://trustgraph.ai/agent/chunk-text', 'rdfs:label', '"chunk-text"'],
       [chunk, 'rdfs:label', '"Chunk 1/3"'],
-      [chunk, 'tg:partIndex', '"1"'],
-      [chunk, 'tg:chunkIndex', '"3"'],
-      [chunk, 'tg:charOffset', '"5700"'],
-      [chunk, 'tg:charLength', '"1900"'],
-      [activity, 'tg:chunkSize', '"2000"'],
-      [activity, 'tg:chunkOverlap', '"100"'],
+      [chunk, 'tg:partIndex', '"1"^^xsd:integer'],
+      [chunk, 'tg:chunkIndex', '"3"^^xsd:integer'],
+      [chunk, 'tg:charOffset', '"5700"^^xsd:integer'],
+      [chunk, 'tg:charLength', '"1900"^^xsd:integer'],
+      [activity, 'tg:chunkSize', '"2000"^^xsd:integer'],
+      [activity, 'tg:chunkOverlap', '"100"^^xsd:integer'],
     ])
   })
 
@@ -327,5 +327,7 @@ function said({ s, p, o }: Triple): [string | null, string, string | null] {
 }
 
 function object(term: Term): string | null {
-  return term.type === 'l' && !term.datatype && !term.language ? `"${term.value}"` : term.iri
+  if (term.type !== 'l' || term.language) return term.iri
+  const datatype = term.datatype?.replace('http://www.w3.org/2001/XMLSchema#', '^^xsd:') ?? ''
+  return `"${term.value}"${datatype}`
 }

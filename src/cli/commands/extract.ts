@@ -1,5 +1,6 @@
 // `graphmill extract`: the whole flow in one process, by the library's `extract`. Triples go to standard output or a file, all else to
 // standard error. Exit: 0 every chunk done, 3 some partial, 4 some chunk dead or document failed, 2 wrong usage, 1 anything else.
+import { rename, writeFile } from 'node:fs/promises'
 import type { Command } from 'commander'
 import type { Config } from '../../config/config.ts'
 import { optionTable } from '../../config/options.ts'
@@ -11,6 +12,8 @@ import { priceOf, readPrices } from '../../llm/limits/prices.ts'
 import { offline } from '../../llm/providers.ts'
 import { createLogger } from '../../observe/log.ts'
 import type { TripleStore } from '../../rdf/store.ts'
+import { redact } from '../../redact.ts'
+import { replaceRows } from '../../rows/replaced-rows.ts'
 import { coloured } from '../colour.ts'
 import { costLines, costOptions, limitCost } from '../cost.ts'
 import { limitsOf } from '../documents.ts'
@@ -23,7 +26,7 @@ import { sampled } from '../sample-facts.ts'
 import { createRejectionNotes } from '../show-rejected.ts'
 import { skippedLines } from '../skipped-files.ts'
 import { openOutput, storeOptions, writesPage } from '../stores.ts'
-import { summaryLines } from '../summary.ts'
+import { emptyLines, summaryLines } from '../summary.ts'
 import { announceModel, createWiring, type FlowWiring, modelOptions } from '../wiring.ts'
 
 export function addExtract(command: Command): void {
@@ -46,6 +49,9 @@ export function addExtract(command: Command): void {
     'ungrounded',
     'follow-links',
     ...storeOptions,
+    'rows',
+    'rows-format',
+    'summary',
     'strict-exit',
     'workspace',
     'flow',
@@ -57,7 +63,7 @@ export function addExtract(command: Command): void {
 async function extract(files: readonly string[], config: Config): Promise<number> {
   const shutdown = onShutdown()
   const extraction = await openCommand(files, config, shutdown.asked)
-  const { strict, estimate, store, run } = extraction
+  const { strict, estimate, store, run, rows } = extraction
   let failure: unknown
   try {
     await follow(extraction)
@@ -66,12 +72,20 @@ async function extract(files: readonly string[], config: Config): Promise<number
   } finally {
     shutdown.dispose()
   }
+  const isBroken = failure !== undefined && !shutdown.asked.aborted
+  if (isBroken) await rows?.discard()
+  const tables = isBroken ? undefined : await rows?.finish()
   if (failure === undefined || shutdown.asked.aborted) await store.close()
   else await store.close().catch(() => undefined)
   const summary = run.summary()
   if (failure !== undefined && !shutdown.asked.aborted && summary.documents.length === 0) throw failure
   if (estimate && failure === undefined) return reportEstimate(estimate, summary, extraction)
+  const exitCode = failure !== undefined || shutdown.asked.aborted ? 1 : exitCodeOf(summary, strict)
   reportSummary(summary, extraction)
+  await reportJson(
+    { ...summary, ...(tables && { rows: tables }), written: writtenBy(extraction), exitCode },
+    config,
+  )
   if (shutdown.asked.aborted) {
     const rest = ' with --resume: what the model has answered is remembered, only the rest is asked'
     const resume = extraction.flowWiring.replies && !extraction.isForgetful() ? rest : ''
@@ -79,7 +93,7 @@ async function extract(files: readonly string[], config: Config): Promise<number
     return 1
   }
   if (failure !== undefined) throw failure
-  return exitCodeOf(summary, strict)
+  return exitCode
 }
 
 type OpenCommand = Awaited<ReturnType<typeof openCommand>>
@@ -108,6 +122,11 @@ async function openCommand(files: readonly string[], config: Config, signal: Abo
   // Nothing is written when the model can't be asked.
   if (!estimate) await llm.ready(signal)
   const store = sampled(estimate ? nowhere : await openOutput(config))
+  const { rowSchemas = [] } = flowWiring.flows[0].settings
+  const rows =
+    options.rows === undefined || estimate
+      ? undefined
+      : await replaceRows(options.rows, rowSchemas, options['rows-format'])
   const run = openExtraction(files, {
     ...flowWiring,
     ...flowWiring.flows[0],
@@ -120,7 +139,7 @@ async function openCommand(files: readonly string[], config: Config, signal: Abo
     collection: options.collection,
     followLinks: options['follow-links'],
     documentLimits: limitsOf(config),
-    events: ['failed', 'rejected', 'skipped'],
+    events: ['failed', 'rejected', 'skipped', ...(rows ? (['fact'] as const) : [])],
     failures: 'report',
     signal,
   })
@@ -132,6 +151,7 @@ async function openCommand(files: readonly string[], config: Config, signal: Abo
     estimate,
     store,
     run,
+    rows,
     strict: options['strict-exit'],
     /** Whether replies of the model could not be remembered. */
     isForgetful: () => isForgetful,
@@ -144,24 +164,27 @@ function announce({ options }: Config, { llm, flows: [{ settings }] }: FlowWirin
   const isStream = options.store === undefined && !options['dry-run']
   if (isStream && options.format === 'turtle' && settings.provenance === 'subgraph')
     say('graphmill: Turtle holds no graphs: provenance stands among the facts; --format trig keeps it apart.')
-  if (settings.extractors.includes('extract-rows'))
-    say(
-      'graphmill: rows are counted here and written nowhere: `graphmill run` publishes them on their topic.',
-    )
+  const hasRows = settings.extractors.includes('extract-rows')
+  if (options.rows !== undefined && !hasRows)
+    throw new GraphmillError('usage', '--rows needs rows: name them with --extractors rows and --schemas.')
+  if (hasRows && options.rows === undefined && !options['dry-run'])
+    say('graphmill: rows are counted and written nowhere: name a folder for them with --rows.')
 }
 
 /** Where the triples of a dry run go. */
 const nowhere: TripleStore = { write: async () => undefined, close: async () => undefined }
 
 /** Runs the extraction, and shows how far it is and what fails: the first rejected item and error of each kind, every source. */
-async function follow({ run, flowWiring, log }: OpenCommand): Promise<void> {
+async function follow({ run, rows, flowWiring, log }: OpenCommand): Promise<void> {
   const { tracker, circuits } = run
   const display = showProgress({ ...flowWiring, documents: tracker.documents, circuits })
   const noteRejected = createRejectionNotes({ titleOf: tracker.titleOf, log })
   const noteDeath = createDeathNotes()
   try {
     for await (const event of run) {
-      if (event.type === 'rejected') noteRejected(event)
+      if (event.type === 'fact') {
+        if (event.kind === 'rows') await rows?.add(event.fact.table, { ...event, values: event.fact.values })
+      } else if (event.type === 'rejected') noteRejected(event)
       else if (event.type === 'skipped') skippedLines(event.name, event.files).forEach(say)
       else if (event.type !== 'failed') continue
       else if (event.documentId) noteDeath(event.error)
@@ -187,12 +210,39 @@ function reportEstimate(
   return summary.outcome === 'failed' ? 4 : 0
 }
 
-function reportSummary(summary: ExtractionSummary, { config, prices, run, store }: OpenCommand): void {
+function reportSummary(summary: ExtractionSummary, extraction: OpenCommand): void {
+  const { config, prices, run, store, flowWiring } = extraction
   for (const line of [...limitLines(summary, config), ...summaryLines(summary)]) say(painted(line))
   for (const line of costLines(run.tracker.usage(), prices)) say(line)
-  if (config.options.out === undefined || config.options.store !== undefined) return
-  for (const line of store.sample()) say(`  ${line}`)
-  say(`written    ${config.options.out.join(', ')}`)
+  for (const line of emptyLines(summary, flowWiring.llm.isLocal === true)) say(painted(line))
+  if (config.options.out !== undefined && config.options.store === undefined)
+    for (const line of store.sample()) say(`  ${line}`)
+  const written = writtenBy(extraction)
+  if (written.length > 0) say(`written    ${written.join(', ')}`)
+}
+
+/** The files that were written. */
+function writtenBy({ config: { options }, rows }: OpenCommand): string[] {
+  return [...(options.store === undefined ? (options.out ?? []) : []), ...(rows?.paths ?? [])]
+}
+
+/** The same object for `--json` and `--summary`. Standard output may hold the triples; then it is the last line of standard error. */
+async function reportJson(summary: object, { options }: Config): Promise<void> {
+  const text = redact(JSON.stringify(summary))
+  if (options.json) {
+    const isFree = options.out !== undefined || options.store !== undefined
+    if (isFree) process.stdout.write(`${text}\n`)
+    else say(text)
+  }
+  const path = options.summary
+  if (path === undefined) return
+  const beside = `${path}.${process.pid}.tmp`
+  try {
+    await writeFile(beside, `${text}\n`)
+    await rename(beside, path)
+  } catch (cause) {
+    throw new GraphmillError('output_failed', `${path}: ${(cause as Error).message}`, { cause })
+  }
 }
 
 const limitLines = ({ limited }: ExtractionSummary, { options }: Config): string[] =>
@@ -201,5 +251,5 @@ const limitLines = ({ limited }: ExtractionSummary, { options }: Config): string
 /** What went wrong stands out in the summary. */
 function painted(line: string): string {
   if (line.startsWith('failed ')) return coloured('red', line, process.stderr)
-  return /^(incomplete|limited) /.test(line) ? coloured('yellow', line, process.stderr) : line
+  return /^(incomplete|limited|nothing) /.test(line) ? coloured('yellow', line, process.stderr) : line
 }

@@ -198,13 +198,105 @@ describe('extract', () => {
     expect((await extract([...args, '--strict-exit'])).code).toBe(3)
   })
 
-  test('says that it writes no rows', async () => {
-    const schemas = join(folder, 'mills.json')
-    writeFileSync(schemas, JSON.stringify({ name: 'mills', fields: [{ name: 'name', type: 'string' }] }))
-    server.set({ rules: [{ reply: '{"name":"Old Mill"}' }] })
-    const { stderr } = await extract([file('mill.txt'), '--extractors', 'rows', '--schemas', schemas])
-    expect(stderr).toMatch(/rows are counted here and written nowhere: `graphmill run`/)
-    expect(stderr).toMatch(/^facts +1 rows/m)
+  describe('rows', () => {
+    const rowsOf = (name = 'mills') => {
+      const schemas = join(folder, 'mills.json')
+      const fields = [
+        { name: 'name', type: 'string' },
+        { name: 'year', type: 'int' },
+      ]
+      writeFileSync(schemas, JSON.stringify({ name, fields }))
+      server.set({ rules: [{ reply: '{"name":"=Old Mill","year":1665}\n{"name":"New, Mill"}' }] })
+      return [file('mill.txt'), '--extractors', 'rows', '--schemas', schemas]
+    }
+
+    test('are written to no file unless a folder is named, and that is said', async () => {
+      const { stderr } = await extract(rowsOf())
+      expect(stderr).toMatch(/rows are counted and written nowhere: name a folder for them with --rows/)
+      expect(stderr).toMatch(/^facts +2 rows/m)
+      const { code, stderr: wrong } = await extract([file('mill.txt'), '--rows', join(folder, 'rows')])
+      expect(wrong).toMatch(/--rows needs rows: .*\[usage\]/)
+      expect(code).toBe(2)
+    })
+
+    test('are one file a table, as CSV or JSON Lines, and counted by table', async () => {
+      const rows = join(folder, 'rows')
+      const { stderr } = await extract([...rowsOf(), '--rows', rows])
+      const path = join(rows, 'mills.csv')
+      expect(stderr).toContain(`written    ${path}`)
+      expect(readFileSync(path, 'utf8')).toMatch(
+        /^name,year,_id,_document,_chunk\r\n'=Old Mill,1665,\w{32},urn:\S+,urn:\S+\r\n"New, Mill",,\w{32},\S+\r\n$/,
+      )
+      const again = await extract([...rowsOf('Mühlen'), '--rows', rows, '--rows-format', 'jsonl', '--json'])
+      const summary = JSON.parse(again.stderr.trim().split('\n').at(-1)!) as Record<string, unknown>
+      expect(summary).toMatchObject({ outcome: 'done', rows: { Mühlen: 2 }, exitCode: 0 })
+      const [written = ''] = summary['written'] as string[]
+      const lines = readFileSync(written, 'utf8').trim().split('\n')
+      expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+        { name: '=Old Mill', year: 1665 },
+        { name: 'New, Mill' },
+      ])
+    })
+  })
+
+  describe('--json and --summary', () => {
+    test('are the same summary, on standard output when triples go elsewhere', async () => {
+      const [out, summary] = [join(folder, 'graph.nq'), join(folder, 'summary.json')]
+      const { stdout, code } = await extract([file('mill.txt'), '--out', out, '--json', '--summary', summary])
+      expect(code).toBe(0)
+      expect(stdout.trim().split('\n')).toHaveLength(1)
+      expect(readFileSync(summary, 'utf8')).toBe(stdout)
+      expect(JSON.parse(stdout)).toMatchObject({
+        outcome: 'done',
+        exitCode: 0,
+        written: [out],
+        chunks: 1,
+        units: { expected: 3, done: 3, partial: 0, dead: 0 },
+        documents: [{ title: 'mill.txt', state: 'done', error: null }],
+        failed: [],
+      })
+    })
+
+    test('say what failed, with the exit code, and leave the triples on standard output alone', async () => {
+      const summary = join(folder, 'summary.json')
+      const files = [file('mill.txt'), join(folder, 'none.txt')]
+      const { stdout, stderr, code } = await extract([...files, '--json', '--summary', summary])
+      expect(code).toBe(4)
+      expect(quads(stdout).length).toBeGreaterThan(3)
+      const said = JSON.parse(stderr.trim().split('\n').at(-1)!) as unknown
+      expect(said).toEqual(JSON.parse(readFileSync(summary, 'utf8')))
+      expect(said).toMatchObject({
+        outcome: 'failed',
+        exitCode: 4,
+        failed: [{ code: expect.stringMatching(/^document_/) }],
+      })
+    })
+
+    test('that cannot be written are an error', async () => {
+      const { stderr, code } = await extract([
+        file('mill.txt'),
+        '--summary',
+        join(folder, 'none', 'summary.json'),
+      ])
+      expect(stderr).toContain('[output_failed]')
+      expect(code).toBe(1)
+    })
+  })
+
+  test('says which documents gave nothing, and that the offline rules read English prose', async () => {
+    const args = [
+      'extract',
+      file('data.json', '{"mill":"The mill is a machine."}'),
+      file('mill.txt'),
+      '--llm',
+      'offline',
+    ]
+    const { stderr, code } = await graphmill(args)
+    expect(stderr).toMatch(/^graphmill: no model is asked: .*English prose only and are for trying out/)
+    expect(stderr).toMatch(
+      /^nothing +was found in \S*data\.json: the offline rules read English prose only$/m,
+    )
+    expect(code).toBe(0)
   })
 
   test('shows the first rejected item of each reason with its place, and all of them on request', async () => {
