@@ -5,13 +5,14 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { parse } from 'yaml'
 import { serverVariables } from '../../src/config/models.ts'
 import { brokerSource } from '../support/brokers.ts'
 import { type Docker, importKafka, importNode, startDocker } from '../support/docker.ts'
 import { kafkaJars } from '../support/kafka-server.ts'
 import { startLlmServer } from '../support/llm-server.ts'
+import { healthPath } from '../support/pulsar-server.ts'
 import { startTcpRelay } from '../support/tcp-relay.ts'
 
 const composed = parse(readFileSync('docker-compose.yml', 'utf8'), { merge: true })
@@ -36,18 +37,23 @@ test('no health check starts a JVM or a Node', () => {
     ['pulsar', 'CMD curl'],
     ['graphmill-pulsar', undefined],
   ])
+  // What every test with a real Pulsar waits for.
+  expect(composed.services.pulsar.healthcheck.test.at(-1)).toBe(`http://127.0.0.1:8080/admin/v2${healthPath}`)
   expect(readFileSync('Dockerfile', 'utf8')).toMatch(/^HEALTHCHECK .* CMD \["bash", /m)
 })
 
 const what = 'the image and docker-compose.yml'
-const docker = (await brokerSource(what, ['jars'])) && (await startDocker(what))
+const present = (await brokerSource(what, ['jars'])) !== undefined
 
-describe.skipIf(!docker)('in a container', { timeout: 600_000 }, () => {
-  const { run, environment, gateway } = docker as Docker
+describe.skipIf(!present)('in a container', { timeout: 600_000 }, () => {
+  let docker: Docker | undefined
+  const run: Docker['run'] = (...parameters) => docker!.run(...parameters)
   const folder = mkdtempSync(join(tmpdir(), 'graphmill-compose-'))
 
   beforeAll(async () => {
-    await importNode(docker!)
+    docker = await startDocker(what)
+    if (!docker) return
+    await importNode(docker)
     const building = run(
       'build',
       '--network',
@@ -58,11 +64,13 @@ describe.skipIf(!docker)('in a container', { timeout: 600_000 }, () => {
       'graphmill',
       '.',
     )
-    await Promise.all([building, importKafka(docker!, await kafkaJars())])
+    await Promise.all([building, importKafka(docker, await kafkaJars())])
     // Without ports of this machine, which may be in use.
     for (const service of Object.values<{ ports?: unknown }>(composed.services)) delete service.ports
     writeFileSync(join(folder, 'compose.json'), JSON.stringify(composed))
   }, 900_000)
+  // Where no daemon could start, nothing is shown, which is not the same as passed.
+  beforeEach(({ skip }) => skip(!docker))
   afterAll(async () => {
     await docker?.stop()
     rmSync(folder, { recursive: true, force: true })
@@ -77,7 +85,7 @@ describe.skipIf(!docker)('in a container', { timeout: 600_000 }, () => {
       '--project-directory',
       '.',
     ]
-    const env = { ...withoutModels(), ...environment, ...variables }
+    const env = { ...withoutModels(), ...docker!.environment, ...variables }
     const { stdout } = await promisify(execFile)('docker-compose', [...project, ...parameters], {
       env,
       timeout: 300_000,
@@ -180,7 +188,7 @@ describe.skipIf(!docker)('in a container', { timeout: 600_000 }, () => {
     expect(new Set(uids.map((line) => line.trim().split(/\s+/)[1]))).toEqual(new Set(['1000']))
     // A model server on this machine, by the address that the documentation names.
     await using llm = await startLlmServer()
-    const relay = await startTcpRelay(llm.port, undefined, gateway)
+    const relay = await startTcpRelay(llm.port, undefined, docker!.gateway)
     const OPENAI_BASE_URL = `http://host.docker.internal:${relay.port}/v1`
     await compose(
       { OPENAI_BASE_URL },

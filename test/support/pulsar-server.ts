@@ -153,6 +153,9 @@ function launch({ folder, lib }: Place): ChildProcess {
   return child
 }
 
+/** In the admin API: the server writes and reads a message. */
+export const healthPath = '/brokers/health?topicVersion=V2'
+
 /** Resolves when the server has written and read a message: after a kill its storage is later than its admin API. */
 async function ready(child: ChildProcess, webPort: number, token: string | undefined): Promise<void> {
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
@@ -170,7 +173,7 @@ async function ready(child: ChildProcess, webPort: number, token: string | undef
     )
   const deadline = Date.now() + startTimeoutMs
   for (;;) {
-    const answers = await Promise.all([ask('/namespaces/public'), ask('/brokers/health?topicVersion=V2')])
+    const answers = await Promise.all([ask('/namespaces/public'), ask(healthPath)])
     if (answers[0].includes('public/default') && answers[1] === 'ok') return
     const ended = child.exitCode !== null || child.signalCode !== null
     if (ended || Date.now() > deadline) {
