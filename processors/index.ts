@@ -13,6 +13,7 @@ import { prompt } from './prompt.ts'
 import { storeTriples } from './store-triples.ts'
 import { textCompletion } from './text-completion.ts'
 
+/** The built-in processors: what `graphmill run --all` starts. */
 export const processors: readonly AnyProcessor[] = [
   chunkText,
   prompt,

@@ -9,6 +9,7 @@ import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'rolldown'
 import { parse } from 'yaml'
+import { apiPage, exportsOf } from './api.js'
 import { sbomOf } from './sbom.js'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -31,6 +32,8 @@ try {
   })
   for (const name of ['page.html', 'page.css']) cpSync(`${root}/page/${name}`, `${made}/page/${name}`)
   writeFileSync(`${made}/sbom.cdx.json`, `${JSON.stringify(sbomOf(root), null, 2)}\n`)
+  const exported = exportsOf(readFileSync(`${root}/src/index.ts`, 'utf8'), `${made}/src`)
+  writeFileSync(`${root}/docs/api.md`, apiPage(exported))
   try {
     renameSync(`${root}/dist`, old)
   } catch (error) {

@@ -219,11 +219,13 @@ const table = {
   unexpected: never('Report the error with its cause: this is a defect in graphmill.'),
 } satisfies Record<string, ErrorEntry>
 
+/** The code of an error; docs/errors.md lists them all. */
 export type ErrorCode = keyof typeof table
 
 /** The whole table, for `docs/errors.md` and its test. */
 export const errorTable: Readonly<Record<ErrorCode, ErrorEntry>> = table
 
+/** What else is known of an error. */
 export interface GraphmillErrorOptions {
   readonly cause?: unknown
   /** For rate limits: how long the server asks the client to wait, in milliseconds. */

@@ -21,6 +21,7 @@ export interface OutgoingBytes {
   readonly anySize?: boolean
 }
 
+/** A topic that is to be there. */
 export interface TopicSpec {
   readonly name: string
   readonly partitions: number
@@ -32,6 +33,7 @@ export interface TopicSpec {
   readonly maxBytes?: number
 }
 
+/** What a member of a group reads, and how. */
 export interface Subscription {
   /** Members of one group share the messages of the topic: each goes to one of them. */
   readonly group: string
@@ -75,6 +77,7 @@ export interface LostRange {
   readonly before: number
 }
 
+/** A message that was handed to a consumer, until it is settled. */
 export interface Delivery {
   readonly topic: string
   readonly partition: number
@@ -111,6 +114,7 @@ export interface Suspect {
   record(deaths: number): Promise<void>
 }
 
+/** What of a topic is read. */
 export interface TopicRange {
   readonly topic: string
   /** Where to begin: at the oldest message, at the end, or just behind the given positions (by partition; others from the oldest). */
@@ -166,6 +170,7 @@ export interface DeletionState {
   readonly deleted: boolean
 }
 
+/** A connection to Kafka, Pulsar, or a memory cluster. */
 export interface Broker {
   /** Creates the topics that are missing; those that exist are left as they are. */
   ensureTopics(topics: readonly TopicSpec[]): Promise<void>

@@ -7,6 +7,7 @@ import type { Broker, TlsOptions } from './broker.ts'
 import type { KafkaOptions } from './kafka/kafka.ts'
 import type { PulsarBinaryOptions, PulsarOptions } from './pulsar/pulsar.ts'
 
+/** How to connect: credentials, certificates, names. */
 export interface ConnectOptions {
   /** The name of this client in the cluster. Kafka only. Default `graphmill`. */
   readonly clientId?: string

@@ -132,7 +132,8 @@ async function prepareFlow(
   return {
     name: nameOf(flow),
     fingerprint,
-    start: (until) => run({ ...flowWiring, ...options.shared(), flows, processors, wire }, until),
+    start: (until) =>
+      run({ ...flowWiring, ...options.shared(), flows, processors, wire, allExtractors: true }, until),
     gone: () => options.gone(flow),
   }
 }

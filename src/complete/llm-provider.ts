@@ -20,6 +20,7 @@ import {
 
 type Fields = Readonly<Record<string, unknown>>
 
+/** A provider of `complete` from a model of the flow. */
 export interface LlmProviderOptions {
   /** Whether the server constrains output to a schema. Default: whether the model has a JSON format. */
   readonly native?: boolean | undefined

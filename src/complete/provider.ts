@@ -39,8 +39,11 @@ export interface RedactedThinkingBlock {
   readonly data: string
 }
 
+/** A part of what the user says. */
 export type UserBlock = TextBlock | ImageBlock
+/** A part of what the model said. */
 export type AssistantBlock = TextBlock | ThinkingBlock | RedactedThinkingBlock
+/** A part of a message. */
 export type ContentBlock = UserBlock | AssistantBlock
 
 /** Only as the first message. */
@@ -69,8 +72,10 @@ export interface ToolMessage {
   readonly toolCallId: string
 }
 
+/** A message of a conversation. */
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
+/** A function that the model asked for. */
 export interface ToolCall {
   /** Verbatim from the provider. */
   readonly id: string
@@ -80,6 +85,7 @@ export interface ToolCall {
   readonly signature?: string
 }
 
+/** A function that the model may ask for. */
 export interface Tool {
   /** Unique in a request. */
   readonly name: string
@@ -88,6 +94,7 @@ export interface Tool {
   readonly parameters: JsonSchema
 }
 
+/** Whether the model must ask for a function, and for which. */
 export type ToolChoice = 'auto' | 'required' | 'none' | { readonly type: 'tool'; readonly name: string }
 
 /** What is absent, undefined or null is not sent. */
@@ -115,6 +122,7 @@ export interface ProviderRequest {
 /** How structured output was asked for: in `response_format`, or by a directive in the system message. */
 export type OutputPath = 'native' | 'fallback'
 
+/** When a failed call is made again. */
 export interface RetryPolicy extends AttemptPolicy {
   /** Laid over the base config: the first entry for the second attempt, and so on; the last entry for all later attempts. */
   readonly perAttemptOverride?: readonly RuntimeConfig[]
@@ -142,6 +150,7 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined
 }
 
+/** A piece of the reply while it arrives. */
 export interface TokenEvent {
   readonly deltaKind: 'content' | 'reasoning'
   readonly delta: string
@@ -151,6 +160,7 @@ export interface TokenEvent {
   readonly callId: string
 }
 
+/** What `complete` resolves to. */
 export interface Response<T = unknown> {
   /** `content` is what the model wrote, verbatim: text, blocks when it also thought, null when it only calls tools. */
   readonly message: AssistantMessage & { readonly content: string | readonly AssistantBlock[] | null }
@@ -168,6 +178,7 @@ export interface Response<T = unknown> {
   readonly attempts: readonly AttemptRecord[]
 }
 
+/** A model as `complete` asks it. */
 export interface Provider {
   readonly model: string
   /**

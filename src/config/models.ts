@@ -85,6 +85,7 @@ export const modeHints: Readonly<Record<string, string>> = {
   ellmer: " tidyprompt's mode ellmer is that of an R package: it does not exist outside of R.",
 }
 
+/** How JSON is asked for. */
 export type AnswerMode = (typeof answerModes)[number]
 
 /** A mode that was chosen; `plain` asks for nothing. */

@@ -6,6 +6,7 @@ import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'nod
 import { callbackify } from 'node:util'
 import { glob } from 'tinyglobby'
 
+/** A file of a folder or pattern that is not read. */
 export interface SkippedFile {
   readonly path: string
   /** `ending`: no text, Markdown, HTML or PDF file; `outside`: a link that leads out of the folder. */

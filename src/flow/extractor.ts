@@ -23,7 +23,6 @@ import type {
 import { pythonText, type Row } from '../rows/row.ts'
 import { unitsOf } from './expected-units.ts'
 import {
-  type AnyProcessor,
   type Context,
   defineProcessor,
   type FlowSettings,
@@ -90,6 +89,7 @@ export interface ReplyReader<P extends FactPort> {
   payload?(facts: readonly FactPorts[P][], to: P): object
 }
 
+/** An extractor that decides about its requests and reads replies by itself. */
 export interface UnitExtractorOptions<P extends FactPort> {
   readonly name: string
   /** The prompt to run. */
@@ -108,6 +108,7 @@ export interface UnitExtractorOptions<P extends FactPort> {
   ) => ReplyReader<P> | Promise<ReplyReader<P>>
 }
 
+/** An extractor with one request for each chunk, and a fact for each item. */
 export interface ExtractorOptions<Kind extends string, P extends FactPort> {
   readonly name: string
   /** The prompt to run for each chunk. */
@@ -127,6 +128,7 @@ export interface ExtractorOptions<Kind extends string, P extends FactPort> {
 
 type Written = 'prompt' | 'rejected' | 'progress' | 'entity-contexts' | FactPort
 
+/** A processor that asks a prompt about every chunk. */
 export type Extractor = Processor<'chunk' | 'prompt-reply', Written>
 
 /** Facts of one message, and their length as JSON: rows are sent twice over, in UTF-8, and must fit 700 KiB. */
@@ -251,11 +253,6 @@ export function defineUnitExtractor<const P extends FactPort>(options: UnitExtra
 /** Whether an entry of its part announces the chunk. Of one that comes from elsewhere the ledger knows nothing but what its extractors say. */
 function isAnnounced({ source, documentId, chunkId, payload: { part, index } }: Message<'Chunk'>): boolean {
   return source === 'chunk-text' || chunkId === `${documentId}/${part}/${index}`
-}
-
-/** Whether a processor asks prompts about chunks: then it runs only in flows that name it among their extractors. */
-export function isExtractor({ inputs }: Pick<AnyProcessor, 'inputs'>): boolean {
-  return inputs.includes('chunk') && inputs.includes('prompt-reply')
 }
 
 /** The facts by port, and the items that are none, from an index on. */

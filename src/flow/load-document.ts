@@ -45,6 +45,7 @@ export interface KnownVersion {
   readonly versionTime: number
 }
 
+/** A document that was published. */
 export interface LoadedDocument {
   readonly documentId: string
   readonly parts: number

@@ -39,7 +39,9 @@ export type OutputPorts = typeof payloadOf
 /** What arrives at a port, by the name of its payload. `prompt-reply` is the processor's own response topic. */
 export type InputPorts = Omit<OutputPorts, ReplyPort> & { readonly 'prompt-reply': 'PromptResponse' }
 
+/** A topic of a flow that a processor may read. */
 export type InputPort = keyof InputPorts
+/** A topic of a flow that a processor may write, or `reply`: that of the sender of a request. */
 export type OutputPort = keyof OutputPorts
 
 export const isReply = (port: OutputPort): port is ReplyPort => port === 'reply' || port === 'text-reply'

@@ -24,16 +24,19 @@ import type { TripleStore } from '../rdf/store.ts'
 import type { RowSchema } from '../rows/row-schema.ts'
 import type { CompactedPort, InputPort, MessageOf, OutputPort, OutputPorts, PayloadOf } from './ports.ts'
 
+/** Which flow of which workspace. */
 export interface Scope {
   readonly workspace: string
   readonly flow: string
 }
 
+/** Where times come from. */
 export interface Clock {
   /** Milliseconds since 1970 UTC. */
   now(): number
 }
 
+/** Where ids come from that are not made of content. */
 export interface Ids {
   /** A UUIDv7. */
   next(): string
@@ -108,6 +111,7 @@ export type Outputs<O extends OutputPort> = AsyncGenerator<
   Promise<void> | undefined
 >
 
+/** A step of a flow: from a message to messages. */
 export interface Processor<I extends InputPort = InputPort, O extends OutputPort = OutputPort> {
   /** `[a-z0-9-]+`, unique in a process; part of the names of its groups and of its response topic. */
   readonly name: string
@@ -140,4 +144,9 @@ export function defineProcessor<const I extends InputPort, const O extends Outpu
   processor: Processor<I, O>,
 ): Processor<I, O> {
   return processor
+}
+
+/** Whether a processor asks prompts about chunks: then it runs only in flows that name it among their extractors. */
+export function isExtractor({ inputs }: Pick<AnyProcessor, 'inputs'>): boolean {
+  return inputs.includes('chunk') && inputs.includes('prompt-reply')
 }

@@ -21,6 +21,7 @@ import { createCircuits } from './runner/circuits.ts'
 import { publishUntilStored } from './runner/outbox.ts'
 import { createSchemasTopic, type SchemasTopic } from './schemas-topic.ts'
 
+/** How a client of the prompt service connects. */
 export interface PromptClientOptions {
   readonly broker: Broker
   /** Default: UUIDv7. */
@@ -41,6 +42,7 @@ export interface PromptClientOptions {
   readonly lane?: 'prompt-live' | 'prompt'
 }
 
+/** How a prompt is asked. */
 export interface AskPromptOptions {
   /** Whether parts of the reply come while the model writes. Default false. */
   readonly streaming?: boolean

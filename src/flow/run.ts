@@ -29,7 +29,14 @@ import {
   outputRoute,
   type TopicSettings,
 } from './ports.ts'
-import type { AnyProcessor, Clock, FlowSettings, Ids, Scope } from './processor.ts'
+import {
+  type AnyProcessor,
+  type Clock,
+  type FlowSettings,
+  type Ids,
+  isExtractor,
+  type Scope,
+} from './processor.ts'
 import { guardLlm, guardStore, meterStore } from './runner/circuit-guards.ts'
 import { type Circuits, createCircuits } from './runner/circuits.ts'
 import { untilAvailable } from './runner/retry.ts'
@@ -38,6 +45,7 @@ import type { Solitude } from './runner/solitude.ts'
 import { createSchemasTopic, type SchemasTopic } from './schemas-topic.ts'
 import type { createTextServices, TextServices } from './text-service.ts'
 
+/** What runs: a broker, processors, flows, a model and a store. */
 export interface FlowRuntimeOptions
   extends Pick<RunnerOptions, 'broker' | 'processors' | 'metrics' | 'contextKey' | 'onOperatorFault'> {
   readonly flows: readonly (Scope & {
@@ -45,6 +53,8 @@ export interface FlowRuntimeOptions
     /** How its topics are made when not as usual; topics that exist stay as they are. */
     readonly topics?: TopicSettings
   })[]
+  /** Whether extractors also run in flows whose settings do not name them. Default false. */
+  readonly allExtractors?: boolean
   readonly llm: Llm
   /** Default: 64 calls at once. */
   readonly rateLimiter?: RateLimiter
@@ -74,6 +84,7 @@ export interface FlowRuntimeOptions
   readonly solitude?: Solitude
 }
 
+/** Processors that run. */
 export interface FlowRuntime extends Runner {
   readonly codec: Codec
 }
@@ -97,7 +108,8 @@ export async function run(given: FlowRuntimeOptions, signal: AbortSignal): Promi
   const textServices = await openTextServices({ ...options, space, clock, ids, circuits })
   const servicesOf = await createServices({ ...options, circuits, textServices }, draining.signal)
   const schemas = createSchemasTopic(broker, codec, space, options.registry)
-  const specs = flows.flatMap((flow) => topicsOf(options.processors, { ...flow, space, wire }))
+  const serving = (flow: Scope) => options.processors.filter((each) => serves(each, flow, options))
+  const specs = flows.flatMap((flow) => topicsOf(serving(flow), { ...flow, space, wire }))
   const untilBroker = (act: () => Promise<void>) =>
     untilAvailable(act, {
       signal,
@@ -112,7 +124,7 @@ export async function run(given: FlowRuntimeOptions, signal: AbortSignal): Promi
     await untilBroker(() =>
       broker.ensureGroups(
         flows
-          .flatMap((flow) => groupsOf(options.processors, { ...flow, space }))
+          .flatMap((flow) => groupsOf(serving(flow), { ...flow, space }))
           .filter(({ group }) => wire.groupOf(group) !== undefined),
       ),
     )
@@ -125,6 +137,7 @@ export async function run(given: FlowRuntimeOptions, signal: AbortSignal): Promi
     circuits,
     schemas,
     scopes: flows.map(({ workspace, flow }) => ({ workspace, flow })),
+    serving,
     services: servicesOf,
   })
   const forgetting = options.processors.some(({ outputs }) => outputs.includes('reply'))
@@ -157,6 +170,19 @@ async function forgetErased(
   await forgetErasedReplies({ broker, schemas, replies, log }, flow, signal)
 }
 
+/** Whether the processor runs in the flow: an extractor only if the flow names it. */
+function serves(
+  processor: AnyProcessor,
+  scope: Scope,
+  { flows, allExtractors = false }: Pick<FlowRuntimeOptions, 'flows' | 'allExtractors'>,
+): boolean {
+  const { settings } = flowOf(scope, flows)
+  return allExtractors || !isExtractor(processor) || settings.extractors.includes(processor.name)
+}
+
+const flowOf = ({ workspace, flow }: Scope, flows: FlowRuntimeOptions['flows']) =>
+  flows.find((each) => each.workspace === workspace && each.flow === flow)!
+
 /** Some topics of wired flows have other names on the broker, and another format. */
 function wired(options: FlowRuntimeOptions) {
   const { broker, codec = createCodec(loadSchemas()), wire } = options
@@ -172,7 +198,7 @@ async function createServices(
   const { flows, circuits, metrics, limits, replies, textServices } = options
   const { rateLimiter = createRateLimiter(), prompts = await builtInPrompts() } = options
   return ({ scope: { workspace, flow }, processor, port }) => {
-    const { settings } = flows.find((each) => each.workspace === workspace && each.flow === flow)!
+    const { settings } = flowOf({ workspace, flow }, flows)
     const caller = { workspace, flow, lane: port === 'prompt-live' ? 'live' : processor.name }
     const called = (call: CompletedCall) => metrics?.extraction.completed(processor.name, call)
     const model = textServices?.modelOf({ workspace, flow }) ?? options.llm

@@ -4,6 +4,7 @@ import { toGraphmillError } from '../errors.ts'
 import type { InputPort, MessageOf } from './ports.ts'
 import { type Context, defineProcessor, type Processor, type Scope } from './processor.ts'
 
+/** The end of a flow: what is read, and how a batch of it is written. */
 export interface SinkOptions<I extends InputPort> {
   readonly name: string
   readonly input: I

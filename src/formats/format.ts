@@ -5,6 +5,7 @@ import type { RejectReason, RepairName } from '../items/item.ts'
 /** The formats by the names that `graphmill parse --format` takes. */
 export const formats = ['ndjson', 'jsonl', 'json-seq', 'concatenated'] as const
 
+/** A format of streamed JSON. */
 export type Format = (typeof formats)[number]
 
 /** Bytes in pieces of any size. */
@@ -42,6 +43,7 @@ export type FormatEvent =
       readonly message: string
     }
 
+/** How a stream of JSON is read. */
 export interface FormatOptions {
   /**
    * Rejects what the format forbids and a lenient reader accepts: a byte order mark, invalid UTF-8, and blank lines in JSON Lines.

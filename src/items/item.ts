@@ -39,6 +39,7 @@ export type RepairName =
 /** The value of an item: a JSON object, or any JSON value when there is no schema and the parser is strict. */
 export type ItemValue = unknown
 
+/** What `parseItems` yields. */
 export type ItemEvent =
   | {
       readonly type: 'item'

@@ -9,6 +9,7 @@ export type ModelText = string | Iterable<string | Uint8Array> | AsyncIterable<s
 /** The end of a text: whether it was cut off, the lines that were ignored, and how many of the first items were only thoughts. */
 export type ItemsSummary = { readonly type: 'end'; readonly thoughts: Thoughts } & ItemsEnd
 
+/** How items are found in the text of a model. */
 export interface ParseItemsOptions extends Pick<ItemsOptions, 'maxDepth' | 'maxRecord'> {
   /** Repairs nothing: one JSON object a line. Default false. */
   readonly strict?: boolean

@@ -9,6 +9,7 @@ import { ProviderError } from './provider-error.ts'
 import { StructuredOutputInvalid } from './structured-output/invalid-error.ts'
 import type { ProviderUsage } from './usage.ts'
 
+/** What the span of a model call records. */
 export interface SpanSettings {
   /** Whether messages, replies, arguments of tools and extra fields are recorded. Default false. */
   readonly payload?: boolean | undefined

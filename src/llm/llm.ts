@@ -1,8 +1,10 @@
 // The contract between graphmill and a language model: a request in, a stream of deltas out, then exactly one end.
 import type { AnswerMode, ProviderName, ResolvedMode } from '../config/models.ts'
 
+/** A JSON Schema. */
 export type JsonSchema = Readonly<Record<string, unknown>>
 
+/** A message of a conversation with a model. */
 export interface TextMessage {
   readonly role: 'system' | 'user' | 'assistant'
   readonly content: string
@@ -40,6 +42,7 @@ export type AskService = (
   signal: AbortSignal,
 ) => Promise<ServiceReply>
 
+/** What a model is asked. */
 export interface CompletionRequest {
   readonly messages: readonly TextMessage[]
   readonly sampling?: Sampling
@@ -52,6 +55,7 @@ export interface CompletionRequest {
   readonly traceparent?: string | undefined
 }
 
+/** Why a reply ended. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter' | 'error'
 
 /** Tokens. A count is null when the server's report lacks it, or is malformed. */
@@ -61,6 +65,7 @@ export interface Usage {
   readonly totalTokens: number | null
 }
 
+/** A piece of the reply, or its end. */
 export type CompletionEvent =
   | { readonly type: 'delta'; readonly kind: 'content' | 'reasoning'; readonly text: string }
   | {
@@ -93,6 +98,7 @@ export interface JsonFormat {
   translate(responseFormat: JsonSchema): Readonly<Record<string, unknown>>
 }
 
+/** A model. A program may implement it itself: `stream` and `ready` are the work. */
 export interface Llm {
   readonly provider: ProviderName
   /** The name of the model. */

@@ -8,6 +8,7 @@ import type { OntologyOptions } from './worker-client.ts'
 /** Versions that stay loaded, including the current one. */
 const keptVersions = 3
 
+/** The ontologies of a flow, for `FlowSettings.ontologies`. */
 export interface Ontologies {
   /** The current version. */
   current(): OntologyService

@@ -7,6 +7,7 @@ import { startWorker } from '../workers/worker-calls.ts'
 import type { OntologyTerms } from './element-list.ts'
 import type { OntologyService, OntologyServiceOptions, OntologySummary } from './ontology-service.ts'
 
+/** Which ontologies are read, and how a chunk finds what it needs of them. */
 export interface OntologyOptions extends OntologyServiceOptions {
   /** Files and folders, and files that were read before. */
   readonly paths: readonly (string | InputFile)[]

@@ -21,6 +21,7 @@ import {
 import type { TripleStore } from './store.ts'
 import type { TripleSupport } from './support.ts'
 
+/** A SPARQL store, and how it is written to. */
 export interface SparqlStoreOptions {
   /** The endpoint, such as `http://host:3030/ds/update` or `http://host:3030/ds/data`. It may hold user and password. */
   readonly url: string

@@ -8,6 +8,7 @@ import type { TripleSupport } from './support.ts'
 import type { Triple } from './term.ts'
 import { createEncoder, type EncoderOptions, type TripleFormat } from './write.ts'
 
+/** Where triples go. A program may implement it itself. */
 export interface TripleStore {
   /** The destination, for people: a host, a file, a folder. Default `the store`. */
   readonly destination?: string
@@ -27,6 +28,7 @@ export interface TripleStore {
   close(): Promise<void>
 }
 
+/** How triples are written to a stream, file or folder. */
 export interface StoreOptions extends EncoderOptions {
   readonly format: TripleFormat
 }

@@ -10,13 +10,16 @@ import { namespaces } from './vocabulary.ts'
 /** The file formats, as `--format` names them. */
 export const formats = ['nquads', 'trig', 'turtle', 'jsonl'] as const
 
+/** A format in which each batch of triples is written at once. */
 export type TripleFormat = (typeof formats)[number]
 
 /** The formats that are made of a whole graph: see graph-store.ts. */
 export const graphFormats = ['jsonld', 'dot', 'html'] as const
 
+/** A format that is made of a whole graph. */
 export type GraphFormat = (typeof graphFormats)[number]
 
+/** How quoted triples are written. */
 export interface EncoderOptions {
   /**
    * Write quoted triples as the triple terms of RDF 1.2, `<<( s p o )>>`. Default false: as rdf:Statement reification,

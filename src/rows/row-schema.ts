@@ -28,6 +28,7 @@ export interface RowTable {
   readonly fields: readonly RowField[]
 }
 
+/** A table to extract, from `loadRowSchemas`. */
 export interface RowSchema extends RowTable {
   /** JSON Schema of one row. Unknown fields are allowed. */
   readonly jsonSchema: object

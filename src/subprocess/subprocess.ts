@@ -8,6 +8,7 @@ import { type ErrorCode, GraphmillError } from '../errors.ts'
 import { unlessAborted } from '../wait.ts'
 import { siblingModule } from '../workers/sibling-module.ts'
 
+/** What a child process may take, such as the one that reads a PDF or HTML file. */
 export interface SubprocessLimits {
   /** Resident memory of the whole child, in MiB (`--document-memory`). */
   readonly memoryMb: number

@@ -92,6 +92,7 @@ export async function startFlow(
     processors,
     codec,
     flows: [{ ...scope, settings }],
+    allExtractors: true,
     llm: noLlm,
     rateLimiter: createRateLimiter({}),
     prompts: await loadCatalogue(),

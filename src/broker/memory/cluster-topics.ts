@@ -15,6 +15,7 @@ import { parseTopic, sourceOfDead } from '../topics.ts'
 import { MemoryGroup } from './group.ts'
 import { MemoryTopic } from './topic.ts'
 
+/** What a memory cluster keeps, and when its publishers wait. */
 export interface MemoryClusterOptions {
   /**
    * Forget a message once every group of its topic has settled it and every reader on the topic has passed it. A group must

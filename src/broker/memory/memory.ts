@@ -21,6 +21,7 @@ export interface MemoryFaults {
   evict(group: string, options?: { readonly rewind?: number }): number
 }
 
+/** A broker in this process. */
 export interface MemoryCluster {
   /** One more client. */
   connect(): Broker

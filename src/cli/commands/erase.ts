@@ -8,12 +8,13 @@ import type { Config } from '../../config/config.ts'
 import { GraphmillError } from '../../errors.ts'
 import { systemClock, uuids } from '../../flow/clock.ts'
 import { type Erasure, eraseDocuments } from '../../flow/erasure.ts'
+import { type KnownDocument, knownDocuments } from '../../flow/known-documents.ts'
 import { groupsOf } from '../../flow/run.ts'
 import { createCircuits } from '../../flow/runner/circuits.ts'
 import { brokerOptions, openSchemas, withBroker } from '../broker.ts'
 import { flowOf, serving } from '../flows.ts'
-import { type KnownDocument, knownDocuments } from '../known-documents.ts'
 import { addOptions, configOf } from '../options.ts'
+import { reportSkipped } from '../read-to-end.ts'
 import { cacheOptions, openReplies } from '../reply-cache.ts'
 import { requireFlow } from '../require-flow.ts'
 import { requireWithdrawal, withdrawalOptions } from '../withdrawal.ts'
@@ -70,7 +71,7 @@ async function erase(names: readonly string[], own: OwnOptions, config: Config):
     const { space, workspace, flow: name } = config.options
     await requireFlow(broker, config.options)
     const { codec, schemas } = openSchemas(broker, config)
-    const known = [...(await knownDocuments({ broker, schemas }, config.options, signal)).values()]
+    const known = [...(await knownDocuments({ broker, schemas, onUnreadable: reportSkipped }, config.options, signal)).values()]
     const documents = names.map((each) => identify(each, known, config))
     if (!dryRun) await schemas.announce(signal)
     const { close, ...replies } = await openReplies(config)

@@ -7,6 +7,7 @@ import { checkId } from '../../documents/identity.ts'
 import { type FindOptions, findDocuments, type NamedSource, walkDocuments } from '../../documents/read.ts'
 import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import { systemClock, uuids } from '../../flow/clock.ts'
+import { knownDocuments } from '../../flow/known-documents.ts'
 import { type LoadOutcome, loadDocuments } from '../../flow/load-documents.ts'
 import { outputRoute } from '../../flow/ports.ts'
 import { createCircuits } from '../../flow/runner/circuits.ts'
@@ -14,9 +15,9 @@ import { type BrokerSession, brokerOptions, openSchemas, withBroker } from '../b
 import { documentOptions, findOptions } from '../documents.ts'
 import { failureText } from '../failure.ts'
 import { flowOf } from '../flows.ts'
-import { knownDocuments } from '../known-documents.ts'
 import { addOptions, configOf } from '../options.ts'
 import { say } from '../progress.ts'
+import { reportSkipped } from '../read-to-end.ts'
 import { requireWithdrawal, withdrawalOptions } from '../withdrawal.ts'
 
 /** What happens to a document that was loaded before. */
@@ -95,7 +96,7 @@ async function publishAll(
   // TrustGraph's messages have no place for a version.
   const known = trustgraph
     ? undefined
-    : await knownDocuments({ broker, schemas }, { space, ...scope }, signal)
+    : await knownDocuments({ broker, schemas, onUnreadable: reportSkipped }, { space, ...scope }, signal)
   const newest = known && ((documentId: string) => known.get(documentId))
   const onOutcome = (outcome: LoadOutcome) => report(outcome, counts, signal)
   const found = distinct(documentsOf(named, session), named.files.length)

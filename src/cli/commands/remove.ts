@@ -3,12 +3,13 @@ import type { Command } from 'commander'
 import type { Config } from '../../config/config.ts'
 import { GraphmillError } from '../../errors.ts'
 import { systemClock, uuids } from '../../flow/clock.ts'
+import { type KnownDocument, knownDocuments } from '../../flow/known-documents.ts'
 import { publishRemoval } from '../../flow/removal.ts'
 import { createCircuits } from '../../flow/runner/circuits.ts'
 import { brokerOptions, openSchemas, withBroker } from '../broker.ts'
 import { findExactly } from '../document-names.ts'
-import { type KnownDocument, knownDocuments } from '../known-documents.ts'
 import { addOptions, configOf } from '../options.ts'
+import { reportSkipped } from '../read-to-end.ts'
 import { requireFlow } from '../require-flow.ts'
 import { requireWithdrawal, withdrawalOptions } from '../withdrawal.ts'
 
@@ -38,7 +39,11 @@ async function remove(names: readonly string[], config: Config): Promise<void> {
     const { codec, schemas } = openSchemas(broker, config)
     const own = { clock: systemClock, ids: uuids, circuits: createCircuits(), source: 'remove' }
     const target = { broker, codec, ...own, space, scope: { workspace, flow } }
-    const known = await knownDocuments({ broker, schemas }, config.options, signal)
+    const known = await knownDocuments(
+      { broker, schemas, onUnreadable: reportSkipped },
+      config.options,
+      signal,
+    )
     const there = [...known.values()].filter(({ state }) => state !== 'removed')
     const chosen = isOfCollection
       ? there.filter(({ collection }) => collection === config.options.collection)

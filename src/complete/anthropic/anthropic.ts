@@ -21,6 +21,7 @@ import { passTokens } from '../token-events.ts'
 import { MessageAssembly, readMessage } from './message.ts'
 import { messagesBody } from './wire.ts'
 
+/** A provider of `complete` for Anthropic's API. */
 export interface AnthropicProviderOptions extends AnthropicOptions {
   /** Whether the model takes `output_config.format`. Default true. This provider remembers what the server refuses. */
   readonly native?: boolean | undefined

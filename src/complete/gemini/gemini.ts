@@ -19,6 +19,7 @@ import { passTokens } from '../token-events.ts'
 import { BodyAssembly, readBody } from './message.ts'
 import { generateBody } from './wire.ts'
 
+/** A provider of `complete` for Gemini's API. */
 export interface GeminiProviderOptions extends GeminiOptions {
   /** Whether the model takes `responseJsonSchema`. Default true. This provider remembers what the server refuses. */
   readonly native?: boolean | undefined

@@ -20,6 +20,7 @@ import { passTokens } from '../token-events.ts'
 import { BodyAssembly, readBody } from './message.ts'
 import { completionBody } from './wire.ts'
 
+/** A provider of `complete` for OpenAI's API. */
 export interface OpenAiProviderOptions extends OpenAiOptions {
   /** Whether the server takes `response_format`. Default true. This provider remembers what the server refuses. */
   readonly native?: boolean | undefined

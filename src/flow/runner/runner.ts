@@ -26,6 +26,8 @@ export interface RunnerOptions
   extends Pick<RunnerResources, 'broker' | 'codec' | 'schemas' | 'clock' | 'ids' | 'metrics'> {
   readonly processors: readonly AnyProcessor[]
   readonly scopes: readonly Scope[]
+  /** The processors that run in a flow. Default: all of them. */
+  readonly serving?: (scope: Scope) => readonly AnyProcessor[]
   /** What the handlers of an input get. Called once for each flow and input. */
   readonly services: (binding: { scope: Scope; processor: AnyProcessor; port: InputPort }) => Services
   /** What topic names begin with. Default `gm`. */
@@ -180,7 +182,8 @@ function createSettle(resources: RunnerResources, options: SettleOptions) {
 }
 
 /** Every input of every processor in every flow. */
-function bindingsOf({ broker, processors, scopes, services, space, log, metrics }: RunnerOptions) {
+function bindingsOf(options: RunnerOptions) {
+  const { broker, processors, scopes, serving = () => processors, services, space, log, metrics } = options
   const bind = (processor: AnyProcessor, port: InputPort, scope: Scope): ConsumerBinding => {
     const flowTopics = { space: space!, ...scope }
     const topic = inputTopic(port, flowTopics, processor.name)
@@ -198,6 +201,6 @@ function bindingsOf({ broker, processors, scopes, services, space, log, metrics 
     }
   }
   return scopes.flatMap((scope) =>
-    processors.flatMap((processor) => processor.inputs.map((port) => bind(processor, port, scope))),
+    serving(scope).flatMap((processor) => processor.inputs.map((port) => bind(processor, port, scope))),
   )
 }

@@ -14,6 +14,7 @@ export { listAnthropicModels, onlyAnthropicModel } from './models.ts'
 export { finishReason, readBatches } from './reply.ts'
 export { anthropicServer, notAnthropic } from './server.ts'
 
+/** A model of Anthropic's API. */
 export interface AnthropicOptions extends AnthropicServer {
   readonly model: string
 }

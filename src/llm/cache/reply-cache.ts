@@ -8,6 +8,7 @@ import { createOwners, type RunOwner } from './owners.ts'
 import { day, indexBytes, isTidyDue, removeEntry, tidyUp } from './tidy.ts'
 import { createTurns, type Turns } from './turns.ts'
 
+/** Where replies of the model are remembered, and how long. */
 export interface CacheOptions {
   /** The folder, made with the first entry and readable only for its owner. */
   readonly dir: string
@@ -44,6 +45,7 @@ export interface ReplyCache extends Turns {
 
 const gibibyte = 1024 ** 3
 
+/** A cache of replies in a folder, for `replies` of `extract` and `run`: a request that was answered before is not asked again. */
 export function openCache(options: CacheOptions): ReplyCache {
   const { dir, maxBytes = gibibyte, maxAgeMs = 30 * day, now = Date.now } = options
   const folder = { dir, maxBytes, maxAgeMs, now }

@@ -14,6 +14,7 @@ export { listGeminiModels, onlyGeminiModel } from './models.ts'
 export { checkPrompt, finishReason, partsOf, readBatches, reportedUsage } from './reply.ts'
 export { geminiServer, modelPath } from './server.ts'
 
+/** A model of Google's Gemini API. */
 export interface GeminiOptions extends GeminiServerOptions {
   readonly model: string
 }

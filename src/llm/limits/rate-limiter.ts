@@ -42,6 +42,7 @@ export interface Pause {
   readonly leftMs: number
 }
 
+/** Says when the next call of a model may start. */
 export interface RateLimiter {
   /** Resolves when the call may start. Rejects with the signal's reason when it aborts first. */
   acquire(wanted: SlotRequest): Promise<Slot>
@@ -52,6 +53,7 @@ export interface RateLimiter {
   paused(): Pause | undefined
 }
 
+/** The limits of the calls of a model. */
 export interface RateLimiterOptions {
   /** The most calls at once. Default 64. */
   readonly concurrency?: number

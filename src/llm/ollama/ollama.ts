@@ -10,6 +10,7 @@ export { ollamaJson } from './format.ts'
 export { ollamaBaseUrl } from './host.ts'
 export { listOllamaModels, onlyOllamaModel } from './models.ts'
 
+/** A model of an Ollama server. */
 export interface OllamaOptions extends OllamaServerOptions, OllamaDefaults {
   readonly model: string
   /** Default `chat`. */

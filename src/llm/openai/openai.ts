@@ -15,6 +15,7 @@ export { finishReason, readBatches, reportedUsage } from './reply.ts'
 export { isStrict, looseFormat, openAiJson, responseFormat } from './response-format.ts'
 export { openAiServer } from './server.ts'
 
+/** A model of OpenAI, or of any server with its API. */
 export interface OpenAiOptions extends OpenAiServer {
   readonly model: string
 }

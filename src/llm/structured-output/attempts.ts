@@ -34,6 +34,7 @@ export interface AttemptPolicy {
   readonly reask?: (context: ReaskContext) => string | Promise<string>
 }
 
+/** What became of one call. */
 export interface AttemptRecord {
   /** From 0. */
   readonly attemptIndex: number

@@ -17,6 +17,7 @@ export interface InvalidOutput {
   readonly cause?: unknown
 }
 
+/** Thrown when no attempt gave a value that fits the schema. */
 export class StructuredOutputInvalid extends ProviderError {
   readonly responseSchema: JsonSchema | undefined
   readonly outputContent: string

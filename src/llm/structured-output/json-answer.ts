@@ -15,6 +15,7 @@ import { unwrapped } from './unwrapped.ts'
 import { foundValue } from './value.ts'
 import { readWholeReply } from './whole-reply.ts'
 
+/** What value is asked for, and how. */
 export interface AnswerJsonOptions extends Omit<CompletionRequest, 'messages'> {
   readonly llm: Llm
   /** At least one user message; none of them is changed. */
@@ -49,6 +50,7 @@ export interface AnswerJsonOptions extends Omit<CompletionRequest, 'messages'> {
   readonly signal: AbortSignal
 }
 
+/** The value that was asked for, and how it came about. */
 export interface JsonAnswer {
   readonly value: unknown
   /** How the value was changed to be read, or to fit the schema; empty when it stands so in the reply. */

@@ -13,6 +13,7 @@ export interface RenderedPrompt {
   readonly user: string
 }
 
+/** A prompt: its templates, how the model is asked, and what it must answer. */
 export interface Prompt {
   readonly id: string
   readonly responseType: ResponseType
@@ -40,6 +41,7 @@ export interface Prompt {
   render(terms: Terms): RenderedPrompt
 }
 
+/** The prompts of a flow, by id. */
 export interface Catalogue {
   /** By id or alias. @throws GraphmillError `prompt_unknown`, with a suggestion for a near id. */
   get(id: string): Prompt

@@ -1,0 +1,69 @@
+// `loadDocument` of the library: publishes a document for the processors of a flow on a broker, as `graphmill load` does.
+import type { Broker } from '../broker/broker.ts'
+import { topicSpec } from '../broker/topics.ts'
+import { checkId } from '../documents/identity.ts'
+import type { FindOptions, NamedSource } from '../documents/read.ts'
+import { GraphmillError } from '../errors.ts'
+import { systemClock, uuids } from '../flow/clock.ts'
+import { knownDocuments } from '../flow/known-documents.ts'
+import { type LoadedDocument, loadDocument as publishDocument } from '../flow/load-document.ts'
+import { outputRoute } from '../flow/ports.ts'
+import type { Scope } from '../flow/processor.ts'
+import { createCircuits } from '../flow/runner/circuits.ts'
+import { createSchemasTopic } from '../flow/schemas-topic.ts'
+import { createCodec } from '../messages/codec.ts'
+import { loadSchemas } from '../messages/registry.ts'
+import { documentsOf, nameOf, type Source } from './sources.ts'
+
+/** Where a document goes, and how it is known there. */
+export interface LoadDocumentOptions extends Partial<Scope>, Pick<FindOptions, 'base' | 'limits'> {
+  readonly broker: Broker
+  /** The id of the document, 1 to 500 characters. Default: made of its path below `base`, or of the title and text of a document that is no file. */
+  readonly id?: string
+  /** What topic names begin with. Default `gm`. */
+  readonly space?: string
+  /** Default `default`. */
+  readonly collection?: string
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Publishes one document: `version` names its text, and `unchanged` says that this version was loaded before, so that nothing was
+ * published. A changed text with a known id is a new version: only its new chunks are extracted, and it replaces the version before.
+ * Each call reads the newest status of all documents of the flow.
+ *
+ * Throws `document_` errors, which the flow's status shows too, `usage` for a source of several documents, and what the broker refuses.
+ * @example await loadDocument({ id: 'page-7', title: 'Mills', text }, { broker: await connect('kafka://127.0.0.1:9092') })
+ */
+export async function loadDocument(source: Source, options: LoadDocumentOptions): Promise<LoadedDocument> {
+  const { broker, workspace = 'default', flow = 'default', space = 'gm', collection = 'default' } = options
+  const { signal = new AbortController().signal } = options
+  const scope = { workspace, flow }
+  const codec = createCodec(loadSchemas())
+  const schemas = createSchemasTopic(broker, codec, space)
+  const document = await singleDocument(source, options, signal)
+  const topics = (['document', 'progress'] as const).map(
+    (port) => outputRoute(port, { space, ...scope }).topic,
+  )
+  await broker.ensureTopics(topics.map((topic) => topicSpec(topic)))
+  await schemas.announce(signal)
+  const known = await knownDocuments({ broker, schemas }, { space, ...scope }, signal)
+  const newest = (documentId: string) => known.get(documentId)
+  const services = { clock: systemClock, ids: uuids, circuits: createCircuits() }
+  const target = { broker, codec, ...services, space, scope, collection, source: 'load', newest }
+  return publishDocument(document, target, signal)
+}
+
+async function singleDocument(
+  source: Source,
+  { id, base, limits }: LoadDocumentOptions,
+  signal: AbortSignal,
+): Promise<NamedSource> {
+  const found: NamedSource[] = []
+  for await (const document of documentsOf(source, { base, ...(limits && { limits }) }, signal)) {
+    found.push(document)
+    if (found.length > 1) throw new GraphmillError('usage', `${nameOf(source)}: it names several documents.`)
+  }
+  const [document] = found
+  return { ...document!, ...(id !== undefined && { id: checkId(id) }) }
+}
