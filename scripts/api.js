@@ -1,6 +1,6 @@
 // @ts-check
-// Writes docs/api.md: the declaration and the comment of everything that the package exports, from the declarations of the build. The
-// page is not in the repository, so that it is never stale; the package has it. (typedoc needs the API of TypeScript 6 or older.)
+// The page dist/api.md: the declaration and the comment of everything that the package exports, from the declarations of the build. The
+// page is a part of the build, and so never stale. (typedoc needs the API of TypeScript 6 or older.)
 // Plain JavaScript, because the build runs it.
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -112,5 +112,5 @@ export function apiPage(entries) {
       ({ name, comment, code }) => `### ${name}\n\n${comment}\n\n\`\`\`ts\n${code}\n\`\`\``,
     ),
   ])
-  return `# API\n\nEverything that \`import … from 'graphmill'\` gives, from its declarations. [The library](library.md) is the guide.\n\n${contents.join('\n')}\n\n${sections.flat().join('\n\n')}\n`
+  return `# API\n\nEverything that \`import … from 'graphmill'\` gives, from its declarations. [The library](../docs/library.md) is the guide.\n\n${contents.join('\n')}\n\n${sections.flat().join('\n\n')}\n`
 }

@@ -33,7 +33,7 @@ try {
   for (const name of ['page.html', 'page.css']) cpSync(`${root}/page/${name}`, `${made}/page/${name}`)
   writeFileSync(`${made}/sbom.cdx.json`, `${JSON.stringify(sbomOf(root), null, 2)}\n`)
   const exported = exportsOf(readFileSync(`${root}/src/index.ts`, 'utf8'), `${made}/src`)
-  writeFileSync(`${root}/docs/api.md`, apiPage(exported))
+  writeFileSync(`${made}/api.md`, apiPage(exported))
   try {
     renameSync(`${root}/dist`, old)
   } catch (error) {

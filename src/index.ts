@@ -1,5 +1,5 @@
 // The public API of graphmill, by what it is for. What is not here is internal. Everything here has a comment where it is declared, and
-// the build makes docs/api.md of them: the comments between the groups are its headings.
+// the build makes dist/api.md of them: the comments between the groups are its headings.
 
 // Extracting
 

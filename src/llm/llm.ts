@@ -1,7 +1,7 @@
 // The contract between graphmill and a language model: a request in, a stream of deltas out, then exactly one end.
 import type { AnswerMode, ProviderName, ResolvedMode } from '../config/models.ts'
 
-/** A JSON Schema. */
+/** A JSON Schema, as an object. */
 export type JsonSchema = Readonly<Record<string, unknown>>
 
 /** A message of a conversation with a model. */

@@ -135,7 +135,7 @@ describe('code blocks in the docs', () => {
       await run(process.execPath, [moduleOf(block)], { timeout: 60_000 })
     }
     expect(llm.counts.completed).toBe(1)
-  }, 120_000)
+  }, 240_000)
 
   test('that export a processor export a working one', async () => {
     let count = 0

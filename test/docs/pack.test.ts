@@ -55,6 +55,57 @@ function writeProject(folder: string, tarball: string): void {
   writeFileSync(join(folder, 'package-lock.json'), JSON.stringify({ lockfileVersion: 3, packages }))
 }
 
+/** What a strict project says of the declarations of the package, which it checks too. */
+async function compileStrictly(folder: string): Promise<void> {
+  const tsc = resolve('node_modules/.bin/tsc')
+  const strict = {
+    strict: true,
+    skipLibCheck: false,
+    exactOptionalPropertyTypes: true,
+    noUncheckedIndexedAccess: true,
+  }
+  const how = { target: 'es2024', noEmit: true, types: ['node'] }
+  for (const [module, moduleResolution] of [
+    ['node16', 'node16'],
+    ['esnext', 'bundler'],
+  ]) {
+    const compilerOptions = { ...strict, ...how, module, moduleResolution }
+    writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['app.mts'] }))
+    writeFileSync(join(folder, 'app.mts'), program)
+    await run(tsc, ['-p', folder]).catch(({ stdout }: { stdout: string }) => {
+      throw new Error(`${moduleResolution}: ${stdout}`)
+    })
+    writeFileSync(join(folder, 'app.mts'), program.replace("'definitions'", "'definition'"))
+    await expect(run(tsc, ['-p', folder])).rejects.toMatchObject({
+      stdout: expect.stringContaining('TS2367'),
+    })
+  }
+  writeFileSync(join(folder, 'app.mts'), program)
+  const { stdout } = await run(process.execPath, [join(folder, 'app.mts')], { cwd: folder, env })
+  expect(stdout).toBe('mill: a machine that grinds grain\ndone\n')
+}
+
+/** A program of a user. */
+const program = `import * as everything from 'graphmill'
+import { createOffline, extract, type ExtractionSummary, ExtractionIncomplete, type Triple } from 'graphmill'
+
+const triples: Triple[] = []
+let summary: ExtractionSummary | undefined
+try {
+  const text = 'A mill is a machine that grinds grain.'
+  for await (const event of extract({ text }, { llm: createOffline() })) {
+    if (event.type === 'fact' && event.kind === 'definitions') console.log(\`\${event.fact.entity}: \${event.fact.definition}\`)
+    if (event.type === 'triples') triples.push(...event.triples)
+    if (event.type === 'end') summary = event.summary
+  }
+} catch (error) {
+  if (error instanceof ExtractionIncomplete) console.error(error.summary.failed.map(({ code }) => code))
+  throw error
+}
+console.log(summary?.outcome)
+if (triples.length === 0 || typeof everything.extract !== 'function') process.exit(1)
+`
+
 /** The environment of this test with its own Node first on the path. */
 const env = { ...process.env, PATH: `${dirname(process.execPath)}${delimiter}${process.env['PATH']}` }
 
@@ -76,6 +127,14 @@ test('the packed program runs after an installation from its package alone', asy
   const ran = await run(process.execPath, ['--input-type=module', '-e', library], { cwd: folder, env })
   expect(ran.stdout.trim().split('\n')).toEqual(['function', 'item a', 'end undefined'])
 
+  expect(readdirSync(join(folder, 'node_modules/graphmill/docs'))).toEqual(
+    expect.arrayContaining(['README.md', 'architecture.md', 'library.md']),
+  )
+  const files = readdirSync(join(folder, 'node_modules/graphmill'), { recursive: true, encoding: 'utf8' })
+  expect(files.filter((name) => name.endsWith('.map'))).toEqual([])
+  expect(files).toContain(join('dist', 'api.md'))
+  await compileStrictly(folder)
+
   const old = packageNodeInReach(folder) ? undefined : await oldNode()
   if (old === undefined)
     return context.annotate(
@@ -86,4 +145,4 @@ test('the packed program runs after an installation from its package alone', asy
   }).catch((error) => error)
   expect(refused.stderr).toMatch(/graphmill needs Node 22\.18 or newer/)
   expect(refused.code).toBe(1)
-}, 180_000)
+}, 300_000)
