@@ -71,7 +71,11 @@ async function erase(names: readonly string[], own: OwnOptions, config: Config):
     const { space, workspace, flow: name } = config.options
     await requireFlow(broker, config.options)
     const { codec, schemas } = openSchemas(broker, config)
-    const known = [...(await knownDocuments({ broker, schemas, onUnreadable: reportSkipped }, config.options, signal)).values()]
+    const known = [
+      ...(
+        await knownDocuments({ broker, schemas, onUnreadable: reportSkipped }, config.options, signal)
+      ).values(),
+    ]
     const documents = names.map((each) => identify(each, known, config))
     if (!dryRun) await schemas.announce(signal)
     const { close, ...replies } = await openReplies(config)
