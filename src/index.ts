@@ -124,7 +124,12 @@ export { defineSink, type SinkOptions } from './flow/sink.ts'
 export type { Broker, Delivery, OutgoingBytes, Subscription, TopicRange, TopicSpec } from './broker/broker.ts'
 export { type ConnectOptions, connect } from './broker/connect.ts'
 export { createMemoryCluster, type MemoryCluster, type MemoryClusterOptions } from './broker/memory/memory.ts'
-export { type LoadDocumentOptions, loadDocument } from './extraction/load-document.ts'
+export {
+  type FlowPlace,
+  type LoadDocumentOptions,
+  loadDocument,
+  removeDocument,
+} from './extraction/load-document.ts'
 export type { LoadedDocument } from './flow/load-document.ts'
 export { type AskPromptOptions, PromptClient, type PromptClientOptions } from './flow/prompt-client.ts'
 export { type FlowRuntime, type FlowRuntimeOptions, run } from './flow/run.ts'

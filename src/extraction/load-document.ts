@@ -1,4 +1,5 @@
-// `loadDocument` of the library: publishes a document for the processors of a flow on a broker, as `graphmill load` does.
+// `loadDocument` and `removeDocument` of the library: publish a document for the processors of a flow on a broker, or its removal, as
+// `graphmill load` and `remove` do.
 import type { Broker } from '../broker/broker.ts'
 import { topicSpec } from '../broker/topics.ts'
 import { checkId } from '../documents/identity.ts'
@@ -9,22 +10,27 @@ import { knownDocuments } from '../flow/known-documents.ts'
 import { type LoadedDocument, loadDocument as publishDocument } from '../flow/load-document.ts'
 import { outputRoute } from '../flow/ports.ts'
 import type { Scope } from '../flow/processor.ts'
+import { publishRemoval } from '../flow/removal.ts'
 import { createCircuits } from '../flow/runner/circuits.ts'
 import { createSchemasTopic } from '../flow/schemas-topic.ts'
 import { createCodec } from '../messages/codec.ts'
 import { loadSchemas } from '../messages/registry.ts'
 import { documentsOf, nameOf, type Source } from './sources.ts'
 
-/** Where a document goes, and how it is known there. */
-export interface LoadDocumentOptions extends Partial<Scope>, Pick<FindOptions, 'base' | 'limits'> {
+/** A flow on a broker. */
+export interface FlowPlace extends Partial<Scope> {
   readonly broker: Broker
-  /** The id of the document, 1 to 500 characters. Default: made of its path below `base`, or of the title and text of a document that is no file. */
-  readonly id?: string
   /** What topic names begin with. Default `gm`. */
   readonly space?: string
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Where a document goes, and how it is known there. */
+export interface LoadDocumentOptions extends FlowPlace, Pick<FindOptions, 'base' | 'limits'> {
+  /** The id of the document, 1 to 500 characters. Default: made of its path below `base`, or of the title and text of a document that is no file. */
+  readonly id?: string
   /** Default `default`. */
   readonly collection?: string
-  readonly signal?: AbortSignal | undefined
 }
 
 /**
@@ -36,22 +42,44 @@ export interface LoadDocumentOptions extends Partial<Scope>, Pick<FindOptions, '
  * @example await loadDocument({ id: 'page-7', title: 'Mills', text }, { broker: await connect('kafka://127.0.0.1:9092') })
  */
 export async function loadDocument(source: Source, options: LoadDocumentOptions): Promise<LoadedDocument> {
-  const { broker, workspace = 'default', flow = 'default', space = 'gm', collection = 'default' } = options
-  const { signal = new AbortController().signal } = options
+  const { collection = 'default', signal = new AbortController().signal } = options
+  const document = await singleDocument(source, options, signal)
+  const { target, known } = await openFlow(options, 'load', signal)
+  const newest = (documentId: string) => known.get(documentId)
+  return publishDocument(document, { ...target, collection, newest }, signal)
+}
+
+/**
+ * Removes a document: what no other document states leaves the stores that can withdraw it. Resolves when the removal is published.
+ * Throws `document_unknown` when the ledger knows no such document, or it is removed already.
+ * @example await removeDocument('page-7', { broker })
+ */
+export async function removeDocument(documentId: string, place: FlowPlace): Promise<void> {
+  const { signal = new AbortController().signal } = place
+  const { target, known } = await openFlow(place, 'remove', signal)
+  const document = known.get(documentId)
+  if (!document || document.state === 'removed')
+    throw new GraphmillError('document_unknown', `The ledger knows no document ${documentId}.`)
+  await publishRemoval({ documentId, reason: 'removed', newestTime: document.versionTime }, target, signal)
+}
+
+/** What messages about documents need, and what is known of the documents of the flow. */
+async function openFlow(
+  { broker, workspace = 'default', flow = 'default', space = 'gm' }: FlowPlace,
+  source: string,
+  signal: AbortSignal,
+) {
   const scope = { workspace, flow }
   const codec = createCodec(loadSchemas())
   const schemas = createSchemasTopic(broker, codec, space)
-  const document = await singleDocument(source, options, signal)
   const topics = (['document', 'progress'] as const).map(
     (port) => outputRoute(port, { space, ...scope }).topic,
   )
   await broker.ensureTopics(topics.map((topic) => topicSpec(topic)))
   await schemas.announce(signal)
   const known = await knownDocuments({ broker, schemas }, { space, ...scope }, signal)
-  const newest = (documentId: string) => known.get(documentId)
   const services = { clock: systemClock, ids: uuids, circuits: createCircuits() }
-  const target = { broker, codec, ...services, space, scope, collection, source: 'load', newest }
-  return publishDocument(document, target, signal)
+  return { target: { broker, codec, ...services, space, scope, source }, known }
 }
 
 async function singleDocument(

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createMemoryCluster, loadDocument, processors, run } from '../../src/index.ts'
+import { createMemoryCluster, loadDocument, processors, removeDocument, run } from '../../src/index.ts'
 import { noLlm, scope } from '../support/flow.ts'
 import { scriptedLlm } from '../support/scripted-llm.ts'
 
@@ -47,6 +47,12 @@ test('a document is published for a flow; its version is not published twice, an
     code: 'document_empty',
   })
   await expect(loadDocument('docs', { broker })).rejects.toMatchObject({ code: 'usage' })
+  const isRemoved = () =>
+    removeDocument('page-7', { broker }).then(
+      () => '',
+      (error: { code: string }) => error.code,
+    )
+  await expect.poll(isRemoved, { timeout: 20_000 }).toBe('document_unknown')
   await runtime.stop(0)
   stop.abort()
   await broker.close()
