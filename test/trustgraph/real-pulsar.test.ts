@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { brokerSource } from '../support/brokers.ts'
 import { nativePulsar } from '../support/native-pulsar.ts'
-import { extractorIds, ourExtractors } from '../support/trustgraph/blueprint.ts'
+import { classes, extractorIds, ourExtractors } from '../support/trustgraph/blueprint.ts'
 import { replies } from '../support/trustgraph/content.ts'
 import type { Stored } from '../support/trustgraph/host.ts'
 import { installTrustGraph } from '../support/trustgraph/installation.ts'
@@ -56,6 +56,21 @@ describe.skipIf(python === undefined)(
       })
       expect(facts(stored)).toEqual(byOurRules(facts(alone)))
       expect(rowsOf(stored)).toEqual(rowsOf(alone))
+    })
+
+    test('our prompt service takes over in a running flow, and gives it back: each side starts before the other stops', async () => {
+      const { order } = site.trustGraph
+      const flow = { workspace: 'default', flow: 'moved' }
+      const asked = () => site.ask(flow, 'words')
+      await site.startFlow(flow)
+      expect(await asked()).toMatchObject({ text: 'One mill.' })
+      const child = await site.startGraphmill(flow, ['prompt'])
+      await order('stop', { id: 'prompt' })
+      expect(await asked()).toMatchObject({ text: 'One mill.' })
+      await order('start', { kind: classes.prompt, id: 'prompt' })
+      await order('until_flow', { id: 'prompt', ...flow })
+      await child.end('SIGTERM')
+      expect(await asked()).toMatchObject({ text: 'One mill.' })
     })
 
     test('our processors, killed in mid-run, lose no chunk', async () => {
