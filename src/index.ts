@@ -121,15 +121,25 @@ export { defineSink, type SinkOptions } from './flow/sink.ts'
 
 // Flows on a broker
 
-export type { Broker, Delivery, OutgoingBytes, Subscription, TopicRange, TopicSpec } from './broker/broker.ts'
+export type {
+  Broker,
+  Delivery,
+  GroupBacklog,
+  OutgoingBytes,
+  Subscription,
+  TopicRange,
+  TopicSpec,
+} from './broker/broker.ts'
 export { type ConnectOptions, connect } from './broker/connect.ts'
 export { createMemoryCluster, type MemoryCluster, type MemoryClusterOptions } from './broker/memory/memory.ts'
+export { type EraseDocumentsOptions, eraseDocuments } from './extraction/erase-documents.ts'
 export {
   type FlowPlace,
   type LoadDocumentOptions,
   loadDocument,
   removeDocument,
 } from './extraction/load-document.ts'
+export type { Erasure, FoundMessages } from './flow/erasure.ts'
 export type { LoadedDocument } from './flow/load-document.ts'
 export { type AskPromptOptions, PromptClient, type PromptClientOptions } from './flow/prompt-client.ts'
 export { type FlowRuntime, type FlowRuntimeOptions, run } from './flow/run.ts'

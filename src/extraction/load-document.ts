@@ -64,7 +64,7 @@ export async function removeDocument(documentId: string, place: FlowPlace): Prom
 }
 
 /** What messages about documents need, and what is known of the documents of the flow. */
-async function openFlow(
+export async function openFlow(
   { broker, workspace = 'default', flow = 'default', space = 'gm' }: FlowPlace,
   source: string,
   signal: AbortSignal,
