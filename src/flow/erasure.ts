@@ -150,13 +150,16 @@ async function clear(
   if (messages.own === 0) return { ...messages, behind }
   refuseOthers(messages.others, run)
   await keepRecords(topic, run)
-  return { ...messages, behind: await settle({ topic, ends, lookOnly: false }, run) }
+  // Pulsar deletes whole ledgers: a letter that was published again into one of them is published once more behind it.
+  const onBehind = isDeadTopic(topic) ? () => keepLetters(topic, run) : undefined
+  return { ...messages, behind: await settle({ topic, ends, lookOnly: false }, run, onBehind) }
 }
 
 /** Waits until every group has settled what lies before the ends, and deletes it unless it only looks. Returns who is still behind. */
 async function settle(
   { topic, ...how }: Pick<Deletion, 'topic' | 'ends' | 'lookOnly'>,
   run: ErasureRun,
+  onBehind?: () => Promise<void>,
 ): Promise<readonly Waiting[]> {
   const { broker, groups: known, ignoredGroups: ignored = [], onWaiting, space } = run.options
   const expected = known.filter((each) => each.topic === topic).map(({ group }) => group)
@@ -166,6 +169,7 @@ async function settle(
     if (how.lookOnly ? state.behind.length === 0 : state.deleted) return []
     onWaiting?.(topic, state.behind)
     if (performance.now() > run.end) return state.behind.map((each) => ({ ...each, topic }))
+    await onBehind?.()
     await wait(pauseMs, run.signal)
   }
 }
