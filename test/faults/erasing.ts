@@ -10,9 +10,11 @@ import type { Site } from './execution.ts'
 export async function eraseEverywhere({ connect, brokerUrl }: Site, folder: string): Promise<void> {
   const broker = await connect()
   const erasing = await startErasing(broker, join(folder, 'replies'))
+  const place = ['--broker', brokerUrl, '--extractors', 'definitions', '--cache-dir', join(folder, 'own')]
+  const start = (...more: readonly string[]) =>
+    startGraphmill(['erase', 'hr/42', '--by', 'the test', ...place, ...more])
   const erase = async (...more: readonly string[]) => {
-    const place = ['--broker', brokerUrl, '--extractors', 'definitions', '--cache-dir', join(folder, 'own')]
-    const child = startGraphmill(['erase', 'hr/42', '--by', 'the test', ...place, ...more])
+    const child = start(...more)
     const { code } = await child.ended
     return { code, stderr: child.stderr(), said: JSON.parse(child.stdout() || '{}') }
   }
@@ -25,9 +27,11 @@ export async function eraseEverywhere({ connect, brokerUrl }: Site, folder: stri
     await erasing.settled()
     expect(await erasing.found()).toHaveLength(12)
     // store-triples never ran here: nothing that it has not read is deleted.
-    const stuck = await erase('--with-others', '--timeout', '1')
-    expect(stuck.stderr).toContain(`waiting for ${triples} (no consumer runs)`)
+    const stuck = await erase('--with-others', '--timeout', '0')
     expect(stuck).toMatchObject({ code: 3, said: { documents: ['hr/42'], complete: false } })
+    const dying = start('--with-others')
+    await dying.says(`waiting for ${triples} (no consumer runs)`)
+    await dying.end('SIGKILL')
     expect(await erasing.found()).toContain(erasing.flow.topic('triples'))
     const erased = await erase(...all)
     expect(erased, erased.stderr).toMatchObject({ code: 0, said: { complete: true, waiting: [] } })
