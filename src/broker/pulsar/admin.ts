@@ -275,6 +275,8 @@ interface TopicStats {
 
 export interface GroupStats {
   readonly msgBacklog: number
+  /** False for a reader. */
+  readonly durable?: boolean
   readonly totalMsgExpired?: number
   readonly lastExpireTimestamp?: number
   readonly consumers: readonly { readonly consumerName: string }[]

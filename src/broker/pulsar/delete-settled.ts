@@ -60,11 +60,15 @@ async function lookAt(
   upTo: readonly Position[],
 ): Promise<DeletionState> {
   const [internal, stats] = await Promise.all([partitionStats(endpoint, topic), statsOf(endpoint, topic)])
-  const found = new Set([...stats.flatMap(({ groups }) => Object.keys(groups)), ...expected])
+  const found = new Set([...stats.flatMap(({ groups }) => namesOf(groups)), ...expected])
   const groups = [...found].filter((group) => !ignored.includes(group)).sort()
   const behind = groups.flatMap((group) => backlogOf(group, { upTo, internal, stats }))
   return { groups, behind, deleted: false }
 }
+
+/** Without Pulsar's own, which move when it compacts, and without readers. */
+const namesOf = (groups: Readonly<Record<string, GroupStats>>) =>
+  Object.keys(groups).filter((name) => !name.startsWith('__') && groups[name]!.durable !== false)
 
 /** Whether a ledger is still written to that holds what lies before the ends. */
 const isOpen = (internal: readonly InternalStats[], upTo: readonly Position[]) =>
