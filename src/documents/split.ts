@@ -4,7 +4,6 @@
 // same again. Time is linear in the text and the chunks together, and the text is not copied.
 import { setImmediate as turn } from 'node:timers/promises'
 import { codePoints } from '../code-points.ts'
-import { GraphmillError } from '../errors.ts'
 import { anchorOf } from './anchors.ts'
 
 export interface SplitOptions {
@@ -35,15 +34,6 @@ export async function splitText(text: string, options: SplitOptions): Promise<Te
     begun = performance.now()
   }
   return chunks
-}
-
-/** Throws `configuration_invalid` when neighbours would share whole chunks. */
-export function checkOverlap({ chunkSize, chunkOverlap }: SplitOptions): void {
-  if (chunkOverlap >= chunkSize)
-    throw new GraphmillError(
-      'configuration_invalid',
-      `chunk-overlap (${chunkOverlap}) must be less than chunk-size (${chunkSize}).`,
-    )
 }
 
 /** From where to where, in UTF-16 code units. */

@@ -4,10 +4,15 @@ import type { Logger } from 'pino'
 import { chunkText } from '../../processors/chunk-text.ts'
 import { optionTable } from '../config/options.ts'
 import type { FindOptions } from '../documents/read.ts'
-import { checkOverlap } from '../documents/split.ts'
 import { GraphmillError, toGraphmillError } from '../errors.ts'
 import { loadDocument } from '../flow/load-document.ts'
-import { type AnyProcessor, type FlowSettings, isExtractor, type Scope } from '../flow/processor.ts'
+import {
+  type AnyProcessor,
+  checkOverlap,
+  type FlowSettings,
+  isExtractor,
+  type Scope,
+} from '../flow/processor.ts'
 import type { FlowRuntimeOptions } from '../flow/run.ts'
 import { createCircuits } from '../flow/runner/circuits.ts'
 import { withinCost } from '../llm/limits/budget.ts'

@@ -12,7 +12,7 @@
 //   dead       given up, and put on <topic>.dead        circuit    remembers that a server is unavailable
 import type { Logger } from 'pino'
 import type { Subscription } from '../broker/broker.ts'
-import type { GraphmillError } from '../errors.ts'
+import { GraphmillError } from '../errors.ts'
 import type { ReplyCache } from '../llm/cache/reply-cache.ts'
 import type { Llm } from '../llm/llm.ts'
 import type { HeaderOverrides } from '../messages/envelope.ts'
@@ -149,4 +149,16 @@ export function defineProcessor<const I extends InputPort, const O extends Outpu
 /** Whether a processor asks prompts about chunks: then it runs only in flows that name it among their extractors. */
 export function isExtractor({ inputs }: Pick<AnyProcessor, 'inputs'>): boolean {
   return inputs.includes('chunk') && inputs.includes('prompt-reply')
+}
+
+/** Throws `configuration_invalid` when neighbouring chunks would share whole chunks. */
+export function checkOverlap({
+  chunkSize,
+  chunkOverlap,
+}: Pick<FlowSettings, 'chunkSize' | 'chunkOverlap'>): void {
+  if (chunkOverlap >= chunkSize)
+    throw new GraphmillError(
+      'configuration_invalid',
+      `chunk-overlap (${chunkOverlap}) must be less than chunk-size (${chunkSize}).`,
+    )
 }
