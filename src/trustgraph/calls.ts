@@ -94,15 +94,19 @@ function promptResponse(record: TrustGraphRecord, own: TrustGraphRecord, { run, 
   }
 }
 
-/** Python writes NaN and Infinity into JSON. A text that is no JSON even so is left to its reader. */
+/** Python writes NaN, Infinity and halves of surrogate pairs into JSON. A text that is no JSON even so is left to its reader. */
 function strictJson(text: string): string {
-  if (!/NaN|Infinity/.test(text)) return text
+  const whole = text.replace(escapes, (found, half?: string) => (half ? '\\ufffd' : found))
+  if (!/NaN|Infinity/.test(whole)) return whole
   try {
-    return JSON.stringify(parseLenient(text))
+    return JSON.stringify(parseLenient(whole))
   } catch {
-    return text
+    return whole
   }
 }
+
+/** The escapes of JSON: a surrogate pair, half of one, or any other. */
+const escapes = /\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)/gs
 
 function completionRequest(record: TrustGraphRecord, asked: Asked | undefined) {
   const { operation, system, prompt, streaming, schema } = record

@@ -240,6 +240,7 @@ function recordOf(message: Exclude<WireMessage, Message<CallType>>): TrustGraphR
   const metadata = { id: chunkId || documentId, root: documentId, collection }
   switch (type) {
     case 'TextDocument':
+      refuseRemoval(message.payload.removed)
       return { metadata, text: message.payload.text, ...ownPlace(message.payload, documentFields) }
     case 'Chunk': {
       const { text, attributes } = message.payload
@@ -255,6 +256,15 @@ function recordOf(message: Exclude<WireMessage, Message<CallType>>): TrustGraphR
     default:
       return message satisfies never
   }
+}
+
+/** Their document has no version, so that nothing of it could be told from what it states when it is loaded again. */
+function refuseRemoval(removed: string | null | undefined): void {
+  if (removed)
+    throw new GraphmillError(
+      'usage',
+      "This flow is on TrustGraph's topics, which have no message that removes a document. Delete what it states in the store.",
+    )
 }
 
 function theirRows(payload: Rows, metadata: { readonly id: string }): TrustGraphRecord {

@@ -160,6 +160,27 @@ describe('a message of TrustGraph', () => {
       )
   })
 
+  test('has U+FFFD for half of a surrogate pair, also in the JSON text of a reply', () => {
+    const chunk = read('Chunk', {
+      metadata: { ...metadata, collection: 'c\ud800' },
+      chunk: 'a \ud83d cat \ud83d\ude3a',
+    })
+    expect(chunk).toMatchObject({
+      collection: 'c\ufffd',
+      payload: { text: 'a \ufffd cat \ud83d\ude3a', length: 10 },
+    })
+    const lines: [string, string][] = [
+      [
+        '[{"a":"\\ud83d\\ude3a \\ude3a \\uD83D","n":12345678901234567890}]',
+        '[{"a":"\\ud83d\\ude3a \\ufffd \\ufffd","n":12345678901234567890}]',
+      ],
+      ['["\\\\ud83d", "\\n\\ud83d"]', '["\\\\ud83d", "\\n\\ufffd"]'],
+      ['["\\ud83d", NaN]', '["\ufffd",null]'],
+    ]
+    for (const [object, expected] of lines)
+      expect(read('PromptResponse', { object }).payload).toMatchObject({ object: expected })
+  })
+
   test('may have a field `graphmill` that is none of ours: it is left out', () => {
     for (const graphmill of [
       { accepted: 'many', rejected: 2 },
@@ -282,6 +303,14 @@ describe('a message of ours', () => {
       },
     } as unknown as WireMessage
     expect(readMessage('Rows', writeMessage(rows), receipt)).toEqual(rows)
+  })
+
+  test('does not remove a document: that is refused before anything is published', () => {
+    const payload = { title: '', uri: '', mediaType: 'text/plain', text: '' }
+    const message = (removed: string | null) =>
+      ({ ...header, type: 'TextDocument', payload: { ...payload, removed } }) as unknown as WireMessage
+    expect(() => writeMessage(message('removed'))).toThrow(expect.objectContaining({ code: 'usage' }))
+    expect(jsonOf(writeMessage(message(null)).body)).toMatchObject({ text: '' })
   })
 
   test('has U+FFFD for half of a surrogate pair, which TrustGraph cannot write', () => {
