@@ -87,6 +87,7 @@ function newFolder({ files = {} }: { files?: Record<string, string | Uint8Array>
   for (const name of ['bin', 'examples']) symlinkSync(resolve(name), join(folder, name))
   for (const name of ['path', 'node_modules']) mkdirSync(join(folder, name))
   symlinkSync(resolve('.'), join(folder, 'node_modules/graphmill'))
+  symlinkSync(resolve('node_modules/@opentelemetry'), join(folder, 'node_modules/@opentelemetry'))
   symlinkSync(resolve('bin/graphmill.js'), join(folder, 'path/graphmill'))
   for (const [name, content] of Object.entries(files)) write(folder, name, content)
   return folder
