@@ -10,6 +10,7 @@ import { extractRows } from './extract-rows.ts'
 import { extractTopics } from './extract-topics.ts'
 import { ledger } from './ledger.ts'
 import { prompt } from './prompt.ts'
+import { storeRows } from './store-rows.ts'
 import { storeTriples } from './store-triples.ts'
 import { textCompletion } from './text-completion.ts'
 
@@ -26,5 +27,6 @@ export const processors: readonly AnyProcessor[] = [
   extractOntology,
   emitTriples,
   storeTriples,
+  storeRows,
   ledger,
 ]

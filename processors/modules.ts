@@ -13,6 +13,7 @@ export const processorModules: Readonly<Record<string, () => Promise<AnyProcesso
   'extract-ontology': async () => (await import('./extract-ontology.ts')).extractOntology,
   'emit-triples': async () => (await import('./emit-triples.ts')).emitTriples,
   'store-triples': async () => (await import('./store-triples.ts')).storeTriples,
+  'store-rows': async () => (await import('./store-rows.ts')).storeRows,
   ledger: async () => (await import('./ledger.ts')).ledger,
 }
 

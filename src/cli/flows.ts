@@ -72,14 +72,22 @@ export function flowError(flow: Config, thrown: unknown): GraphmillError {
   return new GraphmillError(error.code, `${nameOf(flow)}: ${error.message}`, { cause: error })
 }
 
-/** The processors of `chosen` that serve the flow: all but the extractors that it does not use. Throws `usage`. */
+/**
+ * The processors of `chosen` that serve the flow: all but the extractors that it does not use, and `store-rows` unless the flow extracts
+ * rows and a folder is named for them. Throws `usage`.
+ */
 export function serving(
   chosen: readonly AnyProcessor[],
   flow: Config & Pick<FlowConfig, 'serves'>,
 ): AnyProcessor[] {
   const extractors = chosenExtractors(flow)
+  const storesRows = flow.options.rows !== undefined && extractors.includes('extract-rows')
   const has = (name: string) => !flow.serves || flow.serves.has(name) || !Object.hasOwn(counterparts, name)
-  return chosen.filter(({ name }) => has(name) && (!name.startsWith('extract-') || extractors.includes(name)))
+  const wants = (name: string) => {
+    if (name === 'store-rows') return storesRows
+    return !name.startsWith('extract-') || extractors.includes(name)
+  }
+  return chosen.filter(({ name }) => has(name) && wants(name))
 }
 
 /**

@@ -221,7 +221,7 @@ const ownTable = {
     'where to write triples: for extract a file, may be repeated (default: standard output), for run a folder',
     { repeated: true, defaults: { run: 'triples', 'prompts import': 'prompts' } },
   ),
-  rows: text('DIR', 'folder in which `extract` writes rows: one file for each table'),
+  rows: text('DIR', 'folder for rows: one file for each table; `run` appends to them'),
   'rows-format': text('FORMAT', 'format of the files of rows', {
     choices: ['csv', 'jsonl'],
     default: 'csv',

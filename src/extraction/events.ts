@@ -3,7 +3,6 @@ import type { SkippedFile } from '../documents/files.ts'
 import type { GraphmillError } from '../errors.ts'
 import type { MessageOf } from '../flow/ports.ts'
 import { type AnyProcessor, defineProcessor } from '../flow/processor.ts'
-import { isObject } from '../is-object.ts'
 import type {
   Definition,
   Grounding,
@@ -15,6 +14,7 @@ import type {
   Topic,
   Triple,
 } from '../messages/generated.ts'
+import { rowValues } from '../rows/row-text.ts'
 import type { DocumentResult, ExtractionProgress, ExtractionSummary } from './summary.ts'
 
 /** A row of a table of yours. */
@@ -204,15 +204,7 @@ function factsOf(message: FactMessage): Pick<FactEvent, 'kind' | 'fact'>[] {
   }
 }
 
-/** A row without a typed form, of an older writer, has its texts. */
-function rowsOf({
-  schemaName: table,
-  values,
-  typed,
-  groundings,
-}: MessageOf<'rows'>['payload']): ExtractedRow[] {
-  return values.map((texts, at) => {
-    const row: unknown = JSON.parse(typed[at] ?? 'null')
-    return { table, values: isObject(row) ? row : texts, grounding: groundings[at] ?? null }
-  })
+function rowsOf(payload: MessageOf<'rows'>['payload']): ExtractedRow[] {
+  const { schemaName: table, groundings } = payload
+  return rowValues(payload).map((values, at) => ({ table, values, grounding: groundings[at] ?? null }))
 }

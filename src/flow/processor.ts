@@ -21,6 +21,7 @@ import type { ReadPositions, StoredEntry } from '../progress/status-cache.ts'
 import type { Catalogue } from '../prompt/catalogue/prompt.ts'
 import type { RunLimits } from '../prompt/engine/reply.ts'
 import type { TripleStore } from '../rdf/store.ts'
+import type { RowStore } from '../rows/appended-rows.ts'
 import type { RowSchema } from '../rows/row-schema.ts'
 import type { CompactedPort, InputPort, MessageOf, OutputPort, OutputPorts, PayloadOf } from './ports.ts'
 
@@ -82,6 +83,8 @@ export interface Context {
   readonly replies?: ReplyCache | undefined
   /** Where triples are stored. */
   readonly store: TripleStore
+  /** Where rows are stored. Default: nowhere. */
+  readonly rowStore?: RowStore | undefined
   /** The entries of a compacted topic of the flow that are stored now, behind the given positions. */
   readonly read: <P extends CompactedPort>(
     port: P,

@@ -15,6 +15,7 @@ import { createLogger } from '../observe/log.ts'
 import type { Catalogue } from '../prompt/catalogue/prompt.ts'
 import type { RunLimits } from '../prompt/engine/reply.ts'
 import type { TripleStore } from '../rdf/store.ts'
+import type { RowStore } from '../rows/appended-rows.ts'
 import { trustGraphBroker } from '../trustgraph/broker.ts'
 import type { Wire, WirePort } from '../trustgraph/wire.ts'
 import { trustGraphCodec } from '../trustgraph/wire-codec.ts'
@@ -37,7 +38,7 @@ import {
   isExtractor,
   type Scope,
 } from './processor.ts'
-import { guardLlm, guardStore, meterStore } from './runner/circuit-guards.ts'
+import { guardLlm, guardRows, guardStore, meterStore } from './runner/circuit-guards.ts'
 import { type Circuits, createCircuits } from './runner/circuits.ts'
 import { untilAvailable } from './runner/retry.ts'
 import { type Runner, type RunnerOptions, startRunner } from './runner/runner.ts'
@@ -65,6 +66,8 @@ export interface FlowRuntimeOptions
   /** The cache of the model's replies. Default: none. */
   readonly replies?: ReplyCache | undefined
   readonly store: TripleStore
+  /** Where rows are stored; without one, `store-rows` does not run. */
+  readonly rowStore?: RowStore | undefined
   /** Default: warnings and errors, on standard error. */
   readonly log?: Logger
   /** Default: the system's. */
@@ -170,13 +173,18 @@ async function forgetErased(
   await forgetErasedReplies({ broker, schemas, replies, log }, flow, signal)
 }
 
-/** Whether the processor runs in the flow: an extractor only if the flow names it. */
+/** Whether the processor runs in the flow: an extractor only if the flow names it, and `store-rows` only if rows are stored. */
 function serves(
   processor: AnyProcessor,
   scope: Scope,
-  { flows, allExtractors = false }: Pick<FlowRuntimeOptions, 'flows' | 'allExtractors'>,
+  {
+    flows,
+    rowStore,
+    allExtractors = false,
+  }: Pick<FlowRuntimeOptions, 'flows' | 'rowStore' | 'allExtractors'>,
 ): boolean {
   const { settings } = flowOf(scope, flows)
+  if (processor.name === 'store-rows') return rowStore !== undefined
   return allExtractors || !isExtractor(processor) || settings.extractors.includes(processor.name)
 }
 
@@ -204,7 +212,9 @@ async function createServices(
     const model = textServices?.modelOf({ workspace, flow }) ?? options.llm
     const llm = guardLlm(model, { rateLimiter, circuits, caller, drains, called })
     const metered = metrics ? meterStore(options.store, processor.name, metrics.store) : options.store
-    return { settings, llm, prompts, store: guardStore(metered, circuits, drains), limits, replies }
+    const store = guardStore(metered, circuits, drains)
+    const rowStore = options.rowStore && guardRows(options.rowStore, circuits, drains)
+    return { settings, llm, prompts, store, rowStore, limits, replies }
   }
 }
 

@@ -5,9 +5,9 @@ import { access, constants, type FileHandle, mkdir, open, readdir, rename, rm } 
 import { dirname, join } from 'node:path'
 import { emissionKey } from '../messages/emission.ts'
 import { systemCall } from '../system-calls.ts'
-import { wait } from '../wait.ts'
 import { openDurableFile } from './durable-file.ts'
-import { type FileLock, lockFile } from './file-lock.ts'
+import { createExclusiveFiles, syncFolder } from './exclusive-files.ts'
+import type { FileLock } from './file-lock.ts'
 import { failed, formatExtensions, type StoreOptions, type TripleStore } from './store.ts'
 import {
   documentName,
@@ -24,11 +24,7 @@ export interface FolderStoreOptions extends StoreOptions {
   readonly lockPatienceMs?: number
 }
 
-/** How often a lock that another process has is tried again, in milliseconds. */
-const lockPollMs = 20
-
 type Scope = Parameters<TripleStore['write']>[1]
-type Work = (lock: FileLock) => Promise<boolean>
 
 /**
  * One file for each document in a folder, `<workspace>.<flow>.<hash of the document's id>.nq`, which processes on several machines may
@@ -38,43 +34,13 @@ type Work = (lock: FileLock) => Promise<boolean>
 export function openFolderStore(folder: string, options: FolderStoreOptions): TripleStore {
   const { format } = options
   const encoder = createEncoder(format, options)
-  /** The last change of a file that this process has begun. */
-  const turns = new Map<string, Promise<void>>()
+  const files = createExclusiveFiles(folder, options.lockPatienceMs)
 
   const pathOf = (documentId: string, scope: Scope) =>
     join(
       folder,
       `${scope.workspace}.${scope.flow}.${documentName(documentId, scope)}.${formatExtensions[format]}`,
     )
-
-  /** Runs `work` while nothing else changes the file, until it returns true. */
-  async function exclusively(path: string, work: Work, signal: AbortSignal | undefined): Promise<void> {
-    const before = turns.get(path)
-    const turn = (async () => {
-      await before?.catch(() => undefined)
-      for (;;) {
-        signal?.throwIfAborted()
-        await mkdir(folder, { recursive: true })
-        const lock = await systemCall(`lock ${path}`, lockFile(`${path}.lock`, options.lockPatienceMs))
-        if (lock)
-          try {
-            if (await work(lock)) return
-          } finally {
-            await lock.release()
-          }
-        else await wait(lockPollMs, signal)
-      }
-    })()
-    turns.set(path, turn)
-    try {
-      await turn
-    } catch (thrown) {
-      signal?.throwIfAborted()
-      failed(path)(thrown)
-    } finally {
-      if (turns.get(path) === turn) turns.delete(path)
-    }
-  }
 
   const support: TripleSupport = {
     async state(statements, scope, signal) {
@@ -87,13 +53,13 @@ export function openFolderStore(folder: string, options: FolderStoreOptions): Tr
       const written = encoded
         .filter(({ text }) => text !== '')
         .map(({ path, ...batch }) =>
-          exclusively(path, (lock) => append(path, batch, { format, lock }), signal),
+          files.change(path, (lock) => append(path, batch, { format, lock }), signal),
         )
       await Promise.all(written)
     },
     withdraw(withdrawal, scope, signal) {
       const path = pathOf(withdrawal.documentId, scope)
-      return exclusively(path, (lock) => rewrite(path, withdrawal, lock), signal)
+      return files.change(path, (lock) => rewrite(path, withdrawal, lock), signal)
     },
   }
 
@@ -109,7 +75,7 @@ export function openFolderStore(folder: string, options: FolderStoreOptions): Tr
         .catch(failed(folder))
     },
     async close() {
-      await Promise.allSettled(turns.values())
+      await files.settled()
     },
   }
 }
@@ -244,15 +210,5 @@ async function* linesOf(file: FileHandle): AsyncGenerator<Buffer> {
       begin = end + 1
     }
     if (begin < bytesRead) rest.push(buffer.subarray(begin, bytesRead))
-  }
-}
-
-/** A new or renamed file is on the disk when its folder is. */
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, 'r')
-  try {
-    await systemCall(`sync ${folder}`, handle.sync())
-  } finally {
-    await handle.close()
   }
 }

@@ -1,6 +1,9 @@
 // Rows as text of a file: CSV for spreadsheets (RFC 4180), or JSON Lines. Each row has an id made of its content and its chunk, and the
 // document and the chunk in which it was found.
 import { hash } from 'node:crypto'
+import { GraphmillError } from '../errors.ts'
+import { isObject } from '../is-object.ts'
+import type { Rows } from '../messages/generated.ts'
 import type { RowTable } from './row-schema.ts'
 
 export const rowFormats = ['csv', 'jsonl'] as const
@@ -11,6 +14,18 @@ export interface FoundRow {
   readonly chunkId: string
   /** With the types of the schema; further fields are only in JSON Lines. */
   readonly values: Readonly<Record<string, unknown>>
+}
+
+/** The rows of a message. One without a typed form, of another writer, has its texts. Throws `message_invalid`. */
+export function rowValues({ values, typed }: Pick<Rows, 'values' | 'typed'>): FoundRow['values'][] {
+  return values.map((texts, at) => {
+    try {
+      const row: unknown = JSON.parse(typed[at] ?? 'null')
+      return isObject(row) ? row : texts
+    } catch (cause) {
+      throw new GraphmillError('message_invalid', `/typed/${at}: is not JSON`, { cause })
+    }
+  })
 }
 
 /** The same row of the same chunk has the same id, also when the model is asked again. */
@@ -28,7 +43,8 @@ export function rowsHead({ fields }: Pick<RowTable, 'fields'>, format: RowFormat
 export function rowLine(table: Pick<RowTable, 'name' | 'fields'>, row: FoundRow, format: RowFormat): string {
   const place = { _id: rowId(table.name, row), _document: row.documentId, _chunk: row.chunkId }
   if (format === 'jsonl') return `${JSON.stringify({ ...row.values, ...place })}\n`
-  return csvLine([...table.fields.map(({ name }) => row.values[name]), ...Object.values(place)])
+  const values = table.fields.map(({ name }) => (Object.hasOwn(row.values, name) ? row.values[name] : null))
+  return csvLine([...values, ...Object.values(place)])
 }
 
 function csvLine(cells: readonly unknown[]): string {

@@ -46,6 +46,7 @@ test.each([
   'extract-rows',
   'emit-triples',
   'store-triples',
+  'store-rows',
   'ledger',
 ])(
   '%s loads no model client, no prompt compiler, no parser of documents or RDF, and no fetch',

@@ -223,6 +223,15 @@ test('the store has a volume of its own, unless a store is named', () => {
   expect(kinds('--set', 'options.store=http://fuseki:3030/ds/update')).toEqual(['Deployment'])
 })
 
+test('files of rows have a volume, whatever stores the triples', () => {
+  const store = ['--set', 'options.store=http://fuseki:3030/ds/update']
+  const objects = render(...minimal, ...store, '--set', 'processors.store-rows.enabled=true')
+  const rows = workloads(objects).find((object) => entryOf(object) === 'store-rows')
+  expect(rows.kind).toBe('StatefulSet')
+  const map = ofKind(objects, 'ConfigMap').find(({ metadata }) => metadata.name === rows.metadata.name)
+  expect(parse(map.data['graphmill.yaml'])).toMatchObject({ rows: '/data/rows' })
+})
+
 test.each([
   [[], 'options.broker is not set'],
   [['--set', 'options.broker=memory'], '"memory" is no address of a broker'],

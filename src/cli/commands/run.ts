@@ -22,6 +22,7 @@ import { createLogger } from '../../observe/log.ts'
 import { createMetrics } from '../../observe/metrics.ts'
 import { startWatchdog } from '../../observe/watchdog.ts'
 import type { TripleStore } from '../../rdf/store.ts'
+import { openRowFolder } from '../../rows/appended-rows.ts'
 import { version } from '../../version.ts'
 import { shareRuns } from '../../wait.ts'
 import { awaitBroker, brokerOptions, openRegistry } from '../broker.ts'
@@ -29,7 +30,7 @@ import { createFollower } from '../follower.ts'
 import { addOptions, configOf } from '../options.ts'
 import { prepareFlows, watchedPaths } from '../prepare-flows.ts'
 import { openStore, storeOptions } from '../stores.ts'
-import { announceModel, createWiring, modelOptions } from '../wiring.ts'
+import { announceModel, chosenExtractors, createWiring, modelOptions } from '../wiring.ts'
 
 export function addRun(command: Command): void {
   command
@@ -41,7 +42,9 @@ export function addRun(command: Command): void {
           'usage',
           all ? 'Name processors or --all, not both.' : 'Name the processors to run, or --all.',
         )
-      await runUntilStopped(configOf(command), await (all ? loadProcessors() : findProcessors(names)), all)
+      const config = configOf(command)
+      if (names.includes('store-rows')) checkRows(config)
+      await runUntilStopped(config, await (all ? loadProcessors() : findProcessors(names)), all)
     })
   addOptions(command, [
     ...brokerOptions,
@@ -59,12 +62,22 @@ export function addRun(command: Command): void {
     'replace',
     'text-retention',
     ...storeOptions,
+    'rows',
+    'rows-format',
     'http',
     'http-names',
     'watchdog',
     'drain',
     'log-level',
   ])
+}
+
+/** Throws `usage` when the rows of this process would go nowhere. */
+function checkRows(config: Config): void {
+  const { rows, flows, 'rows-format': format } = config.options
+  if (rows === undefined) throw new GraphmillError('usage', 'store-rows needs a folder: name it with --rows.')
+  if (flows === undefined && format === 'csv' && !chosenExtractors(config).includes('extract-rows'))
+    throw new GraphmillError('usage', 'store-rows needs the columns of its tables: name them with --schemas.')
 }
 
 /** Added to the model's timeout: the longest drain, in milliseconds. */
@@ -160,6 +173,7 @@ function createRunProcess(config: Config, named: readonly AnyProcessor[], all: b
     refused: undefined as GraphmillError | undefined,
     broker: undefined as Broker | undefined,
     store: undefined as TripleStore | undefined,
+    rowStore: options.rows === undefined ? undefined : openRowFolder(options.rows, options['rows-format']),
     /** What was opened, to be closed in reverse. */
     opened: [] as { close(): Promise<void> }[],
   }
@@ -186,6 +200,11 @@ async function start(runProcess: RunProcess): Promise<string> {
   opened.push(store)
   if (processors.some(({ name }) => name === 'store-triples'))
     await untilAvailable(async () => store.ready?.(), waitingFor('the output'))
+  const { rowStore } = runProcess
+  if (rowStore && processors.some(({ name }) => name === 'store-rows')) {
+    opened.push(rowStore)
+    await untilAvailable(async () => rowStore.ready?.(), waitingFor('the folder of rows'))
+  }
   await Promise.race([flows.failed, flows.apply(prepared)])
   signal.throwIfAborted()
   runProcess.ready = true
@@ -240,7 +259,12 @@ function prepare(runProcess: RunProcess): Promise<PreparedFlow[]> {
     processors,
     byFlow: all || config.options.flows !== undefined,
     wiring,
-    shared: () => ({ ...shared, broker: runProcess.broker!, store: runProcess.store! }),
+    shared: () => ({
+      ...shared,
+      broker: runProcess.broker!,
+      store: runProcess.store!,
+      rowStore: runProcess.rowStore,
+    }),
     onWired: ({ llm }) => needsModel && sayOnce(announceModel(llm)),
     gone: (flow) => forget(flow, runProcess),
     followed: runProcess.follower.state,

@@ -55,6 +55,7 @@ const flowChoice = [
   'extractors',
   'schemas',
   'ontologies',
+  'rows',
   'text-retention',
 ] as const satisfies readonly OptionName[]
 

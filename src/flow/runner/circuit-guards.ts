@@ -7,6 +7,7 @@ import type { CompletionEvent, CompletionRequest, Llm } from '../../llm/llm.ts'
 import type { CompletedCall } from '../../observe/extraction-metrics.ts'
 import type { StoreMetrics } from '../../observe/store-metrics.ts'
 import type { TripleStore } from '../../rdf/store.ts'
+import type { RowStore } from '../../rows/appended-rows.ts'
 import type { Circuits } from './circuits.ts'
 import { operatorPauseMs } from './retry.ts'
 
@@ -57,8 +58,21 @@ export function guardLlm(llm: Llm, options: CircuitGuardOptions): Llm {
 
 /** The same store; every batch and withdrawal waits while the store is unavailable, until the flow `drains`. */
 export function guardStore(store: TripleStore, circuits: Circuits, drains: AbortSignal): TripleStore {
-  const circuit = `store:${store.destination ?? 'the store'}`
-  return around(store, async (act, signal) => {
+  return around(store, inCircuit(`store:${store.destination ?? 'the store'}`, circuits, drains))
+}
+
+/** The same store of rows, in the same way. */
+export function guardRows(store: RowStore, circuits: Circuits, drains: AbortSignal): RowStore {
+  const run = inCircuit(`store:${store.destination ?? 'the store of rows'}`, circuits, drains)
+  return {
+    ...store,
+    write: (rows, tables, scope, signal) => run(() => store.write(rows, tables, scope, signal), signal),
+  }
+}
+
+/** Runs acts on a store while it is available. */
+function inCircuit(circuit: string, circuits: Circuits, drains: AbortSignal) {
+  return async (act: () => Promise<void>, signal: AbortSignal | undefined): Promise<void> => {
     await circuits.enter(circuit, signal ?? new AbortController().signal, drains)
     try {
       await act()
@@ -72,7 +86,7 @@ export function guardStore(store: TripleStore, circuits: Circuits, drains: Abort
     } finally {
       circuits.left(circuit)
     }
-  })
+  }
 }
 
 /** Acts on the store go through `run`; `triples` is the number of those that are written. */

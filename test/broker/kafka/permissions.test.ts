@@ -80,6 +80,7 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
   const stop = new AbortController()
   const opened: Broker[] = []
   const stored = Promise.withResolvers<void>()
+  const rowsStored = Promise.withResolvers<void>()
   const withdrawn = Promise.withResolvers<void>()
   const runtimes: FlowRuntime[] = []
   const as = async (username: string) => {
@@ -149,6 +150,7 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
               },
               close: async () => undefined,
             },
+            rowStore: { write: async () => rowsStored.resolve(), close: async () => undefined },
             log: pino({ level: 'silent' }),
           },
           stop.signal,
@@ -174,6 +176,7 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
     for (const receiver of receivers)
       await first(topicName({ ...place, class: 'response', role: 'prompt', receiver }))
     await stored.promise
+    await rowsStored.promise
     await send('document', 'TextDocument', { ...document, text: '', removed: 'removed' })
     await first(retractions)
     await withdrawn.promise

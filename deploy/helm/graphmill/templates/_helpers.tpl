@@ -47,7 +47,8 @@ app.kubernetes.io/component: {{ .entry }}
 {{/* Whether an entry writes files, as "true" or "". Call with (dict "root" $ "entry" $entry). */}}
 {{- define "graphmill.writesFiles" -}}
 {{- $store := or .entry.options.store .root.Values.options.store }}
-{{- if and (or (has "store-triples" .entry.run) (has "--all" .entry.run)) (not $store) }}true{{ end }}
+{{- if has "store-rows" .entry.run }}true
+{{- else if and (or (has "store-triples" .entry.run) (has "--all" .entry.run)) (not $store) }}true{{ end }}
 {{- end }}
 
 {{/* The kinds of files that are given, as JSON: name -> ConfigMap. */}}
@@ -68,6 +69,7 @@ app.kubernetes.io/component: {{ .entry }}
 {{- end }}
 {{- if .entry.cache }}{{ $_ := set $config "cache-dir" "/cache" }}{{ end }}
 {{- if include "graphmill.writesFiles" . }}{{ $_ := set $config "out" "/data/triples" }}{{ end }}
+{{- if has "store-rows" .entry.run }}{{ $_ := set $config "rows" "/data/rows" }}{{ end }}
 {{- mergeOverwrite $config (deepCopy .root.Values.options) (deepCopy .entry.options) | toYaml }}
 {{- end }}
 
@@ -84,6 +86,7 @@ extract-agent-kg: [chunk, prompt-reply]
 extract-ontology: [chunk, prompt-reply]
 emit-triples: [definitions, relationships, topics, ontology-entities, ontology-relationships, ontology-attributes]
 store-triples: [triples, retractions]
+store-rows: [rows]
 ledger: [progress]
 {{- end }}
 
@@ -95,8 +98,8 @@ ledger: [progress]
 
 {{/* Whether a flow has work for a processor, as "true" or "". Call with (dict "root" $ "flow" flow "processor" name). */}}
 {{- define "graphmill.serves" -}}
-{{- $extractor := trimPrefix "extract-" .processor }}
-{{- if not (hasPrefix "extract-" .processor) }}true
+{{- $extractor := eq .processor "store-rows" | ternary "rows" (trimPrefix "extract-" .processor) }}
+{{- if not (or (hasPrefix "extract-" .processor) (eq .processor "store-rows")) }}true
 {{- else }}
 {{- $files := include "graphmill.files" .root | fromJson }}
 {{- $usual := list "definitions" "relationships" "topics" }}
