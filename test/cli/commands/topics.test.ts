@@ -36,6 +36,15 @@ test('groups of extractors that the flow does not use are hidden', async () => {
   expect(extractorsIn(only)).toEqual(['extract-agent-kg'])
 })
 
+test('store-rows has a group only where rows are extracted and a folder is named for them', async () => {
+  const groupsWith = async (flags: Record<string, unknown>) =>
+    (await rowsWith(flags)).filter(({ group }) => String(group).includes('store-rows')).length
+  expect(await groupsWith({})).toBe(0)
+  expect(await groupsWith({ rows: 'rows' })).toBe(0)
+  expect(await groupsWith({ schemas: ['mill.yaml'] })).toBe(0)
+  expect(await groupsWith({ schemas: ['mill.yaml'], rows: 'rows' })).toBe(1)
+})
+
 test('a group that has members is shown, whatever the options say', async () => {
   const rows = await rowsWith({}, 'extract-agent-kg')
   expect(extractorsIn(rows)).toContain('extract-agent-kg')
