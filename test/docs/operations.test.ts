@@ -7,9 +7,17 @@ import { topicsOf } from '../../src/flow/run.ts'
 
 const page = readFileSync('docs/operations.md', 'utf8')
 
+/** The processors of a flow with these extractors: rows are stored only where they are extracted. */
+const servingWith = (extractors: readonly string[]) =>
+  processors.filter(({ name }) =>
+    name === 'store-rows'
+      ? extractors.includes('extract-rows')
+      : !name.startsWith('extract-') || extractors.includes(name),
+  )
+
 test('the numbers of topics and partitions are those of the default flow', () => {
   const names: readonly string[] = optionTable.extractors.default.map((name) => `extract-${name}`)
-  const served = processors.filter(({ name }) => !name.startsWith('extract-') || names.includes(name))
+  const served = servingWith(names)
   const topics = topicsOf(served, { space: 'gm', workspace: 'default', flow: 'default' })
   const partitions = topics.reduce((sum, topic) => sum + topic.partitions, 0)
   expect(page).toContain(`has ${topics.length} topics with ${partitions} partitions`)
@@ -23,7 +31,7 @@ test('the numbers of topics and partitions are those of the default flow', () =>
 
 test('the numbers for other extractors, and for one partition, are right', () => {
   const countsOf = (extractors: readonly string[], settings: TopicSettings = {}) => {
-    const named = processors.filter(({ name }) => !name.startsWith('extract-') || extractors.includes(name))
+    const named = servingWith(extractors)
     const topics = topicsOf(named, { space: 'gm', workspace: 'default', flow: 'default', topics: settings })
     return [topics.length, topics.reduce((sum, topic) => sum + topic.partitions, 0)]
   }
