@@ -231,7 +231,7 @@ function rows(record: TrustGraphRecord, own: TrustGraphRecord, run: Rows['run'])
     typed: Array.isArray(own['typed']) ? own['typed'] : [],
     confidence: record['confidence'] as number,
     sourceSpan: { ...place, text: textOf(record['source_span']) },
-    groundings: [],
+    groundings: Array.isArray(own['groundings']) ? own['groundings'] : [],
   }
 }
 
@@ -268,7 +268,7 @@ function refuseRemoval(removed: string | null | undefined): void {
 }
 
 function theirRows(payload: Rows, metadata: { readonly id: string }): TrustGraphRecord {
-  const { schemaName, values, confidence, sourceSpan, typed, model } = payload
+  const { schemaName, values, confidence, sourceSpan, typed, model, groundings } = payload
   const { offset, length, text } = sourceSpan
   const source = offset === 0 && length === 0 ? null : { offset, length }
   return {
@@ -277,7 +277,7 @@ function theirRows(payload: Rows, metadata: { readonly id: string }): TrustGraph
     values,
     confidence,
     source_span: text,
-    ...ownFields({ typed, model, source }),
+    ...ownFields({ typed, model, source, groundings }),
   }
 }
 

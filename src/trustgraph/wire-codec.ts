@@ -60,9 +60,12 @@ interface Unsealed {
   readonly sealing: Sealing
 }
 
+/** Fields that are no part of an id: they differ when a cause is handled again, or a program of another version has none. */
+const apart = new Set(['seq', 'usage', 'grounding', 'groundings', 'repeat', 'repeated'])
+
 /** Over the salt and the payload without the fields that differ when a cause is handled again. */
 function digestOf({ type, payload }: TypedPayload, salt: string): string {
-  const same = JSON.stringify([type, { ...payload, seq: undefined, usage: undefined, grounding: undefined }])
+  const same = JSON.stringify([type, Object.entries(payload).filter(([name]) => !apart.has(name))])
   return createHash('sha256').update(salt).update(same).digest('hex').slice(0, 32)
 }
 

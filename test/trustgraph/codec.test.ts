@@ -299,7 +299,7 @@ describe('a message of ours', () => {
         typed: ['{"a":1}'],
         confidence: 0.8,
         sourceSpan: { offset: 3, length: 4, text: 'x' },
-        groundings: [],
+        groundings: [{ status: 'ungrounded', spans: [], chunk: null }],
       },
     } as unknown as WireMessage
     expect(readMessage('Rows', writeMessage(rows), receipt)).toEqual(rows)
