@@ -31,3 +31,16 @@ test('the index of the docs lists every page', () => {
   const names = pages.filter((page) => page.startsWith('docs/')).map((page) => page.slice('docs/'.length))
   expect(names.filter((name) => name !== 'README.md' && !index.includes(`](${name})`))).toEqual([])
 })
+
+test('the package ships what its pages link to', () => {
+  const { files } = JSON.parse(readFileSync('package.json', 'utf8')) as { files: string[] }
+  const isShipped = (path: string) => files.some((name) => path === name || path.startsWith(`${name}/`))
+  const links = pages.filter(isShipped).flatMap((page) =>
+    [...readFileSync(page, 'utf8').matchAll(/\]\((?!https?:)([^)#\s]+)/g)].map(([, path = '']) => ({
+      page,
+      path: join(dirname(page), path),
+    })),
+  )
+  expect(links.length).toBeGreaterThan(50)
+  expect(links.filter(({ path }) => !isShipped(path))).toEqual([])
+})

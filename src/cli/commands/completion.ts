@@ -26,6 +26,8 @@ export async function completionScript(shell: (typeof shells)[number], commands:
   ).flat()
   const names = Object.keys(commands).join(' ')
   const head = shell === 'zsh' ? '#compdef graphmill\nautoload -U +X bashcompinit && bashcompinit\n' : ''
+  // A file in fpath is read at the first completion, which it must answer itself.
+  const first = `if [ "\${funcstack[1]}" = _graphmill ]; then _bash_complete -o bashdefault -o default -F _graphmill; fi\n`
   return `${head}_graphmill() {
   local cur="\${COMP_WORDS[COMP_CWORD]}" prev="\${COMP_WORDS[COMP_CWORD-1]}" name="\${COMP_WORDS[1]}" sub="\${COMP_WORDS[2]}"
   local words='' values='' options=''
@@ -50,7 +52,7 @@ ${cases.join('\n')}
   esac
 }
 complete -o bashdefault -o default -F _graphmill graphmill
-`
+${shell === 'zsh' ? first : ''}`
 }
 
 /** One case for each command, those with a subcommand first. */

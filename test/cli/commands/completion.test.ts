@@ -108,3 +108,15 @@ describe('the help', () => {
     expect(headingOf('config')).toBe('Options')
   })
 })
+
+test.skipIf(!zsh)('a file in fpath of zsh completes at the first tab', async () => {
+  writeFileSync(join(folder, '_graphmill'), await completionScript('zsh', commands))
+  const script = String.raw`zmodload zsh/zpty; zpty z zsh -f -i
+zpty -w z "PS1='> '; fpath=($1 \$fpath); autoload -Uz compinit; compinit -u -d $1/dump; graphmill() { :; }; echo rea''dy"
+zpty -r z out '*ready*'; zpty -w -n z $'graphmill stat\t'; zpty -r z out '*status*'; print -r -- "$out"`
+  const { stdout } = spawnSync('zsh', ['-f', '-c', script, 'zsh', folder], {
+    encoding: 'utf8',
+    timeout: 20_000,
+  })
+  expect(stdout).toContain('graphmill status')
+})
