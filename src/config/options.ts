@@ -175,10 +175,14 @@ const ownTable = {
     defaults: { eval: 'those for the kinds in the gold files' },
   }),
   schemas: list('FILE|DIR', 'row schemas, one for each table to extract; may be repeated', { default: [] }),
-  provenance: text('HOW', 'whether to add triples that say where facts come from', {
-    choices: ['none', 'subgraph'],
-    defaults: { extract: 'none', run: 'subgraph' },
-  }),
+  provenance: text(
+    'HOW',
+    'whether to add triples that say where facts come from; with an HTML page, by default `subgraph`',
+    {
+      choices: ['none', 'subgraph'],
+      defaults: { extract: 'none', run: 'subgraph' },
+    },
+  ),
   ungrounded: text('HOW', 'whether facts that do not stand in the text are kept and marked, or rejected', {
     choices: ['keep', 'reject'],
     default: 'keep',
@@ -237,7 +241,7 @@ const ownTable = {
   }),
   'store-token': secret('TEXT', 'bearer token for the endpoint; prefer GRAPHMILL_STORE_TOKEN'),
   limit: count('N', 'extract only the first N chunks'),
-  json: flag('print JSON instead of text: one object per line, for `extract` the summary'),
+  json: flag('print JSON instead of text: one object per line, for `extract` the summary, besides its text'),
   'strict-exit': flag('exit with 3 if any item was rejected'),
   // operation
   flows: text('FILE', 'file that lists the workspaces and flows; read again when it changes'),

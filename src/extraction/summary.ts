@@ -122,7 +122,7 @@ export function countsOf({ statuses, usage, prices, isFree, seconds }: CountSour
   return {
     ...documentCounts(statuses),
     calls: addCounts(usage.map(({ reason, calls }) => ({ [reason]: calls }))),
-    cost: isFree ? 0 : unknown.size > 0 ? null : total,
+    cost: isFree ? 0 : unknown.size > 0 || prices.size === 0 ? null : total,
     seconds,
   }
 }

@@ -73,25 +73,24 @@ async function extract(files: readonly string[], config: Config): Promise<number
     shutdown.dispose()
   }
   const isBroken = failure !== undefined && !shutdown.asked.aborted
-  if (isBroken) await rows?.discard()
-  const tables = isBroken ? undefined : await rows?.finish()
+  const summary = run.summary()
+  const hasRows = !isBroken && summary.outcome !== 'failed'
+  if (!hasRows) await rows?.discard()
+  const tables = hasRows ? await rows?.finish() : undefined
   if (failure === undefined || shutdown.asked.aborted) await store.close()
   else await store.close().catch(() => undefined)
-  const summary = run.summary()
-  if (failure !== undefined && !shutdown.asked.aborted && summary.documents.length === 0) throw failure
+  if (isBroken && summary.documents.length === 0) throw failure
   if (estimate && failure === undefined) return reportEstimate(estimate, summary, extraction)
   const exitCode = failure !== undefined || shutdown.asked.aborted ? 1 : exitCodeOf(summary, strict)
-  reportSummary(summary, extraction)
-  await reportJson(
-    { ...summary, ...(tables && { rows: tables }), written: writtenBy(extraction), exitCode },
-    config,
-  )
+  const written = [...outputsOf(config), ...(tables ? rows!.paths : [])]
+  reportSummary(summary, extraction, written)
   if (shutdown.asked.aborted) {
     const rest = ' with --resume: what the model has answered is remembered, only the rest is asked'
     const resume = extraction.flowWiring.replies && !extraction.isForgetful() ? rest : ''
     say(`stopped before the end; to go on, run the same command again${resume}`)
-    return 1
   }
+  await reportJson({ ...summary, ...(tables && { rows: tables }), written, exitCode }, config)
+  if (shutdown.asked.aborted) return 1
   if (failure !== undefined) throw failure
   return exitCode
 }
@@ -210,21 +209,23 @@ function reportEstimate(
   return summary.outcome === 'failed' ? 4 : 0
 }
 
-function reportSummary(summary: ExtractionSummary, extraction: OpenCommand): void {
+function reportSummary(
+  summary: ExtractionSummary,
+  extraction: OpenCommand,
+  written: readonly string[],
+): void {
   const { config, prices, run, store, flowWiring } = extraction
   for (const line of [...limitLines(summary, config), ...summaryLines(summary)]) say(painted(line))
   for (const line of costLines(run.tracker.usage(), prices)) say(line)
   for (const line of emptyLines(summary, flowWiring.llm.isLocal === true)) say(painted(line))
   if (config.options.out !== undefined && config.options.store === undefined)
     for (const line of store.sample()) say(`  ${line}`)
-  const written = writtenBy(extraction)
   if (written.length > 0) say(`written    ${written.join(', ')}`)
 }
 
-/** The files that were written. */
-function writtenBy({ config: { options }, rows }: OpenCommand): string[] {
-  return [...(options.store === undefined ? (options.out ?? []) : []), ...(rows?.paths ?? [])]
-}
+/** The files of triples that were written. */
+const outputsOf = ({ options }: Config): readonly string[] =>
+  options.store === undefined ? (options.out ?? []) : []
 
 /** The same object for `--json` and `--summary`. Standard output may hold the triples; then it is the last line of standard error. */
 async function reportJson(summary: object, { options }: Config): Promise<void> {
