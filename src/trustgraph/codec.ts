@@ -81,7 +81,9 @@ export function readMessage(type: WireType, { body, headers }: WireBytes, receip
   // Two answers to a request are one run: the first counts.
   const runId = requestId === undefined ? id : foreignId(receipt.topic, requestId)
   const run = runOf(headers['gm-run']) ?? { id: runId, startedAt: receipt.time }
-  const seq = numberOf(headers['gm-seq']) ?? 0
+  const place = numberOf(headers['gm-seq']) ?? 0
+  // A larger one does not fit the field, and no process of ours writes it.
+  const seq = place < 2 ** 31 ? place : 0
   const made = (fields: TrustGraphRecord) =>
     isCall(type)
       ? payloadOfCall(type, record, fields, { run, seq, asked })
