@@ -42,7 +42,7 @@ test('every package with an install script is allowed to run it, or denied', () 
   expect(Object.keys(allowScripts).sort()).toEqual([...new Set(names)].sort())
 })
 
-test('an old Node without the one of node_modules, whose script did not run, is told how to get it', async () => {
+test('an old Node without the one of node_modules, whose script did not run, is an error that says how to get it', async () => {
   for (const name of ['bin', 'node_modules/node']) mkdirSync(join(folder, name), { recursive: true })
   copyFileSync('bin/graphmill.js', join(folder, 'bin/graphmill.js'))
   writeFileSync(join(folder, 'node_modules/node/package.json'), '{"name":"node","version":"24.0.0"}')

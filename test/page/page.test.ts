@@ -100,9 +100,10 @@ describe.skipIf(!browserPath)('in Chromium', () => {
     const { page } = await openFilePage(browser, written('drawn.html', graphPage(smallGraph(), 'small')))
     await page.waitForSelector('#graph canvas')
     expect(await page.locator('#drawn').textContent()).toBe('')
+    await expect.poll(() => discs(page)).toEqual({ plain: 3, chosen: 0, lines: true })
     const chosen = await clickNodes(page)
     expect(['chalk', 'Norwich', 'carbonic acid']).toContain(chosen)
-    expect(await colours(page)).toBeGreaterThan(2)
+    await expect.poll(() => discs(page)).toEqual({ plain: 2, chosen: 1, lines: true })
     await page.close()
   })
 
@@ -153,15 +154,37 @@ async function clickNodes(page: Page): Promise<string | null> {
   return null
 }
 
-/** How many different colours a screenshot of the drawing has. */
-async function colours(page: Page): Promise<number> {
+/** What a screenshot of the drawing shows: how many discs in the colours of entities, and whether lines are between them. */
+async function discs(page: Page): Promise<{ plain: number; chosen: number; lines: boolean }> {
   const image = (await page.locator('#graph').screenshot()).toString('base64')
   return page.evaluate(async (base64) => {
     const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))
     const bitmap = await createImageBitmap(new Blob([bytes]))
-    const context = new OffscreenCanvas(bitmap.width, bitmap.height).getContext('2d')!
+    const { width, height } = bitmap
+    const context = new OffscreenCanvas(width, height).getContext('2d')!
     context.drawImage(bitmap, 0, 0)
-    const { data } = context.getImageData(0, 0, bitmap.width, bitmap.height)
-    return new Set(new Uint32Array(data.buffer)).size
+    const { data } = context.getImageData(0, 0, width, height)
+    const near = (at: number, colour: readonly number[]) =>
+      colour.every((value, channel) => Math.abs(data[at * 4 + channel]! - value) < 16)
+    /** Regions of one colour that are larger than a letter. */
+    const regions = (colour: readonly number[]) => {
+      const open = new Set([...Array(width * height).keys()].filter((at) => near(at, colour)))
+      let found = 0
+      for (const first of open) {
+        const region = [first]
+        open.delete(first)
+        for (const at of region)
+          for (const next of [at - 1, at + 1, at - width, at + width])
+            if (open.delete(next)) region.push(next)
+        if (region.length > 30) found++
+      }
+      return found
+    }
+    const grey = [...Array(width * height).keys()].filter((at) => near(at, [0xbb, 0xbb, 0xbb]))
+    return {
+      plain: regions([0x0b, 0x6b, 0xcb]),
+      chosen: regions([0xc2, 0x41, 0x0c]),
+      lines: grey.length > 30,
+    }
   }, image)
 }

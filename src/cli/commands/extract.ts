@@ -74,7 +74,7 @@ async function extract(files: readonly string[], config: Config): Promise<number
   }
   const isBroken = failure !== undefined && !shutdown.asked.aborted
   const summary = run.summary()
-  const hasRows = !isBroken && summary.outcome !== 'failed'
+  const hasRows = !isBroken && summary.units.done + summary.units.partial > 0
   if (!hasRows) await rows?.discard()
   const tables = hasRows ? await rows?.finish() : undefined
   if (failure === undefined || shutdown.asked.aborted) await store.close()

@@ -236,6 +236,15 @@ describe('extract', () => {
         { name: '=Old Mill', year: 1665 },
         { name: 'New, Mill' },
       ])
+
+      const before = readFileSync(path, 'utf8')
+      const beside = await extract([...rowsOf(), join(folder, 'none.txt'), '--rows', rows])
+      expect([beside.code, readFileSync(path, 'utf8')]).toEqual([4, before])
+      const args = rowsOf()
+      server.set({ rules: [{ reply: { refuse: 'invalid' } }] })
+      const failed = await extract([...args, '--rows', rows])
+      expect([failed.code, readFileSync(path, 'utf8')]).toEqual([4, before])
+      expect(failed.stderr).not.toContain(`written    ${path}`)
     })
   })
 
