@@ -1,6 +1,8 @@
 // What an extraction yields, and the processor at the end of its flow that makes events of messages.
+
 import type { SkippedFile } from '../documents/files.ts'
 import type { GraphmillError } from '../errors.ts'
+import { type FactMessage, factPorts } from '../evaluation/facts.ts'
 import type { MessageOf } from '../flow/ports.ts'
 import { type AnyProcessor, defineProcessor } from '../flow/processor.ts'
 import type {
@@ -119,17 +121,6 @@ export type ExtractionEvent =
 
 type EventType = ExtractionEvent['type']
 
-const factPorts = [
-  'definitions',
-  'relationships',
-  'topics',
-  'rows',
-  'ontology-entities',
-  'ontology-relationships',
-  'ontology-attributes',
-] as const
-
-type FactMessage = MessageOf<(typeof factPorts)[number]>
 type Read = FactMessage | MessageOf<'triples' | 'rejected' | 'progress'>
 
 export interface EventReaderOptions {
@@ -144,12 +135,11 @@ export interface EventReaderOptions {
 /** A processor that makes events of the flow's messages. It reads only the topics that are needed. */
 export function createEventReader({ processors, wants, push, onProgress }: EventReaderOptions): AnyProcessor {
   const outputs = new Set<string>(processors.flatMap(({ outputs }) => outputs))
-  const facts = wants('fact') ? factPorts : []
-  const others = (['triples', 'rejected'] as const).filter(wants)
-  const inputs = ([...facts, ...others] as const).filter((port) => outputs.has(port))
+  const facts = wants('fact') ? factPorts(processors) : []
+  const others = (['triples', 'rejected'] as const).filter((port) => wants(port) && outputs.has(port))
   return defineProcessor({
     name: 'events',
-    inputs: [...inputs, 'progress'],
+    inputs: [...facts, ...others, 'progress'],
     outputs: [],
     // biome-ignore lint/correctness/useYield: nothing comes after it
     async *handle(message: Read, { signal }) {

@@ -7,13 +7,13 @@ import { GraphmillError, toGraphmillError } from '../errors.ts'
 import type { ReplyCache } from '../llm/cache/reply-cache.ts'
 import { wait } from '../wait.ts'
 import { outputRoute } from './ports.ts'
-import { publishAbout, publishRemoval, type RemovalTarget } from './removal.ts'
+import { type DocumentTarget, publishAbout, publishRemoval } from './removal.ts'
 import { originOf } from './runner/dead-letter.ts'
 import { untilAvailable } from './runner/retry.ts'
 import { replayGroup, settleLetters } from './unsettled-letters.ts'
 
 /** What is erased how, and by whom. */
-export interface ErasureOptions extends RemovalTarget {
+export interface ErasureOptions extends DocumentTarget {
   /** Who erases: an entry on `progress` says so. */
   readonly by: string
   /** The groups of the flow's processors. They are waited for also when they have never read. */
@@ -83,12 +83,12 @@ export async function eraseDocuments(
   )
   for (const document of documents) await publishRemoval({ ...document, reason: 'erased' }, options, signal)
   run.end = performance.now() + options.timeoutMs
-  const outcome = await clearAll(run, found)
+  const { isComplete, waiting } = await clearAll(run, found)
   const { workspace } = options.scope
   for (const documentId of ids)
     await options.replies?.forget({ workspace, documentId, versionTime: options.clock.now() })
   const readers = [...run.readers].sort()
-  if (outcome.length > 0) return { complete: false, topics: found, waiting: outcome, readers }
+  if (!isComplete) return { complete: false, topics: found, waiting, readers }
   await record(run, found)
   return { complete: true, topics: found, waiting: [], readers }
 }
@@ -111,8 +111,15 @@ interface ErasureRun {
 
 type Waiting = Erasure['waiting'][number]
 
-/** Passes over the topics until one finds nothing. Returns the groups that were behind when the time was over. */
-async function clearAll(run: ErasureRun, found: Record<string, FoundMessages>): Promise<readonly Waiting[]> {
+/** What was reached when the time was over, or before. */
+interface Cleared {
+  readonly isComplete: boolean
+  /** The groups that were behind; none when only the broker had not deleted everything yet. */
+  readonly waiting: readonly Waiting[]
+}
+
+/** Passes over the topics until one finds nothing, or the time is over. */
+async function clearAll(run: ErasureRun, found: Record<string, FoundMessages>): Promise<Cleared> {
   for (let pass = 0; ; pass++) {
     let left = 0
     for (const topic of await textTopics(run.options)) {
@@ -123,17 +130,20 @@ async function clearAll(run: ErasureRun, found: Record<string, FoundMessages>): 
       })
       if (!cleared) continue
       const { own, others, behind } = cleared
-      if (behind.length > 0) return behind
+      if (behind.length > 0) return { isComplete: false, waiting: behind }
       left += own
       if (own > (found[topic]?.own ?? 0)) found[topic] = { own, others }
     }
     if (left === 0) break
+    if (performance.now() > run.end) return { isComplete: false, waiting: [] }
   }
   // Stores follow the retractions: they are done when their groups are.
   const { space, scope, broker } = run.options
   const { topic } = outputRoute('retractions', { space, ...scope })
-  if (!(await broker.hasTopic(topic))) return []
-  return settle({ topic, ends: await retried(run, () => broker.ends(topic)), lookOnly: true }, run)
+  if (!(await broker.hasTopic(topic))) return { isComplete: true, waiting: [] }
+  const ends = await retried(run, () => broker.ends(topic))
+  const waiting = await settle({ topic, ends, lookOnly: true }, run)
+  return { isComplete: waiting.length === 0, waiting }
 }
 
 /** Deletes the topic's messages when all of them are settled and some are of the documents. */

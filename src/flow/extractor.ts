@@ -225,12 +225,13 @@ export function defineUnitExtractor<const P extends FactPort>(options: UnitExtra
     const { payload = (facts) => ({ facts }) } = reader
     const { run, model, promptId, repeated, groundings } = reply
     const sort = (from: number) => sortItems(items, groundings, { from, reader, ...context.settings })
-    const { facts, refused, ungrounded } = sort(Math.max(0, repeated ?? 0))
+    const from = Math.max(0, repeated ?? 0)
+    const { facts, refused, ungrounded } = sort(from)
     for (const [to, all] of facts)
       for (const batch of batches(all, factLimits))
         yield { to, payload: { run, model, ...payload(batch, to) } } as Output<FactPort>
     if (repeated !== -1 && reader.contexts)
-      for (const entities of reader.contexts(sort(0).facts, chunkId))
+      for (const entities of reader.contexts(from === 0 ? facts : sort(0).facts, chunkId))
         yield { to: 'entity-contexts', payload: { entities } }
     for (const items of batches(refused, rejectionLimits))
       yield { to: 'rejected', payload: { promptId, run, model, items } }

@@ -1,31 +1,18 @@
-// How documents enter a flow: each part is a message, and an entry on `progress` says how many there are.
-import type { Broker } from '../broker/broker.ts'
 import { codePoints } from '../code-points.ts'
 import { versionOf } from '../documents/identity.ts'
 import { cutParts } from '../documents/parts.ts'
 import { documentId, documentPlaceId, type TextSource } from '../documents/read.ts'
 import { GraphmillError, toGraphmillError } from '../errors.ts'
-import type { Codec } from '../messages/codec.ts'
 import { emptyHeader, type TypedPayload } from '../messages/envelope.ts'
 import type { ProgressInit } from '../messages/generated.ts'
 import { startSpan } from '../observe/trace.ts'
 import { pagesWithin } from '../pages.ts'
 import { outputRoute } from './ports.ts'
-import type { Clock, Ids, Scope } from './processor.ts'
-import type { Circuits } from './runner/circuits.ts'
+import type { DocumentTarget } from './removal.ts'
 import { publishUntilStored } from './runner/outbox.ts'
 
-export interface SourceOptions {
-  readonly broker: Broker
-  readonly codec: Codec
-  readonly circuits: Circuits
-  readonly clock: Clock
-  readonly ids: Ids
-  readonly space: string
-  readonly scope: Scope
+export interface SourceOptions extends DocumentTarget {
   readonly collection: string
-  /** The program's name in the envelopes. */
-  readonly source: string
   /**
    * What is known of the document with this id. When it is given, documents have versions: a version that is known is not loaded again.
    * Default: a document has no version, and its id is that of its text.

@@ -8,7 +8,7 @@ import type { Circuits } from './runner/circuits.ts'
 import { publishUntilStored } from './runner/outbox.ts'
 
 /** Where a message about a document goes, and who sends it. */
-export interface RemovalTarget {
+export interface DocumentTarget {
   readonly broker: Broker
   readonly codec: Codec
   readonly circuits: Circuits
@@ -31,7 +31,7 @@ export interface Removal {
 /** Resolves when the removal is stored. */
 export function publishRemoval(
   { documentId, reason, newestTime }: Removal,
-  target: RemovalTarget,
+  target: DocumentTarget,
   signal: AbortSignal,
 ): Promise<void> {
   const payload = { title: '', uri: '', mediaType: 'text/plain', text: '', removed: reason }
@@ -59,7 +59,7 @@ export function removalByKey(
 export async function publishAbout(
   about: { readonly documentId: string; readonly versionTime: number },
   typed: TypedPayload<'TextDocument' | 'Progress'>,
-  { broker, codec, circuits, clock, ids, space, scope, source }: RemovalTarget,
+  { broker, codec, circuits, clock, ids, space, scope, source }: DocumentTarget,
   signal: AbortSignal,
 ): Promise<void> {
   const { topic } = outputRoute(typed.type === 'Progress' ? 'progress' : 'document', { space, ...scope })

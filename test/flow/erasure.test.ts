@@ -118,6 +118,21 @@ test('a consumer that does not move is named, and nothing that it has not read i
   await erasing.stop()
 })
 
+test('a broker that does not delete in time ends the erasure, which is not complete', async () => {
+  const connected = createMemoryCluster().connect()
+  const keeping: Broker = {
+    ...connected,
+    deleteSettled: async (deletion) => {
+      const looked = await connected.deleteSettled({ ...deletion, lookOnly: true })
+      return deletion.lookOnly ? looked : { ...looked, behind: [], deleted: false }
+    },
+  }
+  const erasing = await loaded(keeping)
+  expect(await erasing.erase({ timeoutMs: 3000 })).toMatchObject({ complete: false })
+  expect(await erasing.found()).not.toEqual([])
+  await erasing.stop()
+})
+
 test('an erasure that ends at any of its steps is completed by the next one', async () => {
   for (let steps = 1, ended = false; !ended; steps += 7) {
     const broker = createMemoryCluster().connect()

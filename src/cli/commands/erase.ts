@@ -135,8 +135,9 @@ function report(
   process.stdout.write(`${JSON.stringify({ ...said, remains: [...remains, ...others] })}\n`)
   if (complete || dryRun) return
   const groups = [...new Set(waiting.map(({ group }) => group))].join(', ')
-  process.stderr.write(
-    `graphmill: not erased yet: ${groups} did not settle the messages before in time. Start its consumers or name it in --ignore-groups, then run the same command again.\n`,
-  )
+  const why = groups
+    ? `${groups} did not settle the messages before in time. Start its consumers or name it in --ignore-groups, then`
+    : 'the broker has not deleted everything in time. Later,'
+  process.stderr.write(`graphmill: not erased yet: ${why} run the same command again.\n`)
   process.exitCode = 3
 }
