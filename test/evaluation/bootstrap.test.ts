@@ -19,7 +19,10 @@ describe('intervals by the bootstrap', () => {
         const { value, low, high } = interval(documents)
         const [right, found] = [0, 1].map((n) => documents.reduce((sum, each) => sum + each[n]!, 0))
         expect(value).toBe(found === 0 ? null : right! / found!)
-        if (value === null) return expect([low, high]).toEqual([null, null])
+        if (value === null) {
+          expect([low, high]).toEqual([null, null])
+          return
+        }
         expect(low).toBeLessThanOrEqual(value)
         expect(high).toBeGreaterThanOrEqual(value)
         expect(low).toBeGreaterThanOrEqual(0)
