@@ -94,7 +94,7 @@ export class KafkaMember implements Member {
 
   #open(): KafkaSession {
     const { lookup } = this.#options
-    const before = this.#session?.memberId
+    const before = this.#session?.membership
     this.#session = new KafkaSession(this.#settings, this.#subscription, {
       window: this.#window,
       lookup,
@@ -133,8 +133,8 @@ export class KafkaMember implements Member {
     else this.#window.own([])
     const hasLeft = await this.#session?.close()
     await this.#running
-    const memberId = this.#session?.memberId
-    if (!hasLeft && memberId !== undefined) await this.#leaveAfterAll(memberId)
+    const membership = this.#session?.membership
+    if (!hasLeft && membership !== undefined) await this.#leaveAfterAll(membership.memberId)
   }
 
   async #leaveAfterAll(memberId: string): Promise<void> {

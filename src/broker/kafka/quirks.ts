@@ -31,15 +31,8 @@
 //   Answer: partitioner.ts. Test: partitioner.test.ts, "a key goes where the default partitioner of kafkajs sends it".
 import { createRequire } from 'node:module'
 import { isDeepStrictEqual } from 'node:util'
-import {
-  type Broker,
-  type BrokerMetadata,
-  type Cluster,
-  type Consumer,
-  type ConsumerConfig,
-  type Kafka,
-  PartitionAssigners,
-} from 'kafkajs'
+import type { Broker, BrokerMetadata, Cluster, Consumer, ConsumerConfig, Kafka } from 'kafkajs'
+import { type Claim, createAssigner, noClaim } from './assigner.ts'
 import { type BatchContext, decodeRecord, type RecordBytes } from './record.ts'
 
 type KafkajsPatch = (require: NodeJS.Require) => void
@@ -158,14 +151,17 @@ const patchProduce: KafkajsPatch = (require) => {
 
 interface ConsumerGroup {
   readonly cluster: Cluster
+  readonly generationId: number
   joinAndSync(): Promise<void>
   fetch(nodeId: string): Promise<readonly { readonly messages: readonly unknown[] }[]>
 }
 
-/** None of them may reject. */
+/** None of them may throw or reject. */
 export interface JoinHooks {
   /** Waited for before each time that the consumer joins its group. */
   before(): Promise<void>
+  /** The consumer has joined, in this generation of its group. */
+  joined(generation: number): void
   /** The consumer could not join. Resolves to whether it tries again. */
   failed(error: unknown): Promise<boolean>
 }
@@ -177,7 +173,7 @@ const joinHooks = new WeakMap<Cluster, JoinHooks>()
  * when it cannot join, it goes on as before, perhaps in a new generation with the partitions of the old one.
  * Cause: consumer/runner.js and consumerGroup.js call `joinAndSync` at once, without waiting for the event REBALANCING, and the
  * retrier of runner.js takes its error for one of a fetch.
- * Test: quirks.test.ts, "a consumer waits for its hook before it joins, and asks the other whether to try again";
+ * Test: quirks.test.ts, "a consumer waits for its hook before it joins, and the others hear how that ended";
  * rebalance.test.ts, "what handlers finish after others have asked to join is committed, and is not delivered again" and
  * "a member that is to join again when … gets messages again".
  */
@@ -190,7 +186,8 @@ const patchJoin: KafkajsPatch = (require) => {
     await hooks?.before()
     for (;;)
       try {
-        return await joinAndSync.call(this)
+        await joinAndSync.call(this)
+        return hooks?.joined(this.generationId)
       } catch (error) {
         if (!(await hooks?.failed(error))) throw error
       }
@@ -284,14 +281,18 @@ export function throwWhenOutOfRange(
  * Gap: no function gives the cluster of a consumer. Cause: consumer/index.js keeps it, but hands it to partition assigners.
  * Test: every test on a real Kafka. The consumer is not connected yet.
  */
-export function openConsumer(kafka: Kafka, config: ConsumerConfig): { consumer: Consumer; cluster: Cluster } {
+export function openConsumer(
+  kafka: Kafka,
+  config: ConsumerConfig,
+  claim: () => Claim = () => noClaim,
+): { consumer: Consumer; cluster: Cluster } {
   const seen: Cluster[] = []
   const consumer = kafka.consumer({
     ...config,
     partitionAssigners: [
-      (assigner) => {
-        seen.push(assigner.cluster)
-        return PartitionAssigners.roundRobin(assigner)
+      ({ cluster }) => {
+        seen.push(cluster)
+        return createAssigner(cluster, claim)
       },
     ],
   })

@@ -54,15 +54,21 @@ const joinHeadStartMs = 200
 export interface SessionOptions {
   readonly window: InFlightWindow
   readonly lookup: TopicLookup
-  /** The member id of the session before, if it ever joined. */
-  readonly before: string | undefined
+  /** The membership of the session before, if it ever joined. */
+  readonly before: Membership | undefined
+}
+
+/** Of a group: under which id, and in which generation what the window has was assigned. */
+export interface Membership {
+  readonly memberId: string
+  readonly generation: number
 }
 
 export class KafkaSession {
   readonly #settings: KafkaSettings
   readonly #subscription: Subscription
   readonly #window: InFlightWindow
-  readonly #before: string | undefined
+  readonly #before: Membership | undefined
   readonly #client: KafkaClient
   readonly #consumer: Consumer
   readonly #cluster: Cluster
@@ -73,6 +79,7 @@ export class KafkaSession {
   readonly #timers: readonly NodeJS.Timeout[]
   readonly #running: Promise<void>
   #memberId: string | undefined
+  #generation: number
   /** When its first failed join was, if it has not joined since. */
   #unjoinedSince: number | undefined
   #hasCrashed = false
@@ -89,8 +96,13 @@ export class KafkaSession {
     this.#subscription = subscription
     this.#window = options.window
     this.#before = options.before
+    this.#generation = options.before?.generation ?? 0
     this.#client = createClient(settings, patient, (partition) => this.#placement.again(partition))
-    const { consumer, cluster } = openConsumer(this.#client.kafka, consumerConfig(settings, subscription))
+    const { consumer, cluster } = openConsumer(
+      this.#client.kafka,
+      consumerConfig(settings, subscription),
+      () => ({ generation: this.#generation, partitions: this.#window.partitions }),
+    )
     this.#consumer = consumer
     this.#cluster = cluster
     this.#paused = createPausedPartitions(consumer, subscription.topic)
@@ -116,9 +128,10 @@ export class KafkaSession {
     return this.#memberId !== undefined
   }
 
-  /** Its member id, or that of the session before; undefined when neither ever joined. */
-  get memberId(): string | undefined {
-    return this.#memberId ?? this.#before
+  /** Its membership, or that of the session before; undefined when neither ever joined. */
+  get membership(): Membership | undefined {
+    if (this.#memberId === undefined) return this.#before
+    return { memberId: this.#memberId, generation: this.#generation }
   }
 
   /** The window has changed: resumes the partitions that want more. */
@@ -190,6 +203,9 @@ export class KafkaSession {
     rejoinWhenCoordinatorIsLost(consumer, this.#settings.sessionTimeoutMs)
     hookJoins(this.#cluster, {
       before: () => this.#handOver(),
+      joined: (generation) => {
+        this.#generation = generation
+      },
       failed: (error) => this.#joinsAgain(error),
     })
     this.#paceFetches()
@@ -222,7 +238,7 @@ export class KafkaSession {
       eachBatchAutoResolve: false,
       eachBatch: (payload) => this.#eachBatch(payload),
     })
-    if (this.#before !== undefined) void this.#leaveForBefore(this.#before)
+    if (this.#before !== undefined) void this.#leaveForBefore(this.#before.memberId)
     await running
   }
 

@@ -79,6 +79,11 @@ export class InFlightWindow {
     return this.#outstanding
   }
 
+  /** Those that are ours. */
+  get partitions(): number[] {
+    return [...this.#buffers.keys()]
+  }
+
   /** Whether one more message may be handed out, and no earlier message waits for bytes to be freed. */
   get hasRoom(): boolean {
     return (

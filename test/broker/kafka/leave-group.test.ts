@@ -40,7 +40,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     await crashed.connect()
     await crashed.subscribe({ topics: [topic] })
     await crashed.run({ eachMessage: async () => {} })
-    const before = await joined
+    const before = { memberId: await joined, generation: 1 }
     client.abandon()
 
     const subscription = {
@@ -53,9 +53,9 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     const window = new InFlightWindow(subscription, { changed() {} })
     const lookup = createLookup(settings)
     const session = new KafkaSession(settings, subscription, { window, lookup, before })
-    expect(session.memberId).toBe(before)
-    await expect.poll(() => session.joined, soon).toBe(true)
-    expect(session.memberId).not.toBe(before)
+    expect(session.membership).toEqual(before)
+    await expect.poll(() => session.membership?.generation, soon).toBeGreaterThan(1)
+    expect(session.membership?.memberId).not.toBe(before.memberId)
     await session.close()
     lookup.close()
   })

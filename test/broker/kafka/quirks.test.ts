@@ -40,7 +40,7 @@ test('a record of many headers is read by our own code, in the form of kafkajs',
   })
 })
 
-test('a consumer waits for its hook before it joins, and asks the other whether to try again', async () => {
+test('a consumer waits for its hook before it joins, and the others hear how that ended', async () => {
   const { prototype } = require('kafkajs/src/consumer/consumerGroup')
   const steps: string[] = []
   const cluster = {} as Parameters<typeof hookJoins>[0]
@@ -49,6 +49,7 @@ test('a consumer waits for its hook before it joins, and asks the other whether 
       await undefined
       steps.push('before')
     },
+    joined: (generation) => void steps.push(`joined ${generation}`),
     failed: async () => steps.push('failed') < 4,
   })
   const retrier = async () => {
@@ -56,7 +57,9 @@ test('a consumer waits for its hook before it joins, and asks the other whether 
     throw new Error('not yet')
   }
   await expect(prototype.joinAndSync.call({ cluster, retrier })).rejects.toThrow('not yet')
-  expect(steps).toEqual(['before', 'join', 'failed', 'join', 'failed'])
+  expect(steps.splice(0)).toEqual(['before', 'join', 'failed', 'join', 'failed'])
+  await prototype.joinAndSync.call({ cluster, retrier: async () => steps.push('join'), generationId: 3 })
+  expect(steps).toEqual(['before', 'join', 'joined 3'])
 })
 
 test('a consumer waits for its hook before it fetches, and says how much came', async () => {

@@ -111,6 +111,33 @@ describe.skipIf(!present)('on Kafka, with sessions of 45 s', { timeout: 90_000 }
     await harness.eventually('the next one is given messages', () => next.texts.length > 0)
   })
 
+  test('a member that joins or leaves moves only the partitions that it gets or had', async () => {
+    const joins: { partitions: readonly number[]; kept: number }[][] = [[], []]
+    const noting = async (index: number) => {
+      const debug = (fields: object) => 'kept' in fields && joins[index]!.push(fields as never)
+      const client = await connect({ log: { debug, warn() {} } })
+      listeners.push(client)
+      return client
+    }
+    const [first, second, third] = [await noting(0), await noting(1), await harness.client()]
+    const topic = await harness.topic(first, { partitions: 6 })
+    const { group } = harness.join(first, { topic })
+    harness.join(second, { topic, group })
+    await inState(group, 'Stable', 2)
+    for (const members of [3, 2]) {
+      const before = joins.map(({ length }) => length)
+      if (members === 3) harness.join(third, { topic, group })
+      else await third.close()
+      await inState(group, 'Stable', members)
+      await harness.eventually('both have joined again', () =>
+        joins.every(({ length }, index) => length > before[index]!),
+      )
+      const shares = joins.map((each) => each.at(-1)!)
+      expect(shares.map(({ partitions }) => partitions.length)).toEqual(members === 3 ? [2, 2] : [3, 3])
+      expect(shares.map(({ kept }) => kept)).toEqual([2, 2])
+    }
+  })
+
   // As after a restart of the broker, which knows the generation of before once it has loaded the group.
   test.each([
     ['the coordinator is still loading the group', coordinatorError('GROUP_LOAD_IN_PROGRESS')],

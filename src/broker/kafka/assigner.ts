@@ -1,0 +1,100 @@
+// Which member of a group gets which partitions: each keeps what it has, and only what must move for equal shares moves. The
+// members say in their requests to join what they have.
+import { type Assigner, AssignerProtocol, type Cluster } from 'kafkajs'
+
+/**
+ * The name that members of the first versions offer, too: a group needs one name that all of them know. The leader of the group
+ * decides, whatever the name, and those versions leave out what a member has.
+ */
+const name = 'RoundRobinAssigner'
+const version = 0
+
+/** What a member has, and since which generation of its group. */
+export interface Claim {
+  readonly generation: number
+  readonly partitions: readonly number[]
+}
+
+/** Of a member that has never joined. */
+export const noClaim: Claim = { generation: 0, partitions: [] }
+
+/** The assigner of a member that reads one topic; `claim` says what it has now. */
+export function createAssigner(cluster: Cluster, claim: () => Claim): Assigner {
+  /** What this member has assigned as leader, by member: those of the first versions do not say what they have. */
+  let assigned: ReadonlyMap<string, readonly number[]> = new Map()
+  return {
+    name,
+    version,
+    protocol: ({ topics }) => ({
+      name,
+      metadata: AssignerProtocol.MemberMetadata.encode({
+        version,
+        topics,
+        userData: Buffer.from(JSON.stringify(claim())),
+      }),
+    }),
+    async assign({ members, topics }) {
+      const [topic] = topics as [string]
+      const partitions = cluster.findTopicPartitionMetadata(topic).map(({ partitionId }) => partitionId)
+      const claims = new Map(
+        members.map(({ memberId, memberMetadata }) => [
+          memberId,
+          claimOf(memberMetadata) ?? { generation: 0, partitions: assigned.get(memberId) ?? [] },
+        ]),
+      )
+      assigned = assignPartitions(partitions, claims)
+      return [...assigned].map(([memberId, own]) => ({
+        memberId,
+        memberAssignment: AssignerProtocol.MemberAssignment.encode({
+          version,
+          assignment: { [topic]: [...own] },
+          userData: Buffer.alloc(0),
+        }),
+      }))
+    },
+  }
+}
+
+/** Equal shares: they differ by at most one partition. The latest claim to a partition counts. */
+export function assignPartitions(
+  partitions: readonly number[],
+  claims: ReadonlyMap<string, Claim>,
+): Map<string, number[]> {
+  const owners = ownersOf(claims)
+  const shares = new Map([...claims.keys()].sort().map((member): [string, number[]] => [member, []]))
+  for (const partition of partitions) shares.get(owners.get(partition) ?? '')?.push(partition)
+  // Those that have most may have the one more that not all can have.
+  const byShare = [...shares.values()].sort((one, other) => other.length - one.length)
+  const least = Math.floor(partitions.length / byShare.length)
+  let larger = partitions.length % byShare.length
+  const given = new Set<number>()
+  const sizes = byShare.map((share) => {
+    const size = larger-- > 0 ? least + 1 : least
+    share.splice(size)
+    for (const partition of share) given.add(partition)
+    return { share, size }
+  })
+  const free = partitions.filter((partition) => !given.has(partition))
+  for (const { share, size } of sizes) share.push(...free.splice(0, size - share.length))
+  return shares
+}
+
+function ownersOf(claims: ReadonlyMap<string, Claim>): Map<number, string> {
+  const owners = new Map<number, string>()
+  const oldestFirst = [...claims].sort(([, one], [, other]) => one.generation - other.generation)
+  for (const [member, { partitions }] of oldestFirst)
+    for (const partition of partitions) owners.set(partition, member)
+  return owners
+}
+
+/** Undefined for a member that says nothing, or nothing that can be read. */
+function claimOf(metadata: Buffer): Claim | undefined {
+  try {
+    const { userData } = AssignerProtocol.MemberMetadata.decode(metadata) ?? {}
+    const { generation, partitions } = JSON.parse(String(userData)) as Partial<Claim>
+    if (!Number.isSafeInteger(generation) || !Array.isArray(partitions)) return undefined
+    return { generation: generation!, partitions }
+  } catch {
+    return undefined
+  }
+}
