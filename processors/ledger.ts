@@ -8,6 +8,7 @@ import { GraphmillError } from '../src/errors.ts'
 import { type Context, defineProcessor, type Outputs, type Scope } from '../src/flow/processor.ts'
 import type { Message } from '../src/messages/envelope.ts'
 import type { LostRecords, RetractionsInit, Status } from '../src/messages/generated.ts'
+import type { DocumentFigures } from '../src/observe/document-metrics.ts'
 import type { DocumentVersions } from '../src/progress/document-progress.ts'
 import { type Settlement, versionsSaid } from '../src/progress/document-versions.ts'
 import { addToFlow, flowStatusId, statusOfFlow } from '../src/progress/flow-status.ts'
@@ -29,11 +30,17 @@ interface DocumentState {
   early: Message<'Progress'>[] | undefined
   epoch: number
   revision: number
+  /** The units that had ended by the last status. */
+  ended: EndedUnits
   /** The status for the entries that come now; undefined when none has come since the last status was made. */
   pending: PendingStatus | undefined
   /** Resolves when the last status is stored or given up. */
   written: Promise<void>
 }
+
+type EndedUnits = DocumentFigures['units']
+
+const noUnits: EndedUnits = { done: 0, partial: 0, dead: 0 }
 
 /** The entries that one status will include. The handler of the first writes it; the others wait for that write and hold no memory. */
 interface PendingStatus {
@@ -48,6 +55,8 @@ interface FlowState {
   /** Resolves when the last entry about the flow is handled, or has failed. */
   flowWritten: Promise<void>
   readonly withdrawals: RetractionCache
+  /** The units that have ended by the statuses that were written here. */
+  ended: EndedUnits
   /** When it was last read which withdrawals an older one has followed. */
   lookedAt: number
 }
@@ -74,6 +83,16 @@ export const ledger = defineProcessor({
     document.pending = { waiters: [], waiting: 0 }
     yield* write(document.pending, { document, flowState, context })
   },
+  async figures(context) {
+    const { cache, ended: units } = flowStateOf(context.scope)
+    await cache.latestOfFlow(context)
+    const times = cache.running().values()
+    const oldestProgress = times.reduce<number | undefined>(
+      (oldest, time) => Math.min(oldest ?? time, time),
+      undefined,
+    )
+    return { open: cache.running().size, oldestProgress, units }
+  },
 })
 
 /** Adds an entry about the flow to its status, one after the other. */
@@ -99,7 +118,7 @@ async function* writeFlow(
     if (!lost) return
     // A document without a status by now finds the loss in the flow's status. The others get an entry, whichever replica has them.
     await cache.latestOfFlow(context)
-    for (const documentId of cache.running()) yield lossOf(documentId, lost)
+    for (const documentId of [...cache.running().keys()]) yield lossOf(documentId, lost)
   } finally {
     over.resolve()
   }
@@ -150,6 +169,7 @@ async function* write(
     const payload = statusOf(documentId, aggregate, { epoch, revision: ++document.revision })
     await (yield { to: 'status', chunkId: '', deadline: null, payload })
     flowState.cache.put(documentId, payload, context.clock.now())
+    countEnded(flowState, document, payload)
     if (restored?.isNew) yield* lossesSince(restored.lost, statusWrite)
     failure = undefined
   } catch (thrown) {
@@ -161,6 +181,15 @@ async function* write(
     over.resolve()
     void settle(pending, signal.aborted ? signal.reason : failure)
   }
+}
+
+/** Units that are done again after a replay count again; those of a version that was replaced stay counted. */
+function countEnded(flowState: FlowState, document: DocumentState, { done, partial, dead }: Status): void {
+  const before = document.ended
+  document.ended = { done, partial, dead }
+  const more = (state: keyof EndedUnits) =>
+    flowState.ended[state] + Math.max(0, document.ended[state] - before[state])
+  flowState.ended = { done: more('done'), partial: more('partial'), dead: more('dead') }
 }
 
 async function* withdraw(
@@ -239,6 +268,8 @@ async function restore({ document, flowState, context }: StatusWrite): Promise<R
   // Later than every epoch before, also when the clock was set back.
   document.epoch = Math.max(context.clock.now(), (latest?.epoch ?? 0) + 1)
   if (latest) document.aggregate.restore(latest.ledger)
+  const { done, partial, dead } = document.aggregate.status(document.documentId)?.units ?? noUnits
+  document.ended = { done, partial, dead }
   for (const [index, message] of document.early!.entries()) {
     if (index % atOnce === 0) await unlessAborted(turn(), context.signal)
     document.aggregate.add(message)
@@ -255,6 +286,7 @@ function flowStateOf(scope: Scope): FlowState {
     documents: new Map(),
     flowWritten: Promise.resolve(),
     withdrawals: createRetractionCache(),
+    ended: noUnits,
     lookedAt: 0,
   })
   const flowState = flowStates.get(scope) ?? fresh()
@@ -271,6 +303,7 @@ function openDocument({ documents }: FlowState, documentId: string): DocumentSta
     early: [],
     epoch: 0,
     revision: 0,
+    ended: noUnits,
     pending: undefined,
     written: Promise.resolve(),
   }

@@ -16,6 +16,7 @@ import { GraphmillError } from '../errors.ts'
 import type { ReplyCache } from '../llm/cache/reply-cache.ts'
 import type { Llm } from '../llm/llm.ts'
 import type { HeaderOverrides } from '../messages/envelope.ts'
+import type { DocumentFigures } from '../observe/document-metrics.ts'
 import type { Ontologies } from '../ontology/ontologies.ts'
 import type { ReadPositions, StoredEntry } from '../progress/status-cache.ts'
 import type { Catalogue } from '../prompt/catalogue/prompt.ts'
@@ -127,6 +128,8 @@ export interface Processor<I extends InputPort = InputPort, O extends OutputPort
   readonly handle: (message: MessageOf<I>, context: Context) => Outputs<O>
   /** Yields what is published when a message is given up, such as an error reply. */
   readonly onDead?: (message: MessageOf<I>, error: GraphmillError, context: Context) => Outputs<O>
+  /** What it knows of the documents of a flow, for metrics; asked now and then while it runs. */
+  readonly figures?: (context: Context) => Promise<DocumentFigures>
 }
 
 /** A processor with any ports, as the runner and the list of processors use it. */

@@ -1,6 +1,5 @@
-// The consumers of this process, how many messages each has in flight, and the lag of its group. The broker is asked for the lag
-// when somebody looks, at most every few seconds. When it does not answer in time the lag is unknown, never outdated.
-import { unlessAborted } from '../wait.ts'
+// The consumers of this process, how many messages each has in flight, and the lag of its group, for which the broker is asked.
+import { createPolledValues, type PolledValue, type PolledValuesOptions } from './polled-values.ts'
 
 /** One input of one processor in one flow. */
 export interface Consumer {
@@ -31,63 +30,26 @@ export interface ListedConsumer {
   remove(): void
 }
 
-export interface ConsumersOptions {
-  /** A monotonic clock, in milliseconds. */
-  readonly now: () => number
-  /** How long a lag is shown before it is asked for again, in milliseconds. Default 5,000. */
-  readonly freshMs?: number
-  /** How long `status` waits for the broker, in milliseconds. Default 2,000. */
-  readonly patienceMs?: number
-}
-
 interface ListedEntry {
   readonly consumer: Consumer
   readonly listed: ListedConsumer
-  known: { readonly lag: number; readonly at: number } | undefined
-  asking: Promise<void> | undefined
+  readonly lag: PolledValue<number>
 }
 
-/** Questions to the broker at a time: a process may consume thousands of topics. */
-const asksAtOnce = 8
-
-export function createConsumers({ now, freshMs = 5000, patienceMs = 2000 }: ConsumersOptions): Consumers {
+export function createConsumers(options: PolledValuesOptions): Consumers {
   const entries = new Set<ListedEntry>()
-
-  const isFresh = ({ known }: ListedEntry) => known !== undefined && now() - known.at <= freshMs
-
-  /** Callers at the same time share one question. */
-  function ask(entry: ListedEntry): Promise<void> {
-    entry.asking ??= entry.consumer
-      .lag()
-      .then((lag) => {
-        entry.known = { lag, at: now() }
-      })
-      .catch(() => undefined) // the lag stays unknown
-      .finally(() => {
-        entry.asking = undefined
-      })
-    return entry.asking
-  }
-
-  /** Asks for the lags that are not fresh, for as long as `patienceMs` allows. */
-  async function refresh(): Promise<void> {
-    const stale = [...entries].filter((entry) => !isFresh(entry)).values()
-    const patience = AbortSignal.timeout(patienceMs)
-    const askAll = async () => {
-      for (const entry of stale) {
-        if (patience.aborted) return
-        await ask(entry)
-      }
-    }
-    await unlessAborted(Promise.all(Array.from({ length: asksAtOnce }, askAll)), patience).catch(() => {})
-  }
+  const lags = createPolledValues<number>(options)
 
   return {
     add(consumer) {
-      const listed = { inFlight: 0, remove: () => void entries.delete(entry) }
-      const entry: ListedEntry = { consumer, listed, known: undefined, asking: undefined }
+      const lag = lags.add(consumer.lag)
+      const remove = () => {
+        lag.remove()
+        entries.delete(entry)
+      }
+      const entry: ListedEntry = { consumer, listed: { inFlight: 0, remove }, lag }
       entries.add(entry)
-      return listed
+      return entry.listed
     },
     inFlight: () =>
       [...entries].map(({ consumer: { processor, topic }, listed: { inFlight } }) => ({
@@ -96,11 +58,12 @@ export function createConsumers({ now, freshMs = 5000, patienceMs = 2000 }: Cons
         inFlight,
       })),
     async status() {
-      await refresh()
-      return [...entries].map((entry) => {
-        const { lag: _, ...place } = entry.consumer
-        return { ...place, inFlight: entry.listed.inFlight, lag: isFresh(entry) ? entry.known!.lag : null }
-      })
+      await lags.refresh()
+      return [...entries].map(({ consumer: { lag: _, ...place }, listed: { inFlight }, lag }) => ({
+        ...place,
+        inFlight,
+        lag: lag.fresh() ?? null,
+      }))
     },
   }
 }

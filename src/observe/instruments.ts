@@ -17,6 +17,24 @@ export function createInstruments(registry: Registry) {
     ) => new Histogram({ name, help, labelNames, buckets: [...buckets], registers }),
     gauge: <L extends string>(name: string, help: string, labelNames: readonly L[]) =>
       new Gauge({ name, help, labelNames, registers }),
+    /** A counter whose series are set by `collect` whenever somebody looks; others disappear. */
+    collectedCounter<L extends string>(
+      name: string,
+      help: string,
+      labelNames: readonly L[],
+      collect: (counter: Counter<L>) => void | Promise<void>,
+    ): void {
+      new Counter({
+        name,
+        help,
+        labelNames,
+        registers,
+        collect() {
+          this.reset()
+          return collect(this)
+        },
+      })
+    },
     /** A gauge whose series are set by `collect` whenever somebody looks; others disappear. */
     collectedGauge<L extends string>(
       name: string,

@@ -2,6 +2,7 @@
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { version } from '../version.ts'
 import { type Consumer, type ConsumerStatus, type Consumers, createConsumers } from './consumers.ts'
+import { createDocumentMetrics, type DocumentMetrics } from './document-metrics.ts'
 import { createExtractionMetrics, type ExtractionMetrics, type PriceOf } from './extraction-metrics.ts'
 import { createInstruments, type Instruments } from './instruments.ts'
 import { createOntologyMetrics, type OntologyMetrics } from './ontology-metrics.ts'
@@ -15,6 +16,7 @@ export interface FlowMetrics {
   readonly extraction: ExtractionMetrics
   readonly ontology: OntologyMetrics
   readonly store: StoreMetrics
+  readonly documents: DocumentMetrics
   /** A consumer runs. */
   consuming(consumer: Consumer): ConsumerMeter
   published(processor: string, topic: string): void
@@ -95,11 +97,13 @@ export function createMetrics({
     extraction: createExtractionMetrics(instruments, priceOf),
     ontology: createOntologyMetrics(instruments),
     store: createStoreMetrics(instruments),
+    documents: createDocumentMetrics(instruments, now),
     consuming(consumer) {
       const labels = { processor: consumer.processor, consumer: consumer.topic }
       const listed = consumers.add(consumer)
       info.set({ processor: consumer.processor, version }, 1)
       showState(labels, true)
+      lostRanges.inc(labels, 0) // a rate needs a value before the first gap
       return {
         started() {
           listed.inFlight++
@@ -187,11 +191,12 @@ function showConsumers({ collectedGauge }: Instruments, consumers: Consumers): v
   })
   // The broker is asked once per scrape. A lag that is not known is not shown.
   const help = "Messages that the consumer's group has not settled"
-  collectedGauge('graphmill_lag', help, consumerLabels, async (gauge) => {
+  const lagLabels = [...consumerLabels, 'workspace', 'flow'] as const
+  collectedGauge('graphmill_lag', help, lagLabels, async (gauge) => {
     const found = await consumers.status()
     gauge.reset() // again, in case two scrapes overlap
-    for (const { processor, topic, lag } of found)
-      if (lag !== null) gauge.set({ processor, consumer: topic }, lag)
+    for (const { processor, topic, workspace, flow, lag } of found)
+      if (lag !== null) gauge.set({ processor, consumer: topic, workspace, flow }, lag)
   })
 }
 

@@ -38,8 +38,8 @@ export interface StatusCache {
   latestOfFlow(context: StatusCacheContext): Promise<Status | undefined>
   /** The status of the flow that was read last. */
   readonly flow: Status | undefined
-  /** The documents that have not ended, by the statuses read so far. */
-  running(): string[]
+  /** The documents that have not ended, by the statuses read so far, and when the newest status of each was written. */
+  running(): ReadonlyMap<string, number>
   /** Adds a status that was stored at `time`, in milliseconds since 1970. */
   put(documentId: string, status: Status, time: number): void
   /** When the newest status read of a document was written, in milliseconds since 1970; undefined when there is none. */
@@ -52,13 +52,13 @@ interface StoredState {
   readonly epoch: number
   readonly revision: number
   readonly time: number
-  readonly isRunning: boolean
   /** One character for each byte: a string takes 150 bytes less than a typed array. */
   readonly ledger: string
 }
 
 export function createStatusCache(): StatusCache {
   const newest = new Map<string, StoredState>()
+  const running = new Map<string, number>()
   let flow: Status | undefined
   const positions: Record<number, string> = {}
   let overwritten = new Set<string>()
@@ -75,13 +75,9 @@ export function createStatusCache(): StatusCache {
     if (isNewer(status, newest.get(documentId))) {
       const { epoch, revision, state } = status
       const ledger = Buffer.from(status.ledger).toString('latin1')
-      newest.set(documentId, {
-        epoch,
-        revision,
-        time,
-        isRunning: state === 'queued' || state === 'running',
-        ledger,
-      })
+      newest.set(documentId, { epoch, revision, time, ledger })
+      if (state === 'queued' || state === 'running') running.set(documentId, time)
+      else running.delete(documentId)
       if (documentId === flowStatusId) flow = status
       overwritten.delete(documentId)
     } else overwritten.add(documentId)
@@ -99,7 +95,7 @@ export function createStatusCache(): StatusCache {
     get flow() {
       return flow
     },
-    running: () => [...newest].filter(([, { isRunning }]) => isRunning).map(([documentId]) => documentId),
+    running: () => running,
     writtenAt: (documentId) => newest.get(documentId)?.time,
     takeOverwritten() {
       const taken = [...overwritten].map((id): [string, KnownStatus] => [id, known(id)!])

@@ -181,6 +181,64 @@ describe('the status of a document', () => {
   })
 })
 
+describe('the metrics of documents', () => {
+  /** The samples of a metric, as `labels value`; nothing is too fresh to be asked for again. */
+  const open = async (cluster = createMemoryCluster()) => {
+    let now = 0
+    const metrics = createMetrics({ now: () => now })
+    const flow = await start(cluster, { metrics })
+    const samples = async (name: string) => {
+      now += 60_000
+      const lines = (await metrics.registry.getSingleMetricAsString(name)).split('\n')
+      return lines.filter((line) => line.startsWith(name)).map((line) => line.slice(name.length))
+    }
+    return { flow, samples }
+  }
+  const labels = 'workspace="default",flow="default"'
+  const units = (done: number, partial: number, dead: number) =>
+    Object.entries({ done, partial, dead }).map(([state, count]) => `{${labels},state="${state}"} ${count}`)
+
+  test('name the open document that waits longest, after a restart without new entries too', async () => {
+    const { flow, samples } = await open()
+    const oldest = 'graphmill_oldest_progress_timestamp_seconds'
+    expect(await samples('graphmill_documents_open')).toEqual([`{${labels}} 0`])
+    expect(await samples(oldest)).toEqual([])
+    vi.setSystemTime(5_000_000)
+    await tell(flow, begun(1), 'urn:stuck')
+    await settled(flow)
+    const since = (await samples(oldest))[0]
+    expect(Number(since?.split(' ')[1])).toBeCloseTo(5000, -2)
+    vi.setSystemTime(90_000_000)
+    await tell(flow, [...begun(1), ...allOf(1)], 'urn:done')
+    await tell(flow, begun(1), 'urn:new')
+    await settled(flow)
+    expect(await samples('graphmill_documents_open')).toEqual([`{${labels}} 2`])
+    expect(await samples(oldest)).toEqual([since])
+    await flow.runtime.stop(0)
+    expect(await samples('graphmill_documents_open')).toEqual([])
+
+    const again = await open(flow.cluster)
+    expect(await again.samples('graphmill_documents_open')).toEqual([`{${labels}} 2`])
+    expect(await again.samples(oldest)).toEqual([since])
+  })
+
+  test('count how units end, from 0, and only what ends here', async () => {
+    const { flow, samples } = await open()
+    const name = 'graphmill_units_total'
+    expect(await samples(name)).toEqual(units(0, 0, 0))
+    const death = entry({ kind: 'dead', unit: 'one', topic: 'gm.flow.chunk.default.default' }, 0, 'c')
+    await tell(flow, [...begun(2), death, reply('two', 0), reply('one', 1, { incomplete: 'truncated' })])
+    await settled(flow)
+    expect(await samples(name)).toEqual(units(1, 1, 1))
+    await flow.runtime.stop(0)
+
+    const again = await open(flow.cluster)
+    await tell(again.flow, [entry({ kind: 'replayed' }, 0, 'c'), reply('one', 0), reply('two', 1)])
+    await settled(again.flow)
+    expect(await again.samples(name)).toEqual(units(2, 0, 0))
+  })
+})
+
 describe('records that were lost', () => {
   const promptTopic = 'gm.request.prompt.default.default'
   const lostOf = (topic: string, more: Partial<LostRecordsInit> = {}): ProgressInit => ({

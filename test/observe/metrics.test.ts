@@ -102,6 +102,23 @@ describe('the metrics of an extraction count', () => {
     expect(await value('graphmill_model_call_seconds_count', { model })).toBe(1)
     expect(await value('graphmill_first_item_seconds_count', { prompt, model })).toBe(1)
     expect(await value('tg_extraction_empty_total')).toBe(undefined)
+    // Its document does not say when it was loaded.
+    expect(await value('graphmill_load_to_triples_seconds_count')).toBe(undefined)
+  })
+
+  test('the time from load to triples', async () => {
+    const metrics = createMetrics()
+    flow = await startFlow(
+      processors.filter(({ name }) => name === 'store-triples'),
+      { metrics },
+    )
+    await flow.send('triples', { triples: [] }, { versionTime: Date.now() - 40_000 })
+    const labels = { processor: 'store-triples', workspace: 'default', flow: 'default' }
+    const name = 'graphmill_load_to_triples_seconds'
+    await expect.poll(() => metricOf(metrics, `${name}_count`, labels)).toBe(1)
+    const seconds = await metricOf(metrics, `${name}_sum`, labels)
+    expect(seconds).toBeGreaterThanOrEqual(40)
+    expect(seconds).toBeLessThan(100)
   })
 
   test('calls and tokens of a run that fails', async () => {

@@ -105,5 +105,5 @@ test('the documents that have not ended are known', () => {
   const cache = createStatusCache()
   for (const [number, state] of ['queued', 'running', 'done', 'partial', 'failed'].entries())
     cache.put(idOf(number), { ...statusOf(number, 1), state }, 1)
-  expect(cache.running()).toEqual([idOf(0), idOf(1)])
+  expect([...cache.running().keys()]).toEqual([idOf(0), idOf(1)])
 })

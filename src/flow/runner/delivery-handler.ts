@@ -7,6 +7,7 @@ import type { Deferral } from '../processor.ts'
 import { removalByKey } from '../removal.ts'
 import type { ConsumerBinding } from './consumer-binding.ts'
 import { contextOf } from './context.ts'
+import { measureHandled } from './measure.ts'
 import { checkMessage, watchDeadline } from './message-checks.ts'
 import type { RunnerResources } from './resources.ts'
 import { type HandlerRun, runHandler } from './run-handler.ts'
@@ -73,7 +74,13 @@ async function handle(
   const lift = watchDeadline(message, binding, resources, work.abort)
   try {
     const outputs = binding.processor.handle(message as never, contextOf(resources, binding, work.signal))
-    return await runHandler(resources, outputs, { binding, cause: message, work })
+    const deferral = await runHandler(resources, outputs, { binding, cause: message, work })
+    if (resources.metrics)
+      measureHandled(resources.metrics.documents, message, {
+        processor: binding.processor.name,
+        handledAt: resources.clock.now(),
+      })
+    return deferral
   } finally {
     lift()
   }

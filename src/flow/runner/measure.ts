@@ -1,6 +1,7 @@
 // Metrics of documents, models and facts, from the messages that are published. Processors themselves count nothing.
 import type { Header, Message } from '../../messages/envelope.ts'
 import type { ProgressInit, PromptResponseInit, SpentInit, UsageInit } from '../../messages/generated.ts'
+import type { DocumentMetrics } from '../../observe/document-metrics.ts'
 import type { ExtractionMetrics } from '../../observe/extraction-metrics.ts'
 import type { Output } from '../processor.ts'
 
@@ -52,6 +53,16 @@ export function measure(metrics: ExtractionMetrics, published: Published): void 
     case 'progress':
       measureProgress(metrics, output.payload, published)
   }
+}
+
+/** The end of a flow: a processor that takes triples keeps them. Messages from elsewhere do not say when their document was loaded. */
+export function measureHandled(
+  documents: DocumentMetrics,
+  { type, workspace, flow, versionTime }: Message,
+  { processor, handledAt }: { readonly processor: string; readonly handledAt: number },
+): void {
+  if (type === 'Triples' && versionTime > 0)
+    documents.stored({ processor, workspace, flow }, Math.max(0, handledAt - versionTime) / 1000)
 }
 
 /** An extractor, or a unit of it, as `--extractors` names it: `definitions`, `rows:mill`. */

@@ -10,6 +10,7 @@ import { type InputPort, inputGroup, inputTopic } from '../ports.ts'
 import type { AnyProcessor, Deferral, Scope } from '../processor.ts'
 import { type Circuits, createCircuits } from './circuits.ts'
 import type { ConsumerBinding, Services } from './consumer-binding.ts'
+import { contextOf } from './context.ts'
 import { handleDelivery } from './delivery-handler.ts'
 import { createFlowEntries, type FlowEntries } from './flow-entries.ts'
 import { createInFlight } from './in-flight.ts'
@@ -100,7 +101,8 @@ interface InputLoopOptions {
 }
 
 /** The loop of one input: takes deliveries until the runner stops, and ends when all of them are settled. */
-function createConsume({ broker, topics }: RunnerResources, options: InputLoopOptions) {
+function createConsume(resources: RunnerResources, options: InputLoopOptions) {
+  const { broker, topics, metrics } = resources
   const { entries, settle, stopping, onBroken } = options
 
   return async (binding: ConsumerBinding): Promise<void> => {
@@ -123,6 +125,9 @@ function createConsume({ broker, topics }: RunnerResources, options: InputLoopOp
         return reported
       },
     }
+    const { figures } = processor
+    const hide =
+      figures && metrics?.documents.of(binding.scope, () => figures(contextOf(resources, binding, stopping)))
     try {
       let taken = 0
       for await (const delivery of broker.consume(subscription, stopping)) {
@@ -135,6 +140,7 @@ function createConsume({ broker, topics }: RunnerResources, options: InputLoopOp
     } finally {
       await Promise.all(unsettled)
       meter?.stopped()
+      hide?.()
     }
   }
 }
