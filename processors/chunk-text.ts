@@ -29,6 +29,7 @@ export const chunkText = defineProcessor({
   name: component,
   inputs: ['document'],
   outputs: ['chunk', 'progress', 'triples', 'contents'],
+  reads: ['contents'],
   // What a version sends depends on what the parts before it have sent.
   ordering: 'key',
   // One is cut while the chunks of the other are stored: a part may have half a megabyte.

@@ -67,6 +67,7 @@ export const ledger = defineProcessor({
   name: 'ledger',
   inputs: ['progress'],
   outputs: ['status', 'progress', 'retractions'],
+  reads: ['status', 'retractions'],
   // One replica gets all entries of a document, but side by side: each waits until a status is due.
   ordering: 'member',
   // The throughput in entries a second when all are of one document. Each takes about 1.2 KB while it waits for its status.

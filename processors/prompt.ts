@@ -19,19 +19,28 @@ export const prompt = defineProcessor({
   name: 'prompt',
   inputs: ['prompt', 'prompt-live'],
   outputs: ['reply', 'rejected', 'progress'],
+  // Followed by its process: which chunks are superseded, and which replies in the cache are of erased documents.
+  reads: ['contents', 'retractions'],
   maxInFlight: 128,
 
   async *handle(message: Message<'PromptRequest'>, context: Context): Answers {
+    const watch = context.superseded?.watch(message)
+    const unit = message.payload.context['unit'] ?? null
     let lost: LostRun | undefined
     try {
-      const answers = answer(message, context, (run) => {
+      watch?.signal.throwIfAborted()
+      const signal = watch ? AbortSignal.any([context.signal, watch.signal]) : context.signal
+      const answers = answer(message, { ...context, signal }, (run) => {
         lost = run
       })
       yield* isForeign(message) ? formed(answers, message, context) : answers
     } catch (thrown) {
-      if (lost && !context.signal.aborted)
-        await (yield { to: 'progress', payload: spentOn(lost, message.payload.context['unit']) })
-      throw thrown
+      if (context.signal.aborted) throw thrown
+      if (lost) await (yield { to: 'progress', payload: spentOn(lost, unit) })
+      if (!watch?.signal.aborted) throw thrown
+      yield { to: 'progress', payload: { kind: 'superseded', unit } }
+    } finally {
+      watch?.end()
     }
   },
 
@@ -108,8 +117,8 @@ function formed(answers: Answers, { payload }: Message<'PromptRequest'>, { promp
   return reformed(answers, 'reply', (parts) => promptReply(parts, { kind, streaming }))
 }
 
-function spentOn({ run, model, spent }: LostRun, unit: string | undefined): ProgressInit {
-  return { kind: 'spent', unit: unit ?? null, run, model, usage: { spent } }
+function spentOn({ run, model, spent }: LostRun, unit: string | null): ProgressInit {
+  return { kind: 'spent', unit, run, model, usage: { spent } }
 }
 
 function replyPartOf({

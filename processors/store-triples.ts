@@ -39,6 +39,7 @@ export const storeTriples = defineProcessor({
   name: sink.name,
   inputs: ['triples', 'retractions'],
   outputs: [],
+  reads: ['retractions'],
   maxInFlight: sink.maxInFlight!,
   async *handle(message, context) {
     if (message.type === 'Triples') yield* sink.handle(message, context)

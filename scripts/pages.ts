@@ -143,8 +143,12 @@ and groups of the table. Without \`READ\` it creates the topics and ends with \`
 
 \`prompt\` and \`text-completion\` can answer only clients whose response topic they may write to: for each client of yours, give them
 \`WRITE\` on its response topic (\`gm.response.prompt.CLIENT.default.default\`). A client needs \`WRITE\` on the request topic and
-\`READ\` on its own response topic. \`load\` needs \`WRITE\` on \`${outputRoute('document', place).topic}\`, on \`progress\` and on the schemas
-topic, and \`READ\` on the schemas topic.
+\`READ\` on its own response topic. \`load\` and \`remove\` need \`WRITE\` on \`${outputRoute('document', place).topic}\`, on \`progress\` and on the
+schemas topic, and \`READ\` on the schemas topic and \`${outputRoute('status', place).topic}\`. Without the last, \`load\` publishes
+every document, and \`chunk-text\` finds out what is new; \`remove\` takes ids only.
+
+Without \`READ\` on \`contents\`, \`prompt\` also asks the model about chunks that their documents no longer have, and warns of it. It reads
+\`retractions\` only when it has a cache of replies.
 
 The table is generated from the code. A test runs every processor with an account that has only these permissions, on a Kafka that
 denies everything else (\`StandardAuthorizer\`), and checks that it does its work and writes its dead letters.

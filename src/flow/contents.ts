@@ -2,10 +2,11 @@
 // version before has is not sent to the extractors again. Each question is preceded by a read to the end of the topic.
 
 import { GraphmillError } from '../errors.ts'
-import { emissionKey, joinKeys, splitKeys } from '../messages/emission.ts'
+import { compareVersions, emissionKey, joinKeys, splitKeys } from '../messages/emission.ts'
 import type { Header, Message } from '../messages/envelope.ts'
 import type { Contents } from '../messages/generated.ts'
 import { createCatchUp } from '../progress/catch-up.ts'
+import { isWhole } from '../progress/superseded-chunks.ts'
 import type { Context, Scope } from './processor.ts'
 import { valueless } from './removal.ts'
 
@@ -44,7 +45,7 @@ export async function planPart(
 ): Promise<PartPlan | undefined> {
   const { documentId, versionTime, payload } = message
   const newest = await cacheOf(context.scope).latest(documentId, context)
-  const age = newest ? compare(message, newest) : 1
+  const age = newest ? compareVersions(message, newest) : 1
   if (age < 0) return undefined
   const parts = age === 0 ? newest!.payload.parts.filter(({ part }) => part !== payload.part) : []
   const base = age === 0 ? emissionsOf(newest!.payload.base) : payload.again ? new Map() : baseFor(newest)
@@ -80,7 +81,7 @@ export async function planLoss(
   context: Context,
 ): Promise<Contents | undefined> {
   const newest = await cacheOf(context.scope).latest(documentId, context)
-  if (!newest || compare({ version, versionTime }, newest) !== 0) return undefined
+  if (!newest || compareVersions({ version, versionTime }, newest) !== 0) return undefined
   const parts = newest.payload.parts.map((part) => (part.part === lost ? { ...part, emissions: [] } : part))
   return { ...newest.payload, parts }
 }
@@ -110,7 +111,7 @@ export async function planRemoval(
   const contents = { ...noContents, cause: id, removals: removalsBefore(newest) }
   if (contents.removals.includes(id)) return undefined
   if (given === 0) return { versionTime: Math.max(time, (newest?.versionTime ?? 0) + 1), contents }
-  const isLate = newest && compare({ version, versionTime: given }, newest) < 0
+  const isLate = newest && compareVersions({ version, versionTime: given }, newest) < 0
   return isLate ? undefined : { versionTime: given, contents }
 }
 
@@ -123,11 +124,9 @@ function removalsBefore(newest: KnownContents | undefined): readonly string[] {
 /** What the version before consists of. When it was never cut as a whole, it never becomes the current one: what it began from stays. */
 function baseFor(newest: KnownContents | undefined): Emissions {
   if (!newest) return new Map()
-  const { parts, base, cause } = newest.payload
-  const last = parts.find((part) => part.last)
-  const isWhole = cause !== '' || (last !== undefined && parts.length === last.part + 1)
+  const { parts, base } = newest.payload
   const sent = parts.map(({ emissions }) => emissionsOf(emissions))
-  return merged(isWhole ? sent : [...sent, emissionsOf(base)])
+  return merged(isWhole(newest.payload) ? sent : [...sent, emissionsOf(base)])
 }
 
 function senderOf(
@@ -162,17 +161,6 @@ function add(emissions: Emissions, time: number, key: string): void {
 
 const countOf = (emissions: Emissions) => [...emissions.values()].reduce((sum, { size }) => sum + size, 0)
 
-/** Negative when `one` is the older version. */
-export function compare(
-  one: Pick<Header, 'version' | 'versionTime'>,
-  other: Pick<Header, 'version' | 'versionTime'>,
-): number {
-  return (
-    one.versionTime - other.versionTime ||
-    (one.version < other.version ? -1 : Number(one.version > other.version))
-  )
-}
-
 const caches = new WeakMap<Scope, ReturnType<typeof createCache>>()
 
 function cacheOf(scope: Scope) {
@@ -200,7 +188,7 @@ function createCache() {
 
   function put({ documentId, version, versionTime, payload }: KnownContents): void {
     const before = newest.get(documentId)
-    const age = before ? compare({ version, versionTime }, before) : 1
+    const age = before ? compareVersions({ version, versionTime }, before) : 1
     const parts = age === 0 ? withParts(before!.payload.parts, payload.parts) : payload.parts
     if (age >= 0) newest.set(documentId, { documentId, version, versionTime, payload: { ...payload, parts } })
     if (age < 0 || parts.length > payload.parts.length) overwritten.add(documentId)

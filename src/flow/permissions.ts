@@ -1,6 +1,6 @@
 // The least rights that a processor needs on a broker, derived from its ports as the runner uses them. docs/permissions.md is the
 // table, and a test runs every processor on a Kafka that allows no more.
-import { deadTopic, parseTopic, schemasTopic, topicName, topicRoles } from '../broker/topics.ts'
+import { deadTopic, schemasTopic, topicName } from '../broker/topics.ts'
 import {
   type FlowTopics,
   type InputPort,
@@ -45,24 +45,21 @@ export function permissionsOf(
     if (isReply(port))
       return receivers.flatMap((receiver) => topic(replyTopic(port, flow, receiver), 'write'))
     const { topic: name } = outputRoute(port, flow)
-    return topic(name, 'write', ...(isReadBack(name) ? (['read'] as const) : []))
+    return topic(name, 'write')
   })
+  const reads = (processor.reads ?? []).flatMap((port) => topic(outputRoute(port, flow).topic, 'read'))
   const runner = [
     // The death of a message is reported there, regardless of its addressee.
     ...topic(outputRoute('progress', flow).topic, 'write'),
     ...topic(schemasTopic(flow.space), 'read', 'write'),
   ]
-  const distinct = new Map([...inputs, ...outputs, ...runner].map((each) => [JSON.stringify(each), each]))
+  const distinct = new Map(
+    [...inputs, ...outputs, ...reads, ...runner].map((each) => [JSON.stringify(each), each]),
+  )
   return [...distinct.values()].sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))
 }
 
 const keyOf = ({ kind, name, right }: Permission) => `${kind} ${name} ${right}`
-
-/** A compacted topic holds the state of the processor that writes it. */
-function isReadBack(name: string): boolean {
-  const parts = parseTopic(name)
-  return parts?.class === 'notify' && topicRoles.notify[parts.role].compacted
-}
 
 function replyTopic(
   port: 'reply' | 'text-reply',

@@ -19,6 +19,7 @@ import type { HeaderOverrides } from '../messages/envelope.ts'
 import type { DocumentFigures } from '../observe/document-metrics.ts'
 import type { Ontologies } from '../ontology/ontologies.ts'
 import type { ReadPositions, StoredEntry } from '../progress/status-cache.ts'
+import type { SupersededChunks } from '../progress/superseded-chunks.ts'
 import type { Catalogue } from '../prompt/catalogue/prompt.ts'
 import type { RunLimits } from '../prompt/engine/reply.ts'
 import type { TripleStore } from '../rdf/store.ts'
@@ -86,7 +87,9 @@ export interface Context {
   readonly store: TripleStore
   /** Where rows are stored. Default: nowhere. */
   readonly rowStore?: RowStore | undefined
-  /** The entries of a compacted topic of the flow that are stored now, behind the given positions. */
+  /** Which chunks their documents no longer have. Default: that is not known. */
+  readonly superseded?: SupersededChunks | undefined
+  /** The entries of a compacted topic that the processor `reads`, as far as they are stored now, behind the given positions. */
   readonly read: <P extends CompactedPort>(
     port: P,
     behind: ReadPositions,
@@ -121,6 +124,8 @@ export interface Processor<I extends InputPort = InputPort, O extends OutputPort
   readonly name: string
   readonly inputs: readonly I[]
   readonly outputs: readonly O[]
+  /** The compacted topics that it reads besides its inputs. Default none. */
+  readonly reads?: readonly CompactedPort[]
   /** The most deliveries in flight per input and flow. Default 32: enough while outputs are stored, and each costs memory. */
   readonly maxInFlight?: number
   /** Whether messages of a key are delivered one after the other, or to one replica at a time; see `Subscription`. Default `none`. */

@@ -12,6 +12,7 @@ import { loadSchemas } from '../messages/registry.ts'
 import type { SchemaRegistry } from '../messages/schema-registry.ts'
 import type { CompletedCall } from '../observe/extraction-metrics.ts'
 import { createLogger } from '../observe/log.ts'
+import type { SupersededChunks } from '../progress/superseded-chunks.ts'
 import type { Catalogue } from '../prompt/catalogue/prompt.ts'
 import type { RunLimits } from '../prompt/engine/reply.ts'
 import type { TripleStore } from '../rdf/store.ts'
@@ -43,8 +44,9 @@ import { type Circuits, createCircuits } from './runner/circuits.ts'
 import { untilAvailable } from './runner/retry.ts'
 import { type Runner, type RunnerOptions, startRunner } from './runner/runner.ts'
 import type { Solitude } from './runner/solitude.ts'
-import { createSchemasTopic, type SchemasTopic } from './schemas-topic.ts'
+import { createSchemasTopic } from './schemas-topic.ts'
 import type { createTextServices, TextServices } from './text-service.ts'
+import type { TopicFollowerOptions } from './topic-follower.ts'
 
 /** What runs: a broker, processors, flows, a model and a store. */
 export interface FlowRuntimeOptions
@@ -109,7 +111,8 @@ export async function run(given: FlowRuntimeOptions, signal: AbortSignal): Promi
   options.metrics?.circuits(circuits.open)
   const draining = new AbortController()
   const textServices = await openTextServices({ ...options, space, clock, ids, circuits })
-  const servicesOf = await createServices({ ...options, circuits, textServices }, draining.signal)
+  const superseded = await supersededIn(options)
+  const servicesOf = await createServices({ ...options, circuits, textServices, superseded }, draining.signal)
   const schemas = createSchemasTopic(broker, codec, space, options.registry)
   const serving = (flow: Scope) => options.processors.filter((each) => serves(each, flow, options))
   const specs = flows.flatMap((flow) => topicsOf(serving(flow), { ...flow, space, wire }))
@@ -143,34 +146,49 @@ export async function run(given: FlowRuntimeOptions, signal: AbortSignal): Promi
     serving,
     services: servicesOf,
   })
-  const forgetting = options.processors.some(({ outputs }) => outputs.includes('reply'))
-    ? flows.map((flow) => forgetErased({ ...options, schemas, log }, { ...flow, space }, draining.signal))
-    : []
+  const following = [...superseded].map(([flow, chunks]) =>
+    followTopics({ ...options, schemas, log, chunks }, { ...flow, space }, draining.signal),
+  )
   return {
     ...runner,
     codec,
     async stop(graceMs) {
       draining.abort()
       await runner.stop(graceMs)
-      await Promise.all(forgetting)
+      await Promise.all(following)
       await textServices?.close()
     },
   }
 }
 
-async function forgetErased(
+type Flow = FlowRuntimeOptions['flows'][number]
+
+/** For each flow whose model is asked here, which chunks are superseded. */
+async function supersededIn({
+  processors,
+  flows,
+}: Pick<FlowRuntimeOptions, 'processors' | 'flows'>): Promise<ReadonlyMap<Flow, SupersededChunks>> {
+  if (!processors.some(({ outputs }) => outputs.includes('reply'))) return new Map()
+  const { createSupersededChunks } = await import('../progress/superseded-chunks.ts')
+  return new Map(flows.map((flow) => [flow, createSupersededChunks()]))
+}
+
+/** What a process follows that asks models: which chunks it need not ask about, and which replies it forgets. */
+async function followTopics(
   {
-    broker,
+    chunks,
     replies,
-    schemas,
-    log,
-  }: Pick<FlowRuntimeOptions, 'broker' | 'replies'> & { schemas: SchemasTopic; log: Logger },
+    ...options
+  }: TopicFollowerOptions & Pick<FlowRuntimeOptions, 'replies'> & { chunks: SupersededChunks },
   flow: FlowTopics,
   signal: AbortSignal,
 ): Promise<void> {
-  if (!replies) return
+  const { followTopic } = await import('./topic-follower.ts')
+  const warning = 'the model is also asked about chunks that are superseded'
+  const asking = followTopic({ port: 'contents', flow, take: chunks.take, warning }, options, signal)
+  if (!replies) return await asking
   const { forgetErasedReplies } = await import('./erased-replies.ts')
-  await forgetErasedReplies({ broker, schemas, replies, log }, flow, signal)
+  await Promise.all([asking, forgetErasedReplies(replies, flow, options, signal)])
 }
 
 /** Whether the processor runs in the flow: an extractor only if the flow names it, and `store-rows` only if rows are stored. */
@@ -200,13 +218,17 @@ function wired(options: FlowRuntimeOptions) {
 
 /** What the handlers of an input get. What waits for a model or store when the runtime `drains` is handed back to its topic. */
 async function createServices(
-  options: FlowRuntimeOptions & { circuits: Circuits; textServices: TextServices | undefined },
+  options: FlowRuntimeOptions & {
+    circuits: Circuits
+    textServices: TextServices | undefined
+    superseded: ReadonlyMap<Flow, SupersededChunks>
+  },
   drains: AbortSignal,
 ): Promise<RunnerOptions['services']> {
-  const { flows, circuits, metrics, limits, replies, textServices } = options
+  const { flows, circuits, metrics, limits, replies, textServices, superseded } = options
   const { rateLimiter = createRateLimiter(), prompts = await builtInPrompts() } = options
   return ({ scope: { workspace, flow }, processor, port }) => {
-    const { settings } = flowOf({ workspace, flow }, flows)
+    const own = flowOf({ workspace, flow }, flows)
     const caller = { workspace, flow, lane: port === 'prompt-live' ? 'live' : processor.name }
     const called = (call: CompletedCall) => metrics?.extraction.completed(processor.name, call)
     const model = textServices?.modelOf({ workspace, flow }) ?? options.llm
@@ -214,7 +236,8 @@ async function createServices(
     const metered = metrics ? meterStore(options.store, processor.name, metrics.store) : options.store
     const store = guardStore(metered, circuits, drains)
     const rowStore = options.rowStore && guardRows(options.rowStore, circuits, drains)
-    return { settings, llm, prompts, store, rowStore, limits, replies }
+    const { settings } = own
+    return { settings, llm, prompts, store, rowStore, limits, replies, superseded: superseded.get(own) }
   }
 }
 

@@ -29,3 +29,44 @@ export function splitKeys(bytes: Uint8Array): string[] {
     text.slice(at * keyLength, (at + 1) * keyLength),
   )
 }
+
+/** Negative when `one` is the older version of their document. */
+export function compareVersions(
+  one: Pick<Header, 'version' | 'versionTime'>,
+  other: Pick<Header, 'version' | 'versionTime'>,
+): number {
+  return (
+    one.versionTime - other.versionTime ||
+    (one.version < other.version ? -1 : Number(one.version > other.version))
+  )
+}
+
+/** Keys of emissions; a `Set` of strings is one. */
+export interface KeySet extends Iterable<string> {
+  readonly size: number
+  has(key: string): boolean
+}
+
+/** The set of keys that are sorted, one behind the other, with one character for each byte. */
+export function keySet(keys: string): KeySet {
+  const at = (index: number) => keys.slice(index * keyLength, (index + 1) * keyLength)
+  const size = Math.floor(keys.length / keyLength)
+  return {
+    size,
+    has(key) {
+      let low = 0
+      let high = size
+      while (low < high) {
+        const middle = (low + high) >> 1
+        const found = at(middle)
+        if (found === key) return true
+        if (found < key) low = middle + 1
+        else high = middle
+      }
+      return false
+    },
+    *[Symbol.iterator]() {
+      for (let index = 0; index < size; index++) yield at(index)
+    },
+  }
+}

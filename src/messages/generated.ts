@@ -375,7 +375,7 @@ export interface OntologyRelationshipsInit extends Defaulted<Omit<OntologyRelati
 
 /** What was started, what is done. Nobody but the reader of these decides that something is done. */
 export interface Progress {
-  /** loading (a source begins to publish it), document (it has published all parts), part (a part was chunked), chunk (an extractor has begun with a chunk that no part entry announces), reply (a part of a run was handled), spent (an attempt that failed has used tokens), dead (a message was dead-lettered), replayed (it was brought back), removed (a document was removed), erased (its texts were deleted from the topics), late (a part of a version came after a newer version, and was passed over), failed (a document could not be read, or not be published whole), paused (a flow waits for its operator), lost (the broker deleted records before they were read), waiting (a processor waits for something; not repeated when it goes on). Entries of the last two kinds may be of no document: then they are of the whole flow. */
+  /** loading (a source begins to publish it), document (it has published all parts), part (a part was chunked), chunk (an extractor has begun with a chunk that no part entry announces), reply (a part of a run was handled), spent (an attempt that failed has used tokens), superseded (the newest version of the document no longer has the chunk, and the model is not asked about it any more: the unit ends, and counts for no version), dead (a message was dead-lettered), replayed (it was brought back), removed (a document was removed), erased (its texts were deleted from the topics), late (a part of a version came after a newer version, and was passed over), failed (a document could not be read, or not be published whole), paused (a flow waits for its operator), lost (the broker deleted records before they were read), waiting (a processor waits for something; not repeated when it goes on). Entries of the last two kinds may be of no document: then they are of the whole flow. */
   readonly kind: string
   /** part, late, and dead where it was a part that died: which part of the document. */
   readonly part: number | null
@@ -385,7 +385,7 @@ export interface Progress {
   readonly chunks: number | null
   /** part: the units of work that are expected for every chunk. chunk: those that the extractor has begun. */
   readonly units: readonly string[]
-  /** reply, spent, dead: the unit of work; null where unknown. */
+  /** reply, spent, superseded, dead: the unit of work; null where unknown. */
   readonly unit: string | null
   /** reply, spent: the run. */
   readonly run: Run | null

@@ -1,7 +1,7 @@
 // The versions of a document. Its parts are those of the newest version that was announced; chunks that this version shares with those
 // before keep what is done of them. When the newest version is processed, it becomes the current one, and everything that only older
 // versions stated is withdrawn.
-import { emissionKey, joinKeys, splitKeys } from '../messages/emission.ts'
+import { compareVersions, emissionKey, joinKeys, splitKeys } from '../messages/emission.ts'
 import type { RetractionsInit, Version } from '../messages/generated.ts'
 import { byId, forgetUnannounced, isCut, readOpenKey, writeKeys } from './chunk-places.ts'
 import {
@@ -33,8 +33,7 @@ export function takeVersion(document: Document, entry: ProgressEntry): boolean {
   const { versions } = document
   const { version, versionTime, collection, payload } = entry
   if (!versionTime) return true
-  const age =
-    versionTime - versions.time || (version < versions.version ? -1 : version > versions.version ? 1 : 0)
+  const age = compareVersions(entry, { version: versions.version, versionTime: versions.time })
   if (age < 0 && payload.kind === 'late') addOther(versions, { version, time: versionTime, kind: 'late' })
   if (age < 0 || payload.kind === 'late') return false
   if (collection) versions.collection = collection

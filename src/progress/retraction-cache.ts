@@ -1,9 +1,9 @@
 // What the documents of a flow no longer state, read from the compacted topic `retractions`: of each document that was replaced or
 // removed the newest message, in about 6 bytes for each of its chunks.
-import { keyLength } from '../messages/emission.ts'
+import { compareVersions, keySet } from '../messages/emission.ts'
 import type { Message } from '../messages/envelope.ts'
 import type { RetractionsInit } from '../messages/generated.ts'
-import type { KeySet, Withdrawal } from '../rdf/support.ts'
+import type { Withdrawal } from '../rdf/support.ts'
 import { createCatchUp } from './catch-up.ts'
 import type { ReadPositions, StoredEntry } from './status-cache.ts'
 
@@ -45,10 +45,7 @@ export function createRetractionCache(): RetractionCache {
   /** Whether it is the newest one of its document now. */
   function put({ documentId, collection, version, versionTime, payload }: Message<'Retractions'>): boolean {
     const known = newest.get(documentId)
-    const isOlder =
-      known &&
-      (versionTime < known.versionTime || (versionTime === known.versionTime && version < known.version))
-    if (isOlder) return false
+    if (known && compareVersions({ version, versionTime }, known) < 0) return false
     const kept = Buffer.from(payload.kept).toString('latin1')
     newest.set(documentId, { collection, reason: payload.reason, version, versionTime, kept })
     return true
@@ -78,30 +75,6 @@ export function createRetractionCache(): RetractionCache {
       // A processor of the version before knows no times: what it adds to a document that stays must not get lost.
       const from = reason === 'superseded' ? 1 : 0
       return { documentId, from, upTo: versionTime, kept: keySet(kept) }
-    },
-  }
-}
-
-/** The keys are sorted. */
-function keySet(keys: string): KeySet {
-  const at = (index: number) => keys.slice(index * keyLength, (index + 1) * keyLength)
-  const size = Math.floor(keys.length / keyLength)
-  return {
-    size,
-    has(key) {
-      let low = 0
-      let high = size
-      while (low < high) {
-        const middle = (low + high) >> 1
-        const found = at(middle)
-        if (found === key) return true
-        if (found < key) low = middle + 1
-        else high = middle
-      }
-      return false
-    },
-    *[Symbol.iterator]() {
-      for (let index = 0; index < size; index++) yield at(index)
     },
   }
 }

@@ -1,7 +1,7 @@
 // Which emission states which triple. An emission is what was made from one chunk (or from a document as a whole) of one version; it
 // begins once and is withdrawn once, for ever, so the order in which statements and withdrawals arrive does not matter.
 import { hash } from 'node:crypto'
-import { emissionKey } from '../messages/emission.ts'
+import { emissionKey, type KeySet } from '../messages/emission.ts'
 import type { Triple } from './term.ts'
 
 export interface Emission {
@@ -17,12 +17,6 @@ export interface Emission {
 export interface Statement {
   readonly emission: Emission
   readonly triples: readonly Triple[]
-}
-
-/** Keys of emissions; a `Set` of strings is one. */
-export interface KeySet extends Iterable<string> {
-  readonly size: number
-  has(key: string): boolean
 }
 
 /** What a document no longer states: every emission from `from` to `upTo` whose key is not kept. */

@@ -1,5 +1,6 @@
 // What a handler may use besides its message.
 import type { ReadMessage, TopicRange } from '../../broker/broker.ts'
+import { GraphmillError } from '../../errors.ts'
 import type { ReadPositions, StoredEntry } from '../../progress/status-cache.ts'
 import { type CompactedPort, type OutputPorts, outputRoute, payloadOf } from '../ports.ts'
 import type { Context } from '../processor.ts'
@@ -25,6 +26,11 @@ async function* readEntries<P extends CompactedPort>(
   { port, from, signal }: { readonly port: P; readonly from: ReadPositions; readonly signal: AbortSignal },
 ): AsyncGenerator<StoredEntry<OutputPorts[P]>> {
   const { schemas, space, metrics } = resources
+  if (!processor.reads?.includes(port))
+    throw new GraphmillError(
+      'unexpected',
+      `The processor ${processor.name} does not declare that it reads ${port}.`,
+    )
   const { topic } = outputRoute(port, { space, ...scope })
   const onUnreadable: OnUnreadable = ({ partition, position, key }, err) => {
     log.warn({ topic, partition, position, key, err }, 'an unreadable entry is skipped')

@@ -1,4 +1,7 @@
 // Every processor does its work, and writes its dead letters, on a Kafka that denies all but what docs/permissions.md says.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import kafkajs from 'kafkajs'
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -18,6 +21,7 @@ import {
 } from '../../../src/flow/ports.ts'
 import type { AnyProcessor } from '../../../src/flow/processor.ts'
 import { type FlowRuntime, groupsOf, run, topicsOf } from '../../../src/flow/run.ts'
+import { openCache } from '../../../src/llm/cache/reply-cache.ts'
 import { createCodec } from '../../../src/messages/codec.ts'
 import type { Header, TypedPayload } from '../../../src/messages/envelope.ts'
 import { loadSchemas, type PayloadName } from '../../../src/messages/registry.ts'
@@ -76,6 +80,7 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
   let server: KafkaServer
   let admin: Broker
   let ontologies: Ontologies
+  let cacheDir: string
   const codec = createCodec(loadSchemas())
   const stop = new AbortController()
   const opened: Broker[] = []
@@ -83,6 +88,7 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
   const rowsStored = Promise.withResolvers<void>()
   const withdrawn = Promise.withResolvers<void>()
   const runtimes: FlowRuntime[] = []
+  const logged: string[] = []
   const as = async (username: string) => {
     const broker = await connectKafka({
       brokers: server.bootstrap,
@@ -93,6 +99,7 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
   }
 
   beforeAll(async () => {
+    cacheDir = await mkdtemp(join(tmpdir(), 'graphmill-cache-'))
     const users = ['admin', ...processors.map(({ name }) => name)]
     server = await startKafka({
       properties: {
@@ -151,7 +158,8 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
               close: async () => undefined,
             },
             rowStore: { write: async () => rowsStored.resolve(), close: async () => undefined },
-            log: pino({ level: 'silent' }),
+            replies: openCache({ dir: cacheDir }),
+            log: pino({ level: 'warn' }, { write: (line: string) => void logged.push(line) }),
           },
           stop.signal,
         ),
@@ -164,6 +172,7 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
     await Promise.all(opened.map((broker) => broker.close()))
     await ontologies?.close()
     await server?.stop()
+    await rm(cacheDir, { recursive: true, force: true })
   })
 
   test('every processor does its work', async () => {
@@ -182,6 +191,8 @@ describe.skipIf(!present)('on a Kafka with an authorizer', { timeout: 120_000 },
     await withdrawn.promise
     await expect.poll(lagOf, { timeout: 60_000, interval: 500 }).toEqual([])
     expect((await admin.listTopics('gm.')).filter(({ name }) => name.endsWith('.dead'))).toEqual([])
+    // What a processor follows besides is not needed to handle messages.
+    expect(logged.filter((line) => line.includes('topic_refused'))).toEqual([])
   })
 
   test('every processor writes the dead letters of every input', async () => {
