@@ -1,11 +1,8 @@
 // Oxigraph, in Python behind HTTP, as a second SPARQL 1.1 store beside Fuseki. The first time it is installed into .cache/oxigraph.
-import { spawn, spawnSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-
-const folder = join('.cache', 'oxigraph')
-const python = join(folder, 'bin', 'python')
+import { installPackage, programOf } from './python-package.ts'
 
 export interface OxigraphServer {
   /** The endpoint for updates. */
@@ -17,19 +14,11 @@ export interface OxigraphServer {
 }
 
 /** Installs pyoxigraph where it is not; why it cannot be used, if it cannot. */
-export function installOxigraph(): string | undefined {
-  const imports = () => existsSync(python) && spawnSync(python, ['-c', 'import pyoxigraph']).status === 0
-  if (imports()) return undefined
-  const venv = spawnSync('python3', ['-m', 'venv', folder], { timeout: 60_000 })
-  if (venv.status !== 0) return 'python3 with venv is not installed'
-  const pip = ['-m', 'pip', 'install', '--quiet', '--retries', '0', '--timeout', '10', 'pyoxigraph==0.5.13']
-  spawnSync(python, pip, { timeout: 60_000 })
-  return imports() ? undefined : 'pyoxigraph could not be installed'
-}
+export const installOxigraph = () => installPackage('oxigraph', 'pyoxigraph', 'pyoxigraph==0.5.13')
 
 /** Resolves when it takes requests. */
 export async function startOxigraph(): Promise<OxigraphServer> {
-  const child = spawn(python, [join(import.meta.dirname, 'oxigraph-server.py')], {
+  const child = spawn(programOf('oxigraph', 'python'), [join(import.meta.dirname, 'oxigraph-server.py')], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   // A test that dies takes its servers with it.

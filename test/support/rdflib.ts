@@ -1,8 +1,7 @@
 // rdflib, in Python, as a second reader of files beside n3. The first time it is installed into .cache/rdflib.
 import { spawnSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import { rdfNamespace, sorted, xsdString } from '../rdf/quads.ts'
+import { installPackage, programOf } from './python-package.ts'
 
 /** What rdflib reads from a file, as `keys` gives it. */
 export function readInRdflib(text: string, format: string): string[] {
@@ -20,7 +19,7 @@ graph = lambda g: '' if g is None or g == rdflib.graph.DATASET_DEFAULT_GRAPH_ID 
 print(json.dumps([[key(s), key(p), key(o), graph(g)] for s, p, o, g in data.quads()]))
 `
   const maxBuffer = 256 * 1024 * 1024
-  const { stdout, stderr, status } = spawnSync(python(), ['-c', program], {
+  const { stdout, stderr, status } = spawnSync(programOf('rdflib', 'python'), ['-c', program], {
     input: text,
     encoding: 'utf8',
     maxBuffer,
@@ -29,17 +28,5 @@ print(json.dumps([[key(s), key(p), key(o), graph(g)] for s, p, o, g in data.quad
   return sorted(JSON.parse(stdout) as unknown[])
 }
 
-function python(): string {
-  return join('.cache', 'rdflib', 'bin', 'python')
-}
-
 /** Installs rdflib where it is not; why it cannot be used, if it cannot. */
-export function installRdflib(): string | undefined {
-  const imports = () => existsSync(python()) && spawnSync(python(), ['-c', 'import rdflib']).status === 0
-  if (imports()) return undefined
-  const venv = spawnSync('python3', ['-m', 'venv', join('.cache', 'rdflib')], { timeout: 60_000 })
-  if (venv.status !== 0) return 'python3 with venv is not installed'
-  const pip = ['-m', 'pip', 'install', '--quiet', '--retries', '0', '--timeout', '10', 'rdflib==7.6.0']
-  spawnSync(python(), pip, { timeout: 60_000 })
-  return imports() ? undefined : 'rdflib could not be installed'
-}
+export const installRdflib = () => installPackage('rdflib', 'rdflib', 'rdflib==7.6.0')

@@ -70,7 +70,10 @@ app.kubernetes.io/component: {{ .entry }}
 {{- if .entry.cache }}{{ $_ := set $config "cache-dir" "/cache" }}{{ end }}
 {{- if include "graphmill.writesFiles" . }}{{ $_ := set $config "out" "/data/triples" }}{{ end }}
 {{- if has "store-rows" .entry.run }}{{ $_ := set $config "rows" "/data/rows" }}{{ end }}
-{{- mergeOverwrite $config (deepCopy .root.Values.options) (deepCopy .entry.options) | toYaml }}
+{{- range $name, $value := mergeOverwrite (deepCopy .root.Values.options) .entry.options }}
+{{- if not (kindIs "invalid" $value) }}{{ $_ := set $config $name $value }}{{ end }}
+{{- end }}
+{{- toYaml $config }}
 {{- end }}
 
 {{/* What each processor reads, as YAML: the roles of its topics. */}}
@@ -107,6 +110,35 @@ ledger: [progress]
 {{- if or .flow.ontologies $files.ontologies .root.Values.options.ontologies }}{{ $usual = append $usual "ontology" }}{{ end }}
 {{- if has $extractor (default (default $usual .root.Values.options.extractors) .flow.extractors) }}true{{ end }}
 {{- end }}
+{{- end }}
+
+{{/*
+What an entry reads, as JSON: the triggers of KEDA, none where no flow has work for it, and the number of partitions.
+Call with (dict "root" $ "entry" $entry).
+*/}}
+{{- define "graphmill.backlog" -}}
+{{- $inputs := include "graphmill.inputs" .root | fromYaml }}
+{{- $processors := .entry.run }}
+{{- if has "--all" .entry.run }}
+{{- $processors = keys $inputs | sortAlpha }}
+{{- if not (or .entry.options.rows .root.Values.options.rows) }}{{ $processors = without $processors "store-rows" }}{{ end }}
+{{- end }}
+{{- $triggers := list }}
+{{- $partitions := 0 }}
+{{- range $flow := .root.Values.flows }}
+{{- $most := 0 }}
+{{- range $processor := $processors }}
+{{- if include "graphmill.serves" (dict "root" $.root "flow" $flow "processor" $processor) }}
+{{- range $role := get $inputs $processor }}
+{{- $most = max $most (include "graphmill.partitions" (dict "role" $role "flow" $flow) | int) }}
+{{- $trigger := include "graphmill.trigger" (dict "root" $.root "entry" $.entry "flow" $flow "processor" $processor "role" $role) | fromYaml }}
+{{- $triggers = append $triggers (set $trigger "name" (printf "lag%d" (len $triggers))) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $partitions = add $partitions $most }}
+{{- end }}
+{{- toJson (dict "triggers" $triggers "partitions" $partitions) }}
 {{- end }}
 
 {{/* A trigger of KEDA for what waits at an input. Call with (dict "root" $ "entry" entry "flow" flow "processor" name "role" role). */}}
