@@ -3,6 +3,7 @@ import type { Broker } from '../broker.ts'
 import { consumeLoop, type Member } from '../window/consume-loop.ts'
 import { type KafkaOptions, kafkaSettings } from './client.ts'
 import { deleteSettled, ends } from './delete-settled.ts'
+import { createIdleReaders } from './idle-readers.ts'
 import { createLookup } from './lookup.ts'
 import { KafkaMember } from './member.ts'
 import { KafkaPublisher } from './publish.ts'
@@ -27,6 +28,7 @@ export async function connectKafka(options: KafkaOptions, signal?: AbortSignal):
     own: new KafkaPublisher(settings, { lookup, foreign: false }),
     foreign: new KafkaPublisher(settings, { lookup, foreign: true }),
   }
+  const readers = createIdleReaders()
   const closing = new AbortController()
   const members = new Set<Member>()
 
@@ -47,7 +49,7 @@ export async function connectKafka(options: KafkaOptions, signal?: AbortSignal):
         { signal, closing: closing.signal, members },
       ),
     read: (range, signal) =>
-      readKafka(settings, range, { signal: AbortSignal.any([signal, closing.signal]), lookup }),
+      readKafka(settings, range, { signal: AbortSignal.any([signal, closing.signal]), lookup, readers }),
     lag: (group, topic) => lag(settings, group, topic),
     ends: (topic) => ends(settings, topic),
     deleteSettled: (deletion) => deleteSettled(settings, deletion),
@@ -58,6 +60,7 @@ export async function connectKafka(options: KafkaOptions, signal?: AbortSignal):
     },
     async close() {
       closing.abort()
+      readers.close()
       await Promise.all([...members].map((member) => member.leave()))
       await Promise.all([publishers.own.close(), publishers.foreign.close()])
       lookup.close()

@@ -5,9 +5,9 @@ import type { ErrorCode } from '../../errors.ts'
 import { pause } from '../../wait.ts'
 import type { ReadMessage, TopicRange } from '../broker.ts'
 import type { TopicLookup } from '../topic-lookup.ts'
-import { createClient, impatient, type KafkaSettings, kafkaError } from './client.ts'
+import { type KafkaSettings, kafkaError } from './client.ts'
+import { type IdleReaders, openReader } from './idle-readers.ts'
 import { readMessage } from './message.ts'
-import { openCluster } from './quirks.ts'
 
 const maxBytesPerPartition = 1024 * 1024
 const maxBytes = 8 * 1024 * 1024
@@ -36,6 +36,13 @@ interface ReadCursor {
   empty: number
 }
 
+interface ReadOptions {
+  readonly signal: AbortSignal
+  readonly lookup: TopicLookup
+  /** Where connections wait for the next read of the topic. Default: they are closed. */
+  readonly readers?: IdleReaders
+}
+
 /**
  * The messages of the range, each once, in order within a partition. It waits for an unavailable broker. Messages that were
  * deleted before they were read are skipped with a warning. A range without an end includes partitions that are added.
@@ -44,18 +51,22 @@ interface ReadCursor {
 export async function* readKafka(
   settings: KafkaSettings,
   range: TopicRange,
-  { signal, lookup }: { readonly signal: AbortSignal; readonly lookup: TopicLookup },
+  { signal, lookup, readers }: ReadOptions,
 ): AsyncGenerator<ReadMessage, void, undefined> {
   let cursors: ReadCursor[] | undefined
   let misplaced = false
   for (let failures = 0; !signal.aborted; ) {
-    const client = createClient(settings, impatient)
-    const cluster = openCluster(client.kafka)
+    const reader = readers?.take(range.topic) ?? openReader(settings, range.topic)
+    const { client, cluster, isUsed } = reader
     const abandon = () => client.abandon()
     signal.addEventListener('abort', abandon, { once: true })
+    let isOver = false
     try {
-      await cluster.connect()
-      await cluster.addMultipleTargetTopics([range.topic])
+      if (isUsed) await cluster.refreshMetadata()
+      else {
+        await cluster.connect()
+        await cluster.addMultipleTargetTopics([range.topic])
+      }
       cursors ??= await findCursors(cluster, range)
       if (misplaced) await moveIntoTopic(settings, cluster, range, cursors)
       misplaced = false
@@ -68,13 +79,17 @@ export async function* readKafka(
             yield readMessage(range.topic, partition, message)
           }
         }
-        if (range.until === 'end') return
+        if (range.until === 'end') {
+          isOver = true
+          return
+        }
         await cluster.refreshMetadata()
         const now = await findCursors(cluster, { ...range, from: 'earliest' })
         cursors.push(...now.slice(cursors.length))
       }
     } catch (thrown) {
       if (signal.aborted) return
+      if (isUsed) continue
       const error = kafkaError(thrown, range.topic)
       const isMissing = error.code === 'topic_missing' && !(await lookup.mayExist(range.topic))
       if (isMissing || !passing.has(error.code)) throw error
@@ -84,7 +99,8 @@ export async function* readKafka(
       await pause(Math.min(100 * failures, 2000), signal)
     } finally {
       signal.removeEventListener('abort', abandon)
-      client.abandon()
+      if (isOver && readers && !signal.aborted) readers.keep(reader)
+      else client.abandon()
     }
   }
 }
