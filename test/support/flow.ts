@@ -95,7 +95,7 @@ export async function startFlow(
     allExtractors: true,
     llm: noLlm,
     rateLimiter: createRateLimiter({}),
-    prompts: await loadCatalogue(),
+    prompts: more.prompts ?? (await loadCatalogue()),
     store: { write: async () => undefined, close: async () => undefined },
     log: pino({ level: 'silent' }),
     clock: { now: () => Date.now() },
