@@ -1,6 +1,6 @@
 // One execution of the whole flow over a document of 200 chunks on some broker: runtimes in this process and graphmill
 // processes of their own, in topics of its own, with a model that answers every chunk by its hash.
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -65,6 +65,8 @@ export interface FlowRuntimeOptions {
   readonly without?: readonly string[]
   /** Processors that take the place of those with their names. */
   readonly instead?: readonly AnyProcessor[]
+  /** Default: none. */
+  readonly provenance?: 'subgraph'
 }
 
 export interface RunningRuntime {
@@ -107,6 +109,8 @@ export interface Execution {
   documentId(): string
   /** The triples of the default graph so far. */
   graph(): Promise<Set<string>>
+  /** Everything that is stored, as N-Quads. */
+  quads(): Promise<string>
   /** All messages that a topic holds now. */
   messages(topic: string): Promise<Message[]>
   topic(port: InputPort, processor?: string): string
@@ -163,7 +167,7 @@ export async function openExecution(
     space,
     broker,
     topic,
-    async startRuntime({ only, without = [], instead = [] } = {}) {
+    async startRuntime({ only, without = [], instead = [], provenance } = {}) {
       const processors = all
         .filter(({ name }) => (only ? only.includes(name) : !without.includes(name)))
         .filter(({ name }) => !name.startsWith('extract-') || extractors.includes(name))
@@ -172,7 +176,7 @@ export async function openExecution(
       const store = openFolderStore(out, { format: 'nquads' })
       const metrics = createMetrics()
       const work = new Map(processors.map(({ name }) => [name, { taken: 0, lost: 0 }]))
-      const flows = [{ ...scope, settings }]
+      const flows = [{ ...scope, settings: { ...settings, ...(provenance && { provenance }) } }]
       const watched = processors.map((processor) => watch(processor, work.get(processor.name)!))
       const runtime = await run(
         { broker: own, processors: watched, flows, llm, log, store, space, metrics },
@@ -275,6 +279,10 @@ export async function openExecution(
     },
     documentId: () => documentId,
     graph: () => readGraph(out),
+    async quads() {
+      const names = (await readdir(out)).filter((name) => name.endsWith('.nq'))
+      return (await Promise.all(names.map((name) => readFile(join(out, name), 'utf8')))).join('')
+    },
     async messages(name) {
       const found: Message[] = []
       for await (const entry of broker.read({ topic: name, from: 'earliest', until: 'end' }, over.signal))

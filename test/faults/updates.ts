@@ -15,6 +15,7 @@ import { createCodec } from '../../src/messages/codec.ts'
 import { emissionKey, splitKeys } from '../../src/messages/emission.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import { loadSchemas } from '../../src/messages/registry.ts'
+import { canonicalQuads } from '../support/canonical-quads.ts'
 import { bookOf, difference, same } from '../support/graph.ts'
 import { startLlmServer } from '../support/llm-server.ts'
 import type { GraphmillProcess } from '../support/processes.ts'
@@ -78,7 +79,7 @@ const surviving = new Map(rounds.flatMap(({ steps }) => steps))
 export async function updatesWithFaults(site: Site, restart: () => Promise<void>): Promise<void> {
   await using llm = await startLlmServer({ latencyMs: 50 })
   const execution = await openExecution(site, { space: 'updates', llmUrl: llm.url })
-  const flags = ['--provenance', 'none', '--extractors', extractors.map((name) => name.slice(8)).join()]
+  const flags = ['--provenance', 'subgraph', '--extractors', extractors.map((name) => name.slice(8)).join()]
   try {
     const start = (names: readonly string[]) =>
       execution.startProcess(names, [...flags, '--session-timeout', '6'])
@@ -101,6 +102,7 @@ export async function updatesWithFaults(site: Site, restart: () => Promise<void>
     await settled(execution)
     const expected = await undisturbed(llm.url)
     expect(difference(await execution.graph(), expected.graph)).toEqual(same)
+    expect(difference(await provenanceOf(execution), expected.provenance)).toEqual(same)
     expect(difference(await contextsOf(execution), expected.contexts)).toEqual(same)
     const topics = (await execution.broker.listTopics('updates.')).map(({ name }) => name)
     expect(topics.filter(isDeadTopic)).toEqual([])
@@ -116,14 +118,24 @@ async function undisturbed(llmUrl: string) {
   const site = { brokerUrl: 'memory://', connect: async () => cluster.connect() }
   const execution = await openExecution(site, { space: 'updates', llmUrl })
   try {
-    await execution.startRuntime()
+    await execution.startRuntime({ provenance: 'subgraph' })
     const change = createChanges(execution)
     for (const step of surviving) if (step[1].length > 0) await change(step)
     await settled(execution)
-    return { graph: await execution.graph(), contexts: await contextsOf(execution) }
+    return {
+      graph: await execution.graph(),
+      provenance: await provenanceOf(execution),
+      contexts: await contextsOf(execution),
+    }
   } finally {
     await execution.close()
   }
+}
+
+/** All quads, and how often each stands there but for run ids and times. */
+async function provenanceOf(execution: Execution): Promise<Set<string>> {
+  const counts = Map.groupBy(canonicalQuads(await execution.quads()), (quad) => quad)
+  return new Set([...counts].map(([quad, all]) => `${all.length} ${quad}`))
 }
 
 /** Loads a version, or removes the document; each is later than the one before. */

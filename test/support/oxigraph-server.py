@@ -22,12 +22,16 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"])).decode()
+        answer = [204]
         try:
             with lock:
                 store.update(body)
-            self.answer(204)
         except Exception as error:
-            self.answer(400, str(error).encode())
+            answer = [400, str(error).encode()]
+        try:
+            self.answer(*answer)
+        except BrokenPipeError:  # the client has died
+            self.close_connection = True
 
     def log_message(self, *_):
         pass
