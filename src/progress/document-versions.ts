@@ -33,7 +33,10 @@ export function takeVersion(document: Document, entry: ProgressEntry): boolean {
   const { versions } = document
   const { version, versionTime, collection, payload } = entry
   if (!versionTime) return true
-  const age = compareVersions(entry, { version: versions.version, versionTime: versions.time })
+  const newest = { version: versions.version, versionTime: versions.time }
+  // What is known of a message from its headers alone has a time and no version.
+  const isNamed = version !== '' || versionTime !== newest.versionTime || payload.kind === 'removed'
+  const age = isNamed ? compareVersions(entry, newest) : 0
   if (age < 0 && payload.kind === 'late') addOther(versions, { version, time: versionTime, kind: 'late' })
   if (age < 0 || payload.kind === 'late') return false
   if (collection) versions.collection = collection

@@ -1,8 +1,12 @@
 // How the runner handles messages with which processes died, on the memory broker, which marks them as suspects.
 import { afterEach, expect, test, vi } from 'vitest'
+import { chunkText } from '../../../processors/chunk-text.ts'
+import { ledger } from '../../../processors/ledger.ts'
 import type { Broker, Delivery, Suspect } from '../../../src/broker/broker.ts'
 import { createMemoryCluster } from '../../../src/broker/memory/memory.ts'
+import { parseTopic } from '../../../src/broker/topics.ts'
 import { GraphmillError } from '../../../src/errors.ts'
+import type { Message } from '../../../src/messages/envelope.ts'
 import { startFlow, type TestFlow, worker } from '../../support/flow.ts'
 
 let flow: TestFlow | undefined
@@ -11,12 +15,12 @@ afterEach(async () => {
   flow = undefined
 })
 
-/** The cluster's messages, where those with this key are suspects. */
-function suspecting(key: string, suspect: Suspect) {
+/** The cluster's messages, where those of the topic with this key are suspects. */
+function suspecting(key: string, suspect: Suspect, role = 'chunk') {
   const cluster = createMemoryCluster()
   const broker = cluster.connect()
   const marked = (delivery: Delivery): Delivery =>
-    delivery.key !== key
+    delivery.key !== key || parseTopic(delivery.topic)?.role !== role
       ? delivery
       : new Proxy(delivery, {
           get: (target, name) => {
@@ -80,6 +84,40 @@ test('an onDead that kills is left out at the next attempt', async () => {
   await flow.send('chunk', { text: 'poison' }, withChunkId('urn:s'))
   await flow.letters('chunk', 1)
   expect(onDead).not.toHaveBeenCalled()
+})
+
+test.each([
+  ['three deaths', 3, 0],
+  ['three deaths, the last of them in onDead', 4, null],
+])('after %s, the ledger knows that a part of a document is lost', async (_, deaths, part) => {
+  const suspect = { deaths: async () => deaths, record: async () => {} }
+  let now = Date.now()
+  flow = await startFlow([chunkText, ledger], {
+    ...suspecting('urn:s', suspect, 'document'),
+    clock: { now: () => (now += 1000) },
+  })
+  const header = { documentId: 'urn:s', chunkId: '', version: 'v', versionTime: 7 }
+  await flow.send('progress', { kind: 'loading', title: 'd' }, header)
+  const text = {
+    title: 'd',
+    uri: '',
+    mediaType: 'text/plain',
+    part: 0,
+    offset: 0,
+    text: 'poison',
+    last: true,
+  }
+  await flow.send('document', text, header)
+  await flow.send('progress', { kind: 'document', parts: 1, title: 'd' }, header)
+  const newest = async () =>
+    ((await flow!.all(flow!.topic('status'))).at(-1) as Message<'Status'> | undefined)?.payload
+  await expect
+    .poll(newest)
+    .toMatchObject({ state: 'failed', error: { type: 'killed_process' }, version: 'v' })
+  const dead = ((await flow.all(flow.topic('progress'))) as Message<'Progress'>[]).filter(
+    ({ payload }) => payload.kind === 'dead',
+  )
+  expect(dead.map(({ payload }) => payload.part)).toEqual([part])
 })
 
 test('when the number of deaths can not be stored, it is tried again and never dead', async () => {
