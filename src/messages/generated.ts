@@ -587,10 +587,12 @@ export interface Retractions {
   readonly reason: string
   /** What the document consists of now, sorted: 6 bytes each, the beginning of the SHA-256 of <chunkId>@<versionTime>, and of <documentId>@<versionTime> for what the document itself states. Empty after a removal. */
   readonly kept: Uint8Array
+  /** Whether what has no versionTime is withdrawn, too. True for removals, and for all that follow one. */
+  readonly unversioned: boolean
 }
 
 /** A Retractions to be written: fields with a default may be left out. */
-export type RetractionsInit = Defaulted<Retractions, 'kept'>
+export type RetractionsInit = Defaulted<Retractions, 'kept' | 'unversioned'>
 
 /** Rows of one row schema, found in one chunk. */
 export interface Rows {

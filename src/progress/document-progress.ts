@@ -51,6 +51,8 @@ export interface DocumentVersions {
   removed: string | undefined
   /** Whether there was another one before. */
   replaces: boolean
+  /** Whether the document was removed before the newest one. */
+  wasRemoved: boolean
   /** The last one that was processed: what readers see. */
   currentVersion: string
   currentTime: number
@@ -128,6 +130,7 @@ export const emptyVersions = (): DocumentVersions => ({
   time: 0,
   removed: undefined,
   replaces: false,
+  wasRemoved: false,
   currentVersion: '',
   currentTime: 0,
   withdrawnUpTo: 0,

@@ -41,6 +41,7 @@ export function takeVersion(document: Document, entry: ProgressEntry): boolean {
   if (age < 0 || payload.kind === 'late') return false
   if (collection) versions.collection = collection
   if (age > 0) {
+    versions.wasRemoved ||= versions.removed !== undefined
     versions.replaces ||= versions.time > 0 || document.chunksOfPart.size > 0 || document.known.size > 0
     forgetParts(document)
     const kind = versions.removed === undefined ? 'version' : 'removal'
@@ -102,7 +103,10 @@ export function settleVersion(
   versions.notWithdrawn = undefined
   const own = emissionKey({ documentId: id, chunkId: '', versionTime })
   const kept = removed === undefined ? keptKeys(document, own) : Buffer.of()
-  return { version, versionTime: upTo, collection, retractions: { reason: removed ?? 'superseded', kept } }
+  // Of several messages, readers may find only the last: it withdraws all that those before have withdrawn.
+  const unversioned = removed !== undefined || versions.wasRemoved
+  const retractions = { reason: removed ?? 'superseded', kept, unversioned }
+  return { version, versionTime: upTo, collection, retractions }
 }
 
 /** The versions that a status names, from the newest. */

@@ -31,6 +31,7 @@ type StoredMessage = Pick<Message<'Retractions'>, 'documentId' | 'collection' | 
 interface StoredRetraction {
   readonly collection: string
   readonly reason: string
+  readonly unversioned: boolean
   readonly version: string
   readonly versionTime: number
   /** One character for each byte: a string takes 150 bytes less than a typed array. */
@@ -47,7 +48,9 @@ export function createRetractionCache(): RetractionCache {
     const known = newest.get(documentId)
     if (known && compareVersions({ version, versionTime }, known) < 0) return false
     const kept = Buffer.from(payload.kept).toString('latin1')
-    newest.set(documentId, { collection, reason: payload.reason, version, versionTime, kept })
+    const { reason } = payload
+    const unversioned = payload.unversioned || reason !== 'superseded'
+    newest.set(documentId, { collection, reason, unversioned, version, versionTime, kept })
     return true
   }
 
@@ -65,16 +68,15 @@ export function createRetractionCache(): RetractionCache {
     put,
     overwritten: () =>
       [...overwritten].map((documentId) => {
-        const { reason, kept, ...header } = newest.get(documentId)!
-        return { documentId, ...header, payload: { reason, kept: Buffer.from(kept, 'latin1') } }
+        const { reason, unversioned, kept, ...header } = newest.get(documentId)!
+        return { documentId, ...header, payload: { reason, unversioned, kept: Buffer.from(kept, 'latin1') } }
       }),
     of(documentId) {
       const known = newest.get(documentId)
       if (!known) return undefined
-      const { reason, versionTime, kept } = known
+      const { unversioned, versionTime, kept } = known
       // A processor of the version before knows no times: what it adds to a document that stays must not get lost.
-      const from = reason === 'superseded' ? 1 : 0
-      return { documentId, from, upTo: versionTime, kept: keySet(kept) }
+      return { documentId, from: unversioned ? 0 : 1, upTo: versionTime, kept: keySet(kept) }
     },
   }
 }

@@ -1,9 +1,12 @@
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { planPart } from '../../src/flow/contents.ts'
 import type { Context } from '../../src/flow/processor.ts'
 import { emissionKey, splitKeys } from '../../src/messages/emission.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import { createProgressAggregate, type ProgressAggregate } from '../../src/progress/progress-aggregate.ts'
+import { createRetractionCache } from '../../src/progress/retraction-cache.ts'
+import { isKeyWithdrawn, type Withdrawal } from '../../src/rdf/support.ts'
 
 const documentId = 'urn:doc'
 const unit = 'extract-definitions'
@@ -178,4 +181,58 @@ test('a withdrawal that a store could not do is said until it is replayed or ano
   announce(aggregate, 4, chunksOf(4, 1))
   dead(3)
   expect(said()).toBe('store_cannot_withdraw')
+})
+
+describe('what is withdrawn', () => {
+  const step = fc.record({
+    removes: fc.boolean(),
+    own: fc.integer({ min: 0, max: 3 }),
+    /** Which chunks of the version before stay, by their index. */
+    stays: fc.array(fc.boolean(), { maxLength: 6 }),
+    /** Whether the ledger starts again. */
+    restarts: fc.boolean(),
+  })
+
+  test('is said by the last message alone: a reader that finds only this one, after compaction, misses nothing', () => {
+    fc.assert(
+      fc.property(fc.boolean(), fc.array(step, { minLength: 1, maxLength: 6 }), (begins, steps) => {
+        let aggregate = createProgressAggregate()
+        const before: Chunk[] = begins ? [[`${documentId}/0/0`, 0]] : []
+        const all = [...before]
+        const messages: Withdrawal[] = []
+        if (begins) aggregate.add(entry(0, { kind: 'part', part: 0, chunks: 1, units: [unit] }))
+        let present: Chunk[] = []
+        for (const [at, { removes, own, stays, restarts }] of steps.entries()) {
+          const time = 10 * (at + 1)
+          if (removes) {
+            aggregate.add(entry(time, { kind: 'removed', reason: 'removed' }))
+            present = []
+          } else {
+            present = [...present.filter((_, index) => stays[index]), ...chunksOf(time, own + 1)]
+            all.push(...present)
+            announce(aggregate, time, present)
+            finish(aggregate, present)
+          }
+          const settled = settle(aggregate)
+          if (settled?.retractions) {
+            const cache = createRetractionCache()
+            cache.put({ documentId, ...settled, payload: settled.retractions } as never)
+            messages.push(cache.of(documentId)!)
+          }
+          if (!restarts) continue
+          const state = aggregate.save(documentId)!
+          aggregate = createProgressAggregate()
+          aggregate.restore(state)
+        }
+        const last = messages.at(-1)
+        for (const chunk of all) {
+          const emission = { key: keyOf(chunk), versionTime: chunk[1] }
+          const isWithdrawn = messages.some((message) => isKeyWithdrawn(emission, message))
+          expect(last !== undefined && isKeyWithdrawn(emission, last)).toBe(isWithdrawn)
+          if (chunk[1] > 0 && steps.length > 1)
+            expect(isWithdrawn).toBe(!present.some((kept) => keyOf(kept) === emission.key))
+        }
+      }),
+    )
+  })
 })

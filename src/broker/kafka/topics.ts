@@ -43,6 +43,7 @@ async function topicConfig(
   const maxBytes = spec.maxBytes ?? (await defaultMaxBytes(admin, spec.name, existing))
   const settings = {
     'cleanup.policy': spec.compacted ? 'compact' : 'delete',
+    ...(spec.compacted && { 'min.compaction.lag.ms': String(compactionLagMs) }),
     'retention.ms': String(spec.retentionMs ?? -1),
     'max.message.bytes': String(
       spec.maxBytes === undefined ? Math.max(maxBytes + recordBytes, requestBytes) : maxBytes + recordBytes,
@@ -59,6 +60,12 @@ async function topicConfig(
     configEntries: Object.entries(settings).map(([name, value]) => ({ name, value })),
   }
 }
+
+/**
+ * How long a message of a compacted topic stays beside newer ones of its key. A process that no longer owns a document may write an older
+ * state behind a newer one; whatever reads both writes the newer one again. When it is killed before, its successor must find both.
+ */
+const compactionLagMs = 3600_000
 
 const [minuteMs, weekMs] = [60_000, 7 * 24 * 3600 * 1000]
 

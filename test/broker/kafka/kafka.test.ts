@@ -55,6 +55,23 @@ describe.skipIf(!present)('Kafka', { timeout: 60_000 }, () => {
     await admin.disconnect()
   })
 
+  test('a compacted topic keeps for an hour what a process that takes over must find', async () => {
+    const client = await harness.client()
+    const name = harness.fresh('compacted')
+    await client.ensureTopics([{ name, partitions: 1, compacted: true }])
+    const admin = new kafkajs.Kafka({ brokers: [...(await server!).bootstrap], logLevel: 0 }).admin()
+    await admin.connect()
+    const type = kafkajs.ConfigResourceTypes.TOPIC
+    const configNames = ['cleanup.policy', 'min.compaction.lag.ms']
+    const asked = { includeSynonyms: false, resources: [{ type, name, configNames }] }
+    const { configEntries } = (await admin.describeConfigs(asked)).resources[0]!
+    await admin.disconnect()
+    const found = Object.fromEntries(
+      configEntries.map(({ configName, configValue }) => [configName, configValue]),
+    )
+    expect(found).toEqual({ 'cleanup.policy': 'compact', 'min.compaction.lag.ms': '3600000' })
+  })
+
   test('a member that joins and leaves in mid-run costs neither messages nor those that the other has in flight', async () => {
     const [first, second] = [await harness.client(), await harness.client()]
     const topic = await harness.topic(first, { partitions: 6 })
