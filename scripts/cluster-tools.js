@@ -1,15 +1,17 @@
 // @ts-check
-// Builds Helm and Kubernetes' API server with Go into the user's cache folder, and copies there the custom resources of KEDA and of
-// Prometheus' operator: what test/deploy needs of a cluster. What is there already stays. The API server takes ten minutes of CPU.
+// Builds Helm, Kubernetes' API server and KEDA's scalers with Go into the user's cache folder, and copies there the custom resources of
+// KEDA and of Prometheus' operator: what test/deploy needs of a cluster. What is there stays. The API server takes ten minutes of CPU.
 import { execFile } from 'node:child_process'
 import {
   copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { homedir, tmpdir } from 'node:os'
@@ -24,9 +26,12 @@ const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), '
 export const helmPath = join(cache, `helm-v${helm}`, 'helm')
 export const apiServerPath = join(cache, `kubernetes-v${kubernetes}`, 'kube-apiserver')
 
+export const scalerPath = join(cache, 'keda-v2.21.0', 'scaler')
+
+const keda = 'github.com/kedacore/keda/v2@v2.21.0'
 const definitions = [
   {
-    module: 'github.com/kedacore/keda/v2@v2.21.0',
+    module: keda,
     files: ['scaledobjects', 'triggerauthentications'].map((name) => `config/crd/bases/keda.sh_${name}.yaml`),
   },
   {
@@ -49,12 +54,20 @@ export const definitionPaths = definitions.map(({ path }) => path)
 /**
  * @param {string} folder
  * @param {readonly string[]} parameters
+ * @param {Readonly<Record<string, string>>} [variables]
  */
-async function go(folder, ...parameters) {
-  const env = { ...process.env, CGO_ENABLED: '0', GOFLAGS: '-mod=mod -buildvcs=false' }
+async function go(folder, parameters, variables) {
+  const env = { ...process.env, CGO_ENABLED: '0', PWD: folder, ...variables }
   const { stdout } = await promisify(execFile)('go', parameters, { cwd: folder, env, maxBuffer: 1 << 28 })
   return stdout
 }
+
+/**
+ * @param {string} folder
+ * @param {string} module with its version
+ * @returns {Promise<{ Dir: string, GoMod: string }>} where its files are
+ */
+const download = async (folder, module) => JSON.parse(await go(folder, ['mod', 'download', '-json', module]))
 
 /**
  * Does the work in a module of its own, which is deleted then.
@@ -74,32 +87,23 @@ async function inModule(work) {
  * Builds a program under another name, and renames it when it is whole.
  * @param {string} folder
  * @param {string} path
- * @param {string} name
- * @param {string} [version] the variable that has its version, and the value
+ * @param {readonly string[]} parameters
  */
-async function build(folder, path, name, version) {
+async function build(folder, path, parameters) {
   mkdirSync(dirname(path), { recursive: true })
   const unfinished = `${path}.${process.pid}`
-  await go(
-    folder,
-    'build',
-    '-p',
-    '2',
-    '-trimpath',
-    '-ldflags',
-    `-s -w${version ? ` -X ${version}` : ''}`,
-    '-o',
-    unfinished,
-    name,
-  )
+  await go(folder, ['build', '-buildvcs=false', '-p', '2', '-trimpath', '-o', unfinished, ...parameters])
   renameSync(unfinished, path)
 }
 
 export async function buildHelm() {
   if (existsSync(helmPath)) return
+  const name = `helm.sh/helm/v3/cmd/helm@v${helm}`
   await inModule(async (folder) => {
-    writeFileSync(join(folder, 'go.mod'), `module tools\nrequire helm.sh/helm/v3 v${helm}\n`)
-    await build(folder, helmPath, 'helm.sh/helm/v3/cmd/helm')
+    await go(folder, ['install', name], { GOBIN: folder })
+    mkdirSync(dirname(helmPath), { recursive: true })
+    copyFileSync(join(folder, 'helm'), `${helmPath}.${process.pid}`)
+    renameSync(`${helmPath}.${process.pid}`, helmPath)
   })
 }
 
@@ -107,9 +111,8 @@ export async function buildApiServer() {
   if (existsSync(apiServerPath)) return
   await inModule(async (folder) => {
     const name = 'k8s.io/kubernetes'
-    const { GoMod } = JSON.parse(await go(folder, 'mod', 'download', '-json', `${name}@v${kubernetes}`))
     // Its parts are folders of its repository there. Each is also a module, of the version 0.x for Kubernetes' 1.x.
-    const published = readFileSync(GoMod, 'utf8')
+    const published = readFileSync((await download(folder, `${name}@v${kubernetes}`)).GoMod, 'utf8')
     const parts = [...published.matchAll(/^\s*(?:replace )?(\S+) => \.\/staging\/src\//gm)].map(
       ([, part]) => part,
     )
@@ -117,8 +120,29 @@ export async function buildApiServer() {
     const goVersion = published.match(/^go \S+$/m)
     const lines = ['module tools', goVersion, `require ${name} v${kubernetes}`, ...replaced, '']
     writeFileSync(join(folder, 'go.mod'), lines.join('\n'))
-    const version = `k8s.io/component-base/version.gitVersion=v${kubernetes}`
-    await build(folder, apiServerPath, `${name}/cmd/kube-apiserver`, version)
+    const flags = `-s -w -X k8s.io/component-base/version.gitVersion=v${kubernetes}`
+    await build(folder, apiServerPath, ['-mod=mod', '-ldflags', flags, `${name}/cmd/kube-apiserver`])
+  })
+}
+
+/** KEDA's scalers of Kafka and Pulsar in a program of our own. Its other scalers, with the clients of every cloud, are left out. */
+export async function buildScaler() {
+  if (existsSync(scalerPath)) return
+  await inModule(async (folder) => {
+    // Under the name of this link, Go takes files of the module to be left out or added; beneath its own cache it does not.
+    const module = join(folder, 'keda')
+    symlinkSync((await download(folder, keda)).Dir, module)
+    const scalers = join(module, 'pkg/scalers')
+    const others = readdirSync(scalers).filter(
+      (name) => /\.go$/.test(name) && !/^((kafka|pulsar)_)?scaler\.go$/.test(name),
+    )
+    const without = Object.fromEntries(others.map((name) => [join(scalers, name), '']))
+    const own = {
+      [join(module, 'cmd/scaler/main.go')]: join(import.meta.dirname, '../test/support/keda-scaler.go'),
+    }
+    const overlay = join(folder, 'overlay.json')
+    writeFileSync(overlay, JSON.stringify({ Replace: { ...without, ...own } }))
+    await build(module, scalerPath, ['-overlay', overlay, '-ldflags', '-s -w', './cmd/scaler'])
   })
 }
 
@@ -126,9 +150,8 @@ export async function copyDefinitions() {
   for (const { module, file, path } of definitions) {
     if (existsSync(path)) continue
     await inModule(async (folder) => {
-      const { Dir } = JSON.parse(await go(folder, 'mod', 'download', '-json', module))
       mkdirSync(dirname(path), { recursive: true })
-      copyFileSync(join(Dir, file), path)
+      copyFileSync(join((await download(folder, module)).Dir, file), path)
     })
   }
 }
@@ -138,6 +161,7 @@ if (import.meta.filename === process.argv[1]) {
   await buildHelm()
   if (process.argv[2] !== 'helm') {
     await copyDefinitions()
+    await buildScaler()
     await buildApiServer()
   }
 }
