@@ -1,5 +1,5 @@
-// A rolling upgrade on real Kafka, and back: replicas of the baseline and of this version side by side in the same groups,
-// while documents keep coming.
+// A rolling upgrade on real Kafka, and back, as the chart does it: all of its workloads at once, each by its own strategy, pods of the
+// baseline and of this version side by side in the same groups, while documents keep coming.
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { connectKafka } from '../../src/broker/kafka/kafka.ts'
 import { createMemoryCluster } from '../../src/broker/memory/memory.ts'
@@ -11,25 +11,28 @@ import { createProgressAggregate } from '../../src/progress/progress-aggregate.t
 import { isNewer } from '../../src/progress/status-cache.ts'
 import { baselineProgram } from '../support/baseline.ts'
 import { brokerSource } from '../support/brokers.ts'
+import { chartWorkloads, rollOut, type Workload } from '../support/chart-rollout.ts'
 import { difference, same } from '../support/graph.ts'
 import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
 import { type LlmServer, startLlmServer } from '../support/llm-server.ts'
-import { type Execution, extractors, openExecution } from './execution.ts'
+import { type Execution, extractors, inputLines, openExecution } from './execution.ts'
 
 const present = (await brokerSource('a rolling upgrade, on Kafka', ['jars'])) !== undefined
 
 /**
- * How many books are loaded at least; they go on coming as long as replicas are replaced. The four replacements repeat 80 to 360
- * messages, most of them what the baseline drops at a rebalance, of the 220 of a book.
+ * How many books are loaded at least; they go on coming as long as pods are replaced. Both replacements repeat about 100 messages, nearly
+ * all of them what the baseline drops at a rebalance, of the 220 of a book.
  */
-const leastBooks = 240
+const leastBooks = 70
 const chunksOfBook = 20
 const callsOfBook = extractors.length * chunksOfBook
 /** How many books may wait before the next one comes. */
 const backlog = 5
+const callMs = 500
+const longestPauseMs = 3000
 
-// The baseline has no second try to leave a group: where the machine is so busy that the first one fails, the group waits for
-// its session of 45 s, at each of the four replacements.
+// The baseline has no second try to leave a group: when the machine is so busy that the first one fails, the group waits for its
+// session of 45 s.
 describe.skipIf(!present)('a rolling upgrade, on Kafka', { timeout: 600_000 }, () => {
   let server: KafkaServer
   let baseline: string
@@ -40,30 +43,53 @@ describe.skipIf(!present)('a rolling upgrade, on Kafka', { timeout: 600_000 }, (
   }, 600_000)
   afterAll(() => server?.stop())
 
-  test('two replicas are replaced one after the other, and then replaced back: nothing is lost or misread, next to nothing repeated', async () => {
-    await using llm = await startLlmServer({ latencyMs: 200 })
+  test('the chart is upgraded, and then back: nothing is lost or misread, next to nothing repeated, and triples keep coming', async () => {
+    await using llm = await startLlmServer({ latencyMs: callMs })
     const site = {
       brokerUrl: `kafka://${server.bootstrap.join()}`,
       connect: () => connectKafka({ brokers: server.bootstrap }),
     }
     const execution = await openExecution(site, { space: 'upgrade', llmUrl: llm.url })
     onTestFinished(() => execution.close())
-    const start = (program?: string) => execution.startProcess(['--all'], ['--concurrency', '16'], program)
-    const replicas = [await start(baseline), await start(baseline)]
+    const start = (workload: Workload, program?: string) =>
+      execution.startProcess(workload.processors, ['--concurrency', '16'], program)
+    const workloads = await chartWorkloads(`options.broker=${site.brokerUrl}`)
+    const release = await Promise.all(
+      workloads.map(async (workload) => {
+        const pods = Array.from({ length: workload.replicas }, () => start(workload, baseline))
+        return { workload, pods: await Promise.all(pods) }
+      }),
+    )
     const replaced = new AbortController()
     const loading = loadBooks(execution, llm, replaced.signal)
-    for (const program of [undefined, undefined, baseline, baseline]) {
+    const tenBooks = () => {
       const seen = llm.counts.completed
-      await llm.until(({ completed }) => completed >= seen + 10 * callsOfBook)
-      expect(await replicas.shift()!.end('SIGTERM')).toEqual({ code: 0, signal: null })
-      replicas.push(await start(program))
+      return llm.until(({ completed }) => completed >= seen + 10 * callsOfBook)
     }
+    await tenBooks()
+    const began = Date.now()
+    for (const program of [undefined, baseline]) {
+      const ends = await Promise.all(
+        release.map(({ workload, pods }) =>
+          rollOut(workload, pods, async () => {
+            const pod = await start(workload, program)
+            await untilJoined(execution, workload)
+            return pod
+          }),
+        ),
+      )
+      expect(ends.flat().filter(({ code }) => code !== 0)).toEqual([])
+      await tenBooks()
+    }
+    const [ended, cameEver] = [Date.now(), await triplesAt(execution)]
     replaced.abort()
     const books = await loading
     await expectAllBooks(execution, books)
     const { repeated, all } = await repeats(execution)
     const calledAgain = llm.counts.calls - books * callsOfBook
     expect(calledAgain + repeated).toBeLessThanOrEqual(all / 100)
+    const came = [began, ...cameEver.filter((at) => at > began && at < ended), ended]
+    expect(Math.max(...came.slice(1).map((at, index) => at - came[index]!))).toBeLessThan(longestPauseMs)
   })
 
   test('an old ledger passes over what processors of this version say of the whole flow, and the new one goes on from it', async () => {
@@ -130,6 +156,25 @@ describe.skipIf(!present)('a rolling upgrade, on Kafka', { timeout: 600_000 }, (
     expect(dead).toEqual([])
   })
 })
+
+/** Waits until the new pod reads: each group has a member for each replica, and one for the pod that is not stopped yet. */
+async function untilJoined({ broker, topic, space }: Execution, workload: Workload): Promise<void> {
+  const { processors, replicas, maxSurge } = workload
+  const flow = { space, workspace: 'default', flow: 'default' }
+  for (const { port, processor } of inputLines().filter((line) => processors.includes(line.processor)))
+    await untilTrue(async () => {
+      const { members } = await broker.lag(inputGroup(port, flow, processor), topic(port, processor))
+      return members >= replicas + maxSurge
+    })
+}
+
+/** When triples were published, in milliseconds since 1970, in rising order. */
+async function triplesAt({ broker, topic }: Execution): Promise<number[]> {
+  const times: number[] = []
+  const range = { topic: topic('triples'), from: 'earliest', until: 'end' } as const
+  for await (const { timestamp } of broker.read(range, new AbortController().signal)) times.push(timestamp)
+  return times.sort((one, other) => one - other)
+}
 
 const progressOf = async ({ messages, topic }: Execution, kind: string) =>
   ((await messages(topic('progress'))) as Message<'Progress'>[]).filter(

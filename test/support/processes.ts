@@ -1,8 +1,12 @@
 // graphmill as processes of their own, started from the sources: to be killed, stopped and started again by their pid.
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { resolve } from 'node:path'
 
 const current = resolve(import.meta.dirname, '../../src/cli/main.ts')
+const running = new Set<ChildProcess>()
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL')
+})
 
 export interface ProcessEnd {
   readonly code: number | null
@@ -31,8 +35,7 @@ export function startGraphmill(
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...environment },
   })
-  const killOnExit = (): void => void child.kill('SIGKILL')
-  process.once('exit', killOnExit)
+  running.add(child)
   let [stdout, stderr] = ['', '']
   const heard = new Set<() => void>()
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -45,7 +48,7 @@ export function startGraphmill(
   const ended = new Promise<ProcessEnd>((done, failed) => {
     child.once('error', failed)
     child.once('close', (code, signal) => {
-      process.off('exit', killOnExit)
+      running.delete(child)
       done({ code, signal })
     })
   })
