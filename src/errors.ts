@@ -180,7 +180,7 @@ const table = {
   // formats
   record_invalid: command('Fix the input at the line that the message names.'),
   // documents
-  document_unreadable: document('Check that the file exists and that this user may read it.'),
+  document_unreadable: document('Check that the file or URL exists and that this user may read it.'),
   document_broken: document(
     'Open the file in the program that made it and save it again, or load another copy.',
   ),

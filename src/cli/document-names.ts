@@ -1,6 +1,7 @@
-// How a person names a document: by its id, its file, its title, or a short id, which the table of `graphmill status` shows.
+// How a person names a document: by its id, its file or address, its title, or a short id, which the table of `graphmill status` shows.
 import { dirname, relative } from 'node:path'
-import { idOfPath } from '../documents/identity.ts'
+import { idOfPath, idOfUrl } from '../documents/identity.ts'
+import { urlOf } from '../documents/url.ts'
 import { GraphmillError } from '../errors.ts'
 
 interface Named {
@@ -30,7 +31,12 @@ export function findExactly<T extends Named>(
   base: string = dirname(named),
 ): T | undefined {
   const isBelow = !relative(base, named).startsWith('..') && relative(base, named) !== ''
-  const ids = [named, ...(isBelow ? [idOfPath(named, base)] : [])]
+  const url = urlOf(named)
+  const ids = [
+    named,
+    ...(url === undefined ? [] : [idOfUrl(url)]),
+    ...(isBelow ? [idOfPath(named, base)] : []),
+  ]
   for (const id of ids) {
     const found = documents.find(({ documentId }) => documentId === id)
     if (found) return found

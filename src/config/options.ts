@@ -189,10 +189,14 @@ const ownTable = {
   }),
   'chunk-size': count('N', 'characters per chunk', { default: 2000 }),
   'chunk-overlap': count('N', 'characters that neighbouring chunks share', { default: 100, least: 0 }),
-  'document-timeout': count('SECONDS', 'maximum time to read one PDF or HTML file, or the ontologies', {
-    default: 60,
-    most: longestWait,
-  }),
+  'document-timeout': count(
+    'SECONDS',
+    'maximum time to read one PDF or HTML file, to fetch a URL, or to read the ontologies',
+    {
+      default: 60,
+      most: longestWait,
+    },
+  ),
   'document-memory': count('MIB', 'maximum memory for reading one PDF or HTML file, or the ontologies', {
     default: 1024,
     least: 128,

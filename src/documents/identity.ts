@@ -1,5 +1,5 @@
 // The id of a document that was read from a file: made of its path below a base, so that it is the same on every machine and does not
-// depend on the text; and its version, which is made of the text alone.
+// depend on the text; that of one from an address; and its version, which is made of the text alone.
 import { createHash, hash } from 'node:crypto'
 import { dirname, relative, resolve, sep } from 'node:path'
 import { GraphmillError } from '../errors.ts'
@@ -9,20 +9,30 @@ export function idOfPath(path: string, base: string): string {
   const below = relative(resolve(base), resolve(path))
   if (below === '..' || below.startsWith(`..${sep}`) || below === '')
     throw new GraphmillError('usage', `${path} does not lie below --base ${base}.`)
-  return `urn:graphmill:document:${hash('sha256', `path\n${below.split(sep).join('/')}`).slice(0, 32)}`
+  return documentUrn(`path\n${below.split(sep).join('/')}`)
 }
+
+/** The id of what is at an address: the address, unless it is too long for an id. */
+export function idOfUrl(url: string): string {
+  return url.length <= longestId ? url : documentUrn(`url\n${url}`)
+}
+
+const documentUrn = (name: string) => `urn:graphmill:document:${hash('sha256', name).slice(0, 32)}`
 
 /** The folder that a pattern such as `docs/**.md` begins with. */
 export function baseOfPattern(pattern: string): string {
   return dirname(`${pattern.slice(0, pattern.search(/[*?[{]/))}x`)
 }
 
+/** Characters of an id, at most. */
+export const longestId = 500
+
 /** Throws `usage` for an id that no document may have. */
 export function checkId(id: string): string {
-  if (id.trim() !== id || id === '' || id.length > 500 || /[\0-\x1f\x7f]/.test(id) || id === '(flow)')
+  if (id.trim() !== id || id === '' || id.length > longestId || /[\0-\x1f\x7f]/.test(id) || id === '(flow)')
     throw new GraphmillError(
       'usage',
-      `--id ${JSON.stringify(id)}: an id has 1 to 500 characters, without control characters and white space around it.`,
+      `--id ${JSON.stringify(id)}: an id has 1 to ${longestId} characters, without control characters and white space around it.`,
     )
   return id
 }

@@ -1,11 +1,11 @@
-// Reads files, folders and standard input as documents of UTF-8 text; the text of HTML and PDF is extracted. A document that cannot be
+// Reads files, folders, addresses and standard input as documents of UTF-8 text; the text of HTML and PDF is extracted. A document that cannot be
 // read is a clear error of its own and does not stop the others. The extension or the first bytes decide what a file is. An encoding
 // is never guessed.
 import { createHash, type Hash } from 'node:crypto'
 import { createReadStream, type Stats } from 'node:fs'
 import { open, readFile, stat } from 'node:fs/promises'
 import { basename, dirname, extname } from 'node:path'
-import { addAbortSignal, type Readable } from 'node:stream'
+import { addAbortSignal, Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { pathToFileURL } from 'node:url'
 import { GraphmillError } from '../errors.ts'
@@ -13,8 +13,9 @@ import { defaultLimits, maxInputBytes, type SubprocessLimits } from '../subproce
 import { systemCall } from '../system-calls.ts'
 import { type ExtractedType, extractText } from './extract.ts'
 import { type FoundFile, filesIn, filesLike, type SkippedFile } from './files.ts'
-import { baseOfPattern, idOfPath } from './identity.ts'
+import { baseOfPattern, idOfPath, idOfUrl } from './identity.ts'
 import { headLength, sniff, spool } from './spool.ts'
+import { openUrl, titleOfUrl, urlOf } from './url.ts'
 
 /** A document that can be read any number of times. */
 export interface TextSource {
@@ -74,7 +75,7 @@ export async function findDocuments(
 
 /**
  * The files that `named` refers to: a file; all text, Markdown, HTML and PDF files of a folder, while the folder is read; the matches
- * of a pattern; or `-` for standard input. Throws `document_unreadable` when it refers to nothing.
+ * of a pattern; what an http or https address leads to; or `-` for standard input. Throws `document_unreadable` when it refers to nothing.
  */
 export async function* walkDocuments(
   named: string,
@@ -85,6 +86,8 @@ export async function* walkDocuments(
     const source = { title: 'standard input', name: 'standard input', uri: '' }
     return yield await streamSource(process.stdin, { source, limits, signal })
   }
+  const url = urlOf(named)
+  if (url !== undefined) return yield await urlSource(url, { limits, signal })
   const found = await statOf(named)
   const withId = (file: FoundFile, folder: string): NamedSource => ({
     ...fileSource(file, limits),
@@ -163,27 +166,27 @@ function fileSource({ path, size }: FoundFile, limits: SubprocessLimits): NamedS
   }
 }
 
+interface StreamOptions {
+  readonly source: Pick<NamedSource, 'title' | 'name' | 'uri'>
+  /** Default: the first bytes decide. */
+  readonly mediaType?: string | undefined
+  /** Whether text is bounded as other types are. Default false. */
+  readonly isBounded?: boolean
+  readonly limits: SubprocessLimits
+  readonly signal: AbortSignal
+}
+
 /** A document that is read here, to the end of its stream. Throws its `document_` errors. */
-export async function streamSource(
-  stream: Readable,
-  {
-    source,
-    limits,
-    signal,
-  }: {
-    readonly source: Pick<NamedSource, 'title' | 'name' | 'uri'>
-    readonly limits: SubprocessLimits
-    readonly signal: AbortSignal
-  },
-): Promise<NamedSource> {
+export async function streamSource(stream: Readable, options: StreamOptions): Promise<NamedSource> {
+  const { source, limits, signal } = options
   const { name } = source
-  const spooled = await spool(checked(addAbortSignal(signal, stream), name, limits)).catch((cause: Error) => {
+  const spooled = await spool(checked(addAbortSignal(signal, stream), options)).catch((cause: Error) => {
     signal.throwIfAborted()
     if (cause instanceof GraphmillError) throw cause
     return raise(name, cause)
   })
-  const mediaType = sniff(spooled.head, name)
-  if (mediaType === 'text/plain')
+  const mediaType = options.mediaType ?? sniff(spooled.head, name)
+  if (mediaType !== 'text/html' && mediaType !== 'application/pdf')
     return {
       ...source,
       mediaType,
@@ -197,20 +200,31 @@ export async function streamSource(
   return extracted({ ...source, mediaType, bytes, holds: heldByExtraction(spooled.length) }, limits)
 }
 
+/** What an address leads to now. */
+async function urlSource(
+  url: string,
+  { limits, signal }: Pick<StreamOptions, 'limits' | 'signal'>,
+): Promise<NamedSource> {
+  const { body, mediaType } = await openUrl(url, { seconds: limits.seconds, signal })
+  const source = { title: titleOfUrl(url), name: url, uri: url }
+  const type = mediaType ?? mediaTypeOf(new URL(url).pathname)
+  const how = { source, mediaType: type, isBounded: true, limits, signal }
+  return { ...(await streamSource(Readable.from(body), how)), id: idOfUrl(url) }
+}
+
 /** Passes the pieces on. Throws as soon as they cannot be a document, or are too many: a stream may be endless. */
 async function* checked(
   stream: AsyncIterable<Uint8Array>,
-  name: string,
-  limits: SubprocessLimits,
+  { source: { name }, mediaType: given, isBounded = false, limits }: StreamOptions,
 ): AsyncGenerator<Uint8Array> {
   let head = Buffer.alloc(0)
-  let mediaType: ReturnType<typeof sniff> | undefined
+  let mediaType = given
   let length = 0
   for await (const piece of stream) {
     length += piece.length
     if (head.length < headLength) head = Buffer.concat([head, piece]).subarray(0, headLength)
     if (head.length === headLength) mediaType ??= sniff(head, name)
-    if (mediaType !== undefined && mediaType !== 'text/plain') checkSize(length, name, limits)
+    if (isBounded || (mediaType !== undefined && mediaType !== 'text/plain')) checkSize(length, name, limits)
     yield piece
   }
 }

@@ -27,7 +27,7 @@ export interface FlowPlace extends Partial<Scope> {
 
 /** Where a document goes, and how it is known there. */
 export interface LoadDocumentOptions extends FlowPlace, Pick<FindOptions, 'base' | 'limits'> {
-  /** The id of the document, 1 to 500 characters. Default: made of its path below `base`, or of the title and text of a document that is no file. */
+  /** The id of the document, 1 to 500 characters. Default: its URL, or made of its path below `base`, or of the title and text of a document that is no file. */
   readonly id?: string
   /** Default `default`. */
   readonly collection?: string

@@ -20,7 +20,7 @@ export interface DocumentSource {
   readonly id?: string
 }
 
-/** A file, a folder, a pattern such as `docs/**.md`, or `-` for standard input; the URL of a file; or a document that is no file. */
+/** A file, a folder, a pattern such as `docs/**.md`, an http, https or file URL, or `-` for standard input; or a document that is no file. */
 export type Source = string | URL | DocumentSource
 
 /** One source, or several, which may come one after the other. */
@@ -48,13 +48,17 @@ export async function* documentsOf(
   signal: AbortSignal,
 ): AsyncGenerator<NamedSource, void> {
   if (typeof source === 'string') return yield* walkDocuments(source, signal, options)
-  if (source instanceof URL) return yield* walkDocuments(pathOf(source), signal, options)
+  if (source instanceof URL) return yield* walkDocuments(placeOf(source), signal, options)
   yield await documentOf(source, options, signal)
 }
 
-function pathOf(url: URL): string {
+function placeOf(url: URL): string {
+  if (url.protocol === 'http:' || url.protocol === 'https:') return url.href
   if (url.protocol !== 'file:')
-    throw new GraphmillError('document_unreadable', `${url.protocol}//…: only file: URLs are read.`)
+    throw new GraphmillError(
+      'document_unreadable',
+      `${url.protocol}//…: only http:, https: and file: URLs are read.`,
+    )
   return fileURLToPath(url)
 }
 

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { createMemoryCluster, loadDocument, processors, removeDocument, run } from '../../src/index.ts'
 import { noLlm, scope } from '../support/flow.ts'
+import { startRecordingServer } from '../support/recording-server.ts'
 import { scriptedLlm } from '../support/scripted-llm.ts'
 
 test('a document is published for a flow; its version is not published twice, and a changed text is a new version', async () => {
@@ -25,15 +26,21 @@ test('a document is published for a flow; its version is not published twice, an
     },
     stop.signal,
   )
-  const load = (text: string) => loadDocument({ id: 'page-7', title: 'Mills', text }, { broker })
+  let body = ''
+  await using server = await startRecordingServer([{ by: (response) => response.end(body) }])
+  const url = `${server.origin}/mills.txt`
+  const load = (text: string) => {
+    body = text
+    return loadDocument(`${url}#top`, { broker })
+  }
   const first = await load('The mill grinds grain.')
-  expect(first).toMatchObject({ documentId: 'page-7', parts: 1, unchanged: false })
+  expect(first).toMatchObject({ documentId: url, parts: 1, unchanged: false })
   await expect.poll(() => written, { timeout: 20_000 }).toContain('mill')
   await expect
     .poll(async () => (await load('The mill grinds grain.')).unchanged, { timeout: 20_000 })
     .toBe(true)
   const calls = llm.requests.length
-  expect(await load('The miller grinds grain.')).toMatchObject({ documentId: 'page-7', unchanged: false })
+  expect(await load('The miller grinds grain.')).toMatchObject({ documentId: url, unchanged: false })
   await expect.poll(() => written, { timeout: 20_000 }).toContain('miller')
   // Only the extractor that the flow names has asked.
   expect(new Set(llm.requests.map(({ origin }) => origin!.promptId))).toEqual(
@@ -43,12 +50,14 @@ test('a document is published for a flow; its version is not published twice, an
   await expect(loadDocument('test/extraction', { broker })).rejects.toMatchObject({
     code: 'document_unreadable',
   })
+  const own = { id: 'page-7', title: 'Mills', text: 'The mill grinds grain.' }
+  expect(await loadDocument(own, { broker })).toMatchObject({ documentId: 'page-7', unchanged: false })
   await expect(loadDocument({ text: ' ', title: 'x' }, { broker })).rejects.toMatchObject({
     code: 'document_empty',
   })
   await expect(loadDocument('docs', { broker })).rejects.toMatchObject({ code: 'usage' })
   const isRemoved = () =>
-    removeDocument('page-7', { broker }).then(
+    removeDocument(url, { broker }).then(
       () => '',
       (error: { code: string }) => error.code,
     )

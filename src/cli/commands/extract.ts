@@ -31,7 +31,7 @@ import { announceModel, createWiring, type FlowWiring, modelOptions } from '../w
 
 export function addExtract(command: Command): void {
   command
-    .argument('<files...>', 'files, folders, patterns, or - for standard input')
+    .argument('<files...>', 'files, folders, patterns, URLs, or - for standard input')
     .action(async (files: string[]) => {
       process.exitCode = await extract(files, configOf(command))
     })

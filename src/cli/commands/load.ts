@@ -22,11 +22,11 @@ import { requireWithdrawal, withdrawalOptions } from '../withdrawal.ts'
 
 /** What happens to a document that was loaded before. */
 const loadedAgain =
-  'A document is known by its path below --base, or by --id. One that was loaded before and has not changed is not extracted again. One that has changed is a new version: only the chunks whose text is new are extracted, and when all are done, the new version replaces the one before.'
+  'A document is known by its path below --base, by its URL, or by --id. One that was loaded before and has not changed is not extracted again. One that has changed is a new version: only the chunks whose text is new are extracted, and when all are done, the new version replaces the one before.'
 
 export function addLoad(command: Command): void {
   command
-    .argument('<files...>', 'files, folders, patterns, or - for standard input')
+    .argument('<files...>', 'files, folders, patterns, URLs, or - for standard input')
     .addHelpText('after', `\n${loadedAgain}`)
     .option('--id <ID>', 'the id of the document, for a single one')
     .action(async (files: string[], { id }: { readonly id?: string }) => {

@@ -13,6 +13,7 @@ import { createSchemaRegistry } from '../../../src/messages/schema-registry.ts'
 import { brokerSource } from '../../support/brokers.ts'
 import { type KafkaServer, startKafka } from '../../support/kafka-server.ts'
 import { type GraphmillProcess, graphmill, startGraphmill } from '../../support/processes.ts'
+import { startRecordingServer } from '../../support/recording-server.ts'
 import { startRegistry } from '../../support/schema-registry.ts'
 
 const source = await brokerSource('status on Kafka', ['jars'])
@@ -78,19 +79,31 @@ describe.skipIf(source === undefined)('on Kafka', () => {
     expect(states.at(-1)).toMatchObject({ units: { expected: 3, done: 3, partial: 0, dead: 0 } })
 
     expect(await run.end('SIGTERM')).toMatchObject({ code: 0 })
-    await load('looms.txt', 'A loom is a machine that weaves cloth. The weaver owns the loom.')
+    let text = 'A loom is a machine that weaves cloth. The weaver owns the loom.'
+    await using server = await startRecordingServer([{ by: (response) => response.end(text) }])
+    const url = `${server.origin}/looms.txt`
+    await graphmill('load', url, '--broker', broker)
     await startRun()
     const later = await follow('looms.txt')
     expect(later.at(-1)).toMatchObject({ state: 'done', units: { done: 3 } })
     const all = Object.fromEntries((await statusOf()).map(({ title, state }) => [title, state]))
     expect(all).toEqual({ 'early.txt': 'failed', 'mills.txt': 'done', 'looms.txt': 'done' })
 
-    const again = JSON.parse(await graphmill('load', join(folder, 'looms.txt'), '--broker', broker)) as object
-    expect(again).toMatchObject({ title: 'looms.txt', parts: 0, unchanged: true })
-    const removal = ['remove', join(folder, 'looms.txt'), '--broker', broker]
+    const loadAgain = async () => JSON.parse(await graphmill('load', url, '--broker', broker)) as object
+    expect(await loadAgain()).toMatchObject({
+      documentId: url,
+      title: 'looms.txt',
+      parts: 0,
+      unchanged: true,
+    })
+    text = 'A loom is a frame that weaves cloth.'
+    expect(await loadAgain()).toMatchObject({ documentId: url, parts: 1 })
+    const mills = ['remove', join(folder, 'mills.txt'), '--broker', broker, '--dry-run']
+    expect(JSON.parse(await graphmill(...mills))).toMatchObject({ title: 'mills.txt', collection: 'default' })
+    const removal = ['remove', `${url}#top`, '--broker', broker]
     const shown = await graphmill(...removal, '--dry-run')
-    expect(JSON.parse(shown)).toMatchObject({ title: 'looms.txt', collection: 'default' })
-    expect((await follow('looms.txt')).at(-1)).toMatchObject({ state: 'done' })
+    expect(JSON.parse(shown)).toMatchObject({ documentId: url, title: 'looms.txt', collection: 'default' })
+    expect((await follow(url)).at(-1)).toMatchObject({ state: 'done' })
     expect(await graphmill(...removal)).toBe(shown)
     await expect.poll(() => statusOf('looms.txt'), { timeout: 60_000 }).toMatchObject([{ state: 'removed' }])
 
