@@ -20,6 +20,7 @@ const benches: Readonly<Record<string, () => Promise<Row[]>>> = {
   'kafka-large': async () => (await import('./large.ts')).largeBench(),
   backlog: async () => (await import('./backlog.ts')).backlogBench(),
   'kafka-relay': async () => (await import('./kafka.ts')).kafkaRelayBench(),
+  documents: async () => (await import('./documents.ts')).documentsBench(),
   takeover: async () => (await import('./takeover.ts')).takeoverBench(),
   refusals: async () => (await import('./refusals.ts')).refusalsBench(),
   memory: async () => (await import('./memory.ts')).memoryBench(),
