@@ -75,6 +75,20 @@ export async function planPart(
   }
 }
 
+/**
+ * The time of a part without a version: 0, unless its document was removed. Then what was published after that begins the document again,
+ * under one time for all parts, since nothing else tells which of them belong together. Undefined for what was published before.
+ */
+export async function timeOfUnversioned(
+  { documentId, time }: Message<'TextDocument'>,
+  context: Context,
+): Promise<number | undefined> {
+  const newest = await cacheOf(context.scope).latest(documentId, context)
+  if (!newest || newest.version !== '') return 0
+  const removedAt = newest.payload.cause !== '' ? newest.versionTime : newest.versionTime - 1
+  return time > removedAt ? removedAt + 1 : undefined
+}
+
 /** What is to be stored when a part is given up: nobody may wait for chunks that were perhaps not sent. */
 export async function planLoss(
   { documentId, version, versionTime, payload: { part: lost } }: Message<'TextDocument'>,

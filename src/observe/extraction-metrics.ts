@@ -60,6 +60,16 @@ export function createExtractionMetrics({ counter, histogram, gauge }: Instrumen
     entities: counter('tg_extraction_entity_total', 'Entity contexts of facts', extractor),
     empty: counter('tg_extraction_empty_total', 'Runs without a fact', extractor),
     facts: counter('graphmill_facts_total', 'Facts by kind', ['extractor', 'kind']),
+    late: counter(
+      'graphmill_late_parts_total',
+      'Parts and removals of documents that came after a newer version, and were passed over',
+      ['processor'],
+    ),
+    superseded: counter(
+      'graphmill_superseded_units_total',
+      'Units that ended without the model, because their document no longer has the chunk',
+      ['extractor'],
+    ),
     ungrounded: counter('graphmill_ungrounded_total', 'Facts that do not stand in the text', extractor),
     firstItem: seconds('graphmill_first_item_seconds', 'From the start of a run to its first item', prompt),
     calls: counter('graphmill_model_calls_total', 'Calls of the model, by what they were for', [

@@ -9,6 +9,7 @@ import { createRateLimiter } from '../../src/llm/limits/rate-limiter.ts'
 import { emissionKey, joinKeys } from '../../src/messages/emission.ts'
 import type { Message } from '../../src/messages/envelope.ts'
 import type { Contents, Status } from '../../src/messages/generated.ts'
+import { createMetrics } from '../../src/observe/metrics.ts'
 import { createSupersededChunks } from '../../src/progress/superseded-chunks.ts'
 import { scope, settings, startFlow, type TestFlow } from '../support/flow.ts'
 import { scriptedLlm } from '../support/scripted-llm.ts'
@@ -39,14 +40,16 @@ async function startWaiting() {
   }
   // A second passes whenever it is asked for: no status waits until it is due.
   let now = Date.now()
+  const metrics = createMetrics()
   const flow = await startFlow([chunkText, prompt, extractTopics, ledger], {
+    metrics,
     flows: [{ ...scope, settings: { ...settings, ...cut, extractors: ['extract-topics'] } }],
     clock: { now: () => (now += 1000) },
     rateLimiter: createRateLimiter({ concurrency }),
     llm,
   })
   flows.push(flow)
-  return { flow, asked, release }
+  return { flow, asked, release, metrics: () => metrics.registry.metrics() }
 }
 
 const paragraphs = (from: number, count: number) =>
@@ -106,13 +109,16 @@ describe('while chunks wait for the model', { timeout: 60_000 }, () => {
   })
 
   test('a removal ends all of them', async () => {
-    const { flow, asked } = await startWaiting()
+    const { flow, asked, metrics } = await startWaiting()
     const chunks = await load(flow, paragraphs(0, 200).join('\n\n'), 10)
     await expect.poll(() => asked.length, patient).toBe(concurrency)
     const removal = { title: '', uri: '', mediaType: '', text: '', removed: 'removed' }
     await flow.send('document', removal, { documentId, chunkId: '', versionTime: 20 })
     await expect.poll(async () => (await entries(flow, 'superseded')).length, patient).toBe(chunks.length)
     expect(asked).toHaveLength(concurrency)
+    await expect
+      .poll(metrics, patient)
+      .toContain(`graphmill_superseded_units_total{extractor="topics"} ${chunks.length}`)
     expect(await statusOf(flow)).toMatchObject({ state: 'removed', dead: 0, partial: 0 })
     expect((await entries(flow, 'superseded')).map(({ payload }) => payload.unit)).toEqual(
       chunks.map(() => 'extract-topics'),

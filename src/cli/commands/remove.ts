@@ -44,18 +44,41 @@ async function remove(names: readonly string[], config: Config): Promise<void> {
       config.options,
       signal,
     )
-    const there = [...known.values()].filter(({ state }) => state !== 'removed')
-    const chosen = isOfCollection
-      ? there.filter(({ collection }) => collection === config.options.collection)
-      : names.map((name) => findDocument(name, there, config))
+    const chosen = isOfCollection ? documentsIn(known, config) : namedDocuments(names, known, config)
     await schemas.announce(signal)
-    for (const document of new Set(chosen)) {
-      const { documentId, title, collection, versionTime: newestTime } = document
+    for (const { documentId, title, collection, state, versionTime: newestTime } of chosen) {
       const reason = isOfCollection ? 'collection' : 'removed'
-      if (!config.options['dry-run']) await publishRemoval({ documentId, reason, newestTime }, target, signal)
-      process.stdout.write(`${JSON.stringify({ documentId, title, collection })}\n`)
+      const unchanged = state === 'removed'
+      if (!unchanged && !config.options['dry-run'])
+        await publishRemoval({ documentId, reason, newestTime }, target, signal)
+      const line = { documentId, title, collection, ...(unchanged && { unchanged }) }
+      process.stdout.write(`${JSON.stringify(line)}\n`)
     }
   })
+}
+
+type KnownDocuments = ReadonlyMap<string, KnownDocument>
+
+function documentsIn(known: KnownDocuments, { options }: Config): readonly KnownDocument[] {
+  const found = [...known.values()].filter(
+    ({ collection, state }) => collection === options.collection && state !== 'removed',
+  )
+  if (found.length === 0)
+    process.stderr.write(`graphmill: The collection ${options.collection} has no documents.\n`)
+  return found
+}
+
+/** One that was removed is found when no other has the title. Throws `document_unknown`. */
+function namedDocuments(
+  names: readonly string[],
+  known: KnownDocuments,
+  config: Config,
+): ReadonlySet<KnownDocument> {
+  const all = [...known.values()]
+  const there = all.filter(({ state }) => state !== 'removed')
+  const find = (name: string) =>
+    findExactly(name, there, config.options.base) ?? findDocument(name, all, config)
+  return new Set(names.map(find))
 }
 
 /** Throws `document_unknown`. */

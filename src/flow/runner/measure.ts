@@ -127,6 +127,8 @@ function measureProgress(
     const prompt = 'payload' in cause && cause.type === 'PromptRequest' ? cause.payload.promptId : ''
     measureUsage(metrics, { prompt, model: entry.model ?? '' }, entry.usage)
   }
+  if (entry.kind === 'late') metrics.late.inc({ processor })
+  if (entry.kind === 'superseded') metrics.superseded.inc({ extractor: extractorOf(entry.unit ?? '') })
   if (entry.kind !== 'reply') return
   const labels = { processor, extractor: extractorOf(entry.unit ?? processor) }
   for (const [kind, count] of Object.entries(entry.facts ?? {}))

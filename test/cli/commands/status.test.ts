@@ -106,6 +106,10 @@ describe.skipIf(source === undefined)('on Kafka', () => {
     expect((await follow(url)).at(-1)).toMatchObject({ state: 'done' })
     expect(await graphmill(...removal)).toBe(shown)
     await expect.poll(() => statusOf('looms.txt'), { timeout: 60_000 }).toMatchObject([{ state: 'removed' }])
+    expect(JSON.parse(await graphmill(...removal))).toMatchObject({ title: 'looms.txt', unchanged: true })
+    const empty = startGraphmill(['remove', '--collection', 'none', '--broker', broker])
+    expect((await empty.ended).code).toBe(0)
+    expect(empty.stderr()).toBe('graphmill: The collection none has no documents.\n')
 
     const table = await graphmill('status', '--broker', broker)
     expect(table).toMatch(/^DOCUMENT +STATE .*\n(.*\n)*mills\.txt +done +1 +3\/3/)
