@@ -12,6 +12,7 @@ import {
   planLoss,
   planPart,
   planRemoval,
+  timeOfUnversioned,
 } from '../src/flow/contents.ts'
 import { expectedUnits } from '../src/flow/expected-units.ts'
 import type { MessageOf } from '../src/flow/ports.ts'
@@ -34,29 +35,28 @@ export const chunkText = defineProcessor({
   ordering: 'key',
   // One is cut while the chunks of the other are stored: a part may have half a megabyte.
   maxInFlight: 2,
-  async *handle(message, context): Written {
-    const { documentId, version, versionTime, payload } = message
+  async *handle(given, context): Written {
+    const { removed } = given.payload
+    if (removed) return yield* remove(given, removed, context)
+    const versionTime = given.versionTime || (await timeOfUnversioned(given, context))
+    if (versionTime === undefined) return yield* passOver(given, context)
+    const message = { ...given, versionTime }
+    const { documentId, payload } = message
     const { text, part } = payload
-    if (payload.removed) return yield* remove(message, payload.removed, context)
     const { chunkSize, chunkOverlap } = context.settings
     const chunks = await splitText(text, { chunkSize, chunkOverlap })
     const units = expectedUnits(context.settings)
     const chunkIds = idsByText(documentId, chunks)
     const plan = versionTime > 0 ? await planPart(message, chunkIds, context) : unknown
-    if (!plan) {
-      context.log.warn(
-        { documentId, version, versionTime, part },
-        'a part of an older version is passed over',
-      )
-      return yield { to: 'progress', payload: { kind: 'late', part } }
-    }
+    if (!plan) return yield* passOver(message, context)
     yield* storeAgain(context)
     if (plan !== unknown) yield* store(message, plan.contents, context)
     const { toSend, keys } = plan
     if (!toSend && versionTime > 0)
       context.log.warn({ documentId, part }, 'a document with very many chunks is extracted again completely')
+    const entry = { kind: 'part', part, chunks: chunks.length, units, keys }
     // Stored before any chunk: readers of progress know the units before the first reply.
-    await (yield { to: 'progress', payload: { kind: 'part', part, chunks: chunks.length, units, keys } })
+    await (yield { to: 'progress', versionTime, payload: entry })
     yield* send(message, chunks, { known: toSend && { chunkIds, toSend }, context })
   },
 
@@ -69,6 +69,15 @@ export const chunkText = defineProcessor({
 
 /** Of a part of a document without a version. */
 const unknown: PartPlan = { toSend: undefined, keys: Buffer.of(), contents: noContents }
+
+/** A part of an older version, or of a document that was removed since. */
+async function* passOver(
+  { documentId, version, versionTime, payload: { part } }: MessageOf<'document'>,
+  { log }: Context,
+): Outputs<'progress'> {
+  log.warn({ documentId, version, versionTime, part }, 'a part of an older version is passed over')
+  yield { to: 'progress', payload: { kind: 'late', part } }
+}
 
 async function* store(
   { documentId, version, versionTime }: Pick<MessageOf<'document'>, 'documentId' | 'version' | 'versionTime'>,
@@ -109,11 +118,11 @@ async function* send(
   chunks: readonly TextChunk[],
   { known, context }: { readonly known: Known | undefined; readonly context: Context },
 ): Written {
-  const { documentId, payload } = message
+  const { documentId, versionTime, payload } = message
   const { text, part, offset } = payload
   const { chunkSize, chunkOverlap, provenance } = context.settings
   if (provenance === 'subgraph' && part === 0)
-    yield { to: 'triples', payload: { triples: documentProvenance({ documentId, ...payload }) } }
+    yield { to: 'triples', versionTime, payload: { triples: documentProvenance({ documentId, ...payload }) } }
   // If the loader did not count code points, only the part that begins at offset 0 has a known place.
   let point = payload.start ?? (offset === 0 ? 0 : null)
   let counted = 0
@@ -126,13 +135,17 @@ async function* send(
     if (point !== null) point += codePoints(text, counted, chunk.offset)
     counted = chunk.offset
     if (!known || known.toSend.has(chunkId))
-      yield { to: 'chunk', chunkId, payload: { ...place, text: chunk.text, start: point, pages } }
+      yield {
+        to: 'chunk',
+        chunkId,
+        versionTime,
+        payload: { ...place, text: chunk.text, start: point, pages },
+      }
     if (provenance !== 'subgraph') continue
     const cutting = { size: chunkSize, overlap: chunkOverlap, component, version, startedAt: message.time }
-    const { versionTime } = message
     const triples = chunkProvenance({ documentId, chunkId, ...place, start: point, versionTime, ...cutting })
     // Where a chunk stands is a statement of this version of the document, also when an earlier version sent the chunk.
-    yield { to: 'triples', chunkId: known ? '' : chunkId, payload: { triples } }
+    yield { to: 'triples', chunkId: known ? '' : chunkId, versionTime, payload: { triples } }
   }
 }
 

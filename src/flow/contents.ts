@@ -84,8 +84,9 @@ export async function timeOfUnversioned(
   context: Context,
 ): Promise<number | undefined> {
   const newest = await cacheOf(context.scope).latest(documentId, context)
-  if (!newest || newest.version !== '') return 0
-  const removedAt = newest.payload.cause !== '' ? newest.versionTime : newest.versionTime - 1
+  const { cause, removals } = newest?.payload ?? noContents
+  if (newest?.version !== '' || (cause === '' && removals.length === 0)) return 0
+  const removedAt = cause !== '' ? newest.versionTime : newest.versionTime - 1
   return time > removedAt ? removedAt + 1 : undefined
 }
 

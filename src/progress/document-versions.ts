@@ -31,12 +31,13 @@ export interface Settlement {
  */
 export function takeVersion(document: Document, entry: ProgressEntry): boolean {
   const { versions } = document
-  const { version, versionTime, collection, payload } = entry
+  const { version, collection, payload } = entry
+  const versionTime = entry.versionTime || timeAfterRemoval(versions, entry)
   if (!versionTime) return true
   const newest = { version: versions.version, versionTime: versions.time }
   // What is known of a message from its headers alone has a time and no version.
   const isNamed = version !== '' || versionTime !== newest.versionTime || payload.kind === 'removed'
-  const age = isNamed ? compareVersions(entry, newest) : 0
+  const age = isNamed ? compareVersions({ version, versionTime }, newest) : 0
   if (age < 0 && payload.kind === 'late') addOther(versions, { version, time: versionTime, kind: 'late' })
   if (age < 0 || payload.kind === 'late') return false
   if (collection) versions.collection = collection
@@ -51,6 +52,12 @@ export function takeVersion(document: Document, entry: ProgressEntry): boolean {
   if (payload.kind === 'removed') versions.removed = payload.reason ?? 'removed'
   if (versions.removed === 'erased') document.title = ''
   return true
+}
+
+/** When a document without versions was removed and is loaded again, chunk-text gives its parts this time: entries of its source have none. */
+function timeAfterRemoval({ removed, time }: DocumentVersions, entry: ProgressEntry): number {
+  const isOfSource = ['loading', 'document', 'failed'].includes(entry.payload.kind)
+  return removed !== undefined && isOfSource && entry.time > time ? time + 1 : 0
 }
 
 /** How many versions before the newest one a status names. */

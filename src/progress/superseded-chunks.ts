@@ -16,7 +16,7 @@ import type { Contents } from '../messages/generated.ts'
 type Sender = Pick<Header, 'documentId' | 'chunkId' | 'versionTime'>
 
 export interface SupersededChunks {
-  /** A signal that aborts when the chunk is superseded; undefined for what is of no version. The caller ends the watch. */
+  /** A signal that aborts when the chunk is superseded; undefined for what is of no chunk. The caller ends the watch. */
   watch(chunk: Sender): ChunkWatch | undefined
   /** Takes the newest message of a document. */
   take(contents: Message<'Contents'>): void
@@ -33,6 +33,8 @@ interface NewestVersion {
   readonly versionTime: number
   /** What it has of the versions before; undefined as long as that is not known. */
   readonly kept: KeySet | undefined
+  /** Then nothing is left of what it had without a version. */
+  readonly wasRemoved: boolean
 }
 
 export function createSupersededChunks(): SupersededChunks {
@@ -41,11 +43,9 @@ export function createSupersededChunks(): SupersededChunks {
 
   function isSuperseded(chunk: Sender): boolean {
     const known = newest.get(chunk.documentId)
-    return (
-      known?.kept !== undefined &&
-      chunk.versionTime < known.versionTime &&
-      !known.kept.has(emissionKey(chunk))
-    )
+    if (chunk.versionTime === 0) return known?.wasRemoved ?? false
+    const isOlder = known !== undefined && chunk.versionTime < known.versionTime
+    return isOlder && known.kept !== undefined && !known.kept.has(emissionKey(chunk))
   }
 
   function check(chunk: Sender, stop: AbortController): void {
@@ -56,7 +56,7 @@ export function createSupersededChunks(): SupersededChunks {
   return {
     watch(chunk) {
       const { documentId, chunkId, versionTime } = chunk
-      if (versionTime === 0 || chunkId === '') return undefined
+      if (documentId === '' || chunkId === '') return undefined
       const stop = new AbortController()
       check(chunk, stop)
       const ofDocument = watched.get(documentId) ?? new Map<AbortController, Sender>()
@@ -72,7 +72,8 @@ export function createSupersededChunks(): SupersededChunks {
     take({ documentId, version, versionTime, payload }) {
       const known = newest.get(documentId)
       if (known && compareVersions({ version, versionTime }, known) < 0) return
-      newest.set(documentId, { version, versionTime, kept: keptBy(payload, versionTime) })
+      const wasRemoved = payload.cause !== '' || payload.removals.length > 0
+      newest.set(documentId, { version, versionTime, kept: keptBy(payload, versionTime), wasRemoved })
       for (const [stop, chunk] of watched.get(documentId) ?? []) check(chunk, stop)
     },
   }

@@ -187,9 +187,11 @@ describe('which chunks are superseded', () => {
     expect(known(newer, contents(2, { parts: [part(0, true, gone)] }))(gone)).toBe(true)
   })
 
-  test('are none of documents without versions, and of questions about no chunk', () => {
-    const isSuperseded = known(contents(2, { cause: 'a removal' }))
-    expect(isSuperseded(chunkAt('old', 0))).toBeUndefined()
-    expect(isSuperseded({ documentId, chunkId: '', versionTime: 1 })).toBeUndefined()
+  test('are those without a version when their document was removed since, and none that are of no chunk', () => {
+    const [old, before] = [chunkAt('old', 0), contents(2, { parts: [part(0, true, own)] })]
+    expect(known(before)(old)).toBe(false)
+    expect(known(before, contents(3, { cause: 'a removal' }))(old)).toBe(true)
+    expect(known(contents(4, { parts: [part(0, true, own)], removals: ['a removal'] }))(old)).toBe(true)
+    expect(known(before)({ documentId, chunkId: '', versionTime: 1 })).toBeUndefined()
   })
 })
