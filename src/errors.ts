@@ -129,6 +129,9 @@ const table = {
     `Check that the model server is up and that its variable names it: ${variablesOf('address')}.`,
   ),
   llm_rate_limited: later('Lower --concurrency, or ask the provider for a higher limit.'),
+  budget_exhausted: later(
+    'Wait for the next day or month, or restart all processes with a larger --budget. Calls go on by themselves.',
+  ),
   llm_model_loading: later('Wait until the server has loaded the model.'),
   llm_authentication: operator(`Set the key of the server to one that it accepts: ${variablesOf('secret')}.`),
   llm_model_unknown: operator('Name a model that the server has, with --model.'),

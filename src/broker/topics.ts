@@ -44,6 +44,8 @@ export const topicRoles = {
     status: { ...perDocument, compacted: true },
     contents: { ...perDocument, compacted: true },
     retractions: { ...perDocument, compacted: true },
+    // One partition: replicas claim shares of a limit in the order of its records.
+    limits: { key: 'id', partitions: 1, compacted: true },
   },
 } as const satisfies Record<string, Record<string, RoleEntry>>
 
@@ -70,14 +72,18 @@ export type TopicParts = FlowScope &
       }
   )
 
-export interface SchemasTopicParts {
+/** The topics that a space has once, besides those of its flows. */
+const spaceRoles = ['schemas', 'limits'] as const
+type SpaceRole = (typeof spaceRoles)[number]
+
+export interface SpaceTopicParts {
   readonly space: string
   readonly class: 'notify'
-  readonly role: 'schemas'
+  readonly role: SpaceRole
 }
 
 /** `dead`: the topic holds the dead letters of the topic with these parts. */
-export type ParsedTopic = (TopicParts | SchemasTopicParts) & { readonly dead: boolean }
+export type ParsedTopic = (TopicParts | SpaceTopicParts) & { readonly dead: boolean }
 
 const deadSuffix = '.dead'
 /** Kafka takes 249 characters; the topic of dead letters needs its suffix. */
@@ -88,7 +94,7 @@ const partitionPattern = /-partition-[0-9]+$/
 
 /** The name of a topic. Throws `topic_name_invalid`. */
 export function topicName(parts: TopicParts): string {
-  if (roleEntry(parts.class, parts.role) === undefined || (parts.role as string) === 'schemas') {
+  if (roleEntry(parts.class, parts.role) === undefined || isSpaceRole(parts.role)) {
     throw invalid(`there is no topic of class ${show(parts.class)} and role ${show(parts.role)}`)
   }
   const receiver = 'receiver' in parts ? parts.receiver : undefined
@@ -102,6 +108,11 @@ export function topicName(parts: TopicParts): string {
 /** The topic in which the writers of a space publish their schemas. Throws `topic_name_invalid`. */
 export function schemasTopic(space: string): string {
   return join([space, 'notify', 'schemas'])
+}
+
+/** The topic in which the replicas of a space share limits of models. Throws `topic_name_invalid`. */
+export function limitsTopic(space: string): string {
+  return join([space, 'notify', 'limits'])
 }
 
 /** The topic for the dead letters of a topic. */
@@ -141,7 +152,8 @@ export type TopicOverrides = Partial<Pick<TopicSpec, 'partitions' | 'retentionMs
 }
 
 /** How long replies are kept. Requests are kept forever: nothing else remembers what is still to be asked. */
-const weekMs = 7 * 24 * 60 * 60 * 1000
+const hourMs = 60 * 60 * 1000
+const weekMs = 7 * 24 * hourMs
 
 /**
  * The settings of a new topic: partitions and retention by its role; a topic of dead letters has one partition. `maxBytes` is
@@ -152,12 +164,18 @@ export function topicSpec(name: string, { deadRetentionMs, ...overrides }: Topic
   const parts = parseTopic(name)
   const entry = parts && roleEntry(parts.class, parts.role)
   if (parts === undefined || entry === undefined) throw invalid(`${show(name)} is not the name of a topic`)
-  const kept = parts.class === 'response' ? { retentionMs: weekMs } : {}
+  const kept = keptFor(parts)
   const compacted = entry.compacted ? { compacted: true } : {}
   return { name, partitions: entry.partitions, ...kept, ...compacted, ...overrides }
 }
 
-function parseWithoutSuffix(name: string): TopicParts | SchemasTopicParts | undefined {
+/** Compacted topics are kept forever: there, the time is only that within which Kafka closes a segment, so that it can be compacted. */
+function keptFor({ class: topicClass, role }: TopicParts | SpaceTopicParts): Pick<TopicSpec, 'retentionMs'> {
+  if (topicClass === 'response') return { retentionMs: weekMs }
+  return role === 'limits' ? { retentionMs: hourMs } : {}
+}
+
+function parseWithoutSuffix(name: string): TopicParts | SpaceTopicParts | undefined {
   const parts = name.split('.')
   if (name.length > maxNameLength || !parts.every((part) => partPattern.test(part))) return undefined
   if (partitionPattern.test(name)) return undefined
@@ -165,12 +183,14 @@ function parseWithoutSuffix(name: string): TopicParts | SchemasTopicParts | unde
   if (topicClass === undefined || role === undefined || roleEntry(topicClass, role) === undefined)
     return undefined
   const rest = parts.slice(3)
-  if (role === 'schemas') return rest.length === 0 ? { space, class: 'notify', role } : undefined
+  if (isSpaceRole(role)) return rest.length === 0 ? { space, class: 'notify', role } : undefined
   const receiver = topicClass === 'response' ? { receiver: rest.shift() } : {}
   const [workspace, flow] = rest
   if (rest.length !== 2) return undefined
   return { space, class: topicClass, role, ...receiver, workspace, flow } as TopicParts
 }
+
+const isSpaceRole = (role: string): role is SpaceRole => spaceRoles.includes(role as SpaceRole)
 
 function roleEntry(topicClass: string, role: string): RoleEntry | undefined {
   const roles: Readonly<Record<string, RoleEntry>> | undefined = Object.hasOwn(topicRoles, topicClass)

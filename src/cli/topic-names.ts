@@ -1,5 +1,5 @@
 // From what a person types to the name of a topic, and from a topic to its flow.
-import { parseTopic, schemasTopic, topicName, topicRoles } from '../broker/topics.ts'
+import { limitsTopic, parseTopic, schemasTopic, topicName, topicRoles } from '../broker/topics.ts'
 import { suggest } from '../config/config.ts'
 import type { Options } from '../config/options.ts'
 import { GraphmillError } from '../errors.ts'
@@ -19,6 +19,7 @@ export function flowOfTopic(topic: string): string | undefined {
 export function topicOf(given: string, { space, workspace, flow }: FlowName): string {
   if (parseTopic(given)) return given
   if (given === 'schemas') return schemasTopic(space)
+  if (given === 'limits') return limitsTopic(space)
   const topicClass = classes.find((each) => Object.hasOwn(topicRoles[each], given))
   if (topicClass) return topicName({ space, workspace, flow, class: topicClass, role: given } as never)
   const roles = classes.flatMap((each) => Object.keys(topicRoles[each]))

@@ -7,9 +7,13 @@ import { GraphmillError } from '../errors.ts'
 import { extractorNames } from '../extraction/find-processors.ts'
 import { systemClock, uuids } from '../flow/clock.ts'
 import { readContextKeys } from '../flow/context-signature.ts'
+import type { LimitsTopic } from '../flow/limits-topic.ts'
 import { type Clock, checkOverlap, type FlowSettings, type Ids, type Scope } from '../flow/processor.ts'
 import type { ReplyCache } from '../llm/cache/reply-cache.ts'
+import { priceOf, readPrices } from '../llm/limits/prices.ts'
 import { createRateLimiter, type RateLimiter } from '../llm/limits/rate-limiter.ts'
+import { readBudget, tokenPrice } from '../llm/limits/shared-budget.ts'
+import type { SharedLimits } from '../llm/limits/shared-limits.ts'
 import type { Llm } from '../llm/llm.ts'
 import type { FlowMetrics } from '../observe/metrics.ts'
 import type { Catalogue } from '../prompt/catalogue/prompt.ts'
@@ -63,6 +67,8 @@ export interface WiringOptions {
   /** The default of `--provenance`. */
   readonly provenance: 'none' | 'subgraph'
   readonly log: Logger
+  /** Where limits are shared with other replicas. Default: they are not. */
+  readonly limitsTopic?: LimitsTopic
   /** Default: no metrics of ontologies. */
   readonly metrics?: FlowMetrics
   /** Called once for each folder in which replies can't be remembered. Default: logs a warning. */
@@ -77,23 +83,28 @@ export interface Wiring {
 
 export function createWiring(options: WiringOptions, signal: AbortSignal): Wiring {
   const { fallback, needsModel = true, needsPrompts = needsModel, provenance, log, metrics } = options
+  const { limitsTopic } = options
   const warn = (cacheDir: string, err: unknown) =>
     log.warn({ err, cacheDir }, 'replies of the model cannot be remembered')
   const rateLimiters = new Map<string, RateLimiter>()
   const openOntologies = createOntologyOpener(metrics?.ontology)
   const openReplies = createCacheOpener(options.onCacheFailure ?? warn)
 
-  function rateLimiterOf(llm: Llm, { options }: Config): RateLimiter {
+  function rateLimiterOf(llm: Llm, config: Config): RateLimiter {
+    const { options } = config
+    const workspace = options['limit-scope'] === 'workspace' ? options.workspace : ''
+    const key = JSON.stringify([workspace, llm.circuit])
     const rateLimiter =
-      rateLimiters.get(llm.circuit) ??
+      rateLimiters.get(key) ??
       createRateLimiter({
         concurrency: options.concurrency,
         requestsPerMinute: options['requests-per-minute'],
         tokensPerMinute: options['tokens-per-minute'],
+        shared: needsModel && limitsTopic ? shareLimits(limitsTopic, llm, config) : undefined,
         onPause: ({ error, leftMs }) =>
           log.warn({ err: error, remedy: error.remedy, delayMs: leftMs }, 'calls to the model are paused'),
       })
-    rateLimiters.set(llm.circuit, rateLimiter)
+    rateLimiters.set(key, rateLimiter)
     return rateLimiter
   }
 
@@ -116,6 +127,34 @@ export function createWiring(options: WiringOptions, signal: AbortSignal): Wirin
       }
     },
   }
+}
+
+/** What the model's limits share with other replicas, if they do. Throws `configuration_invalid` for a budget that cannot be kept. */
+function shareLimits(topic: LimitsTopic, llm: Llm, { options, origins }: Config): SharedLimits | undefined {
+  const { 'limit-scope': scope, budget: given, concurrency } = options
+  const terms = given === undefined ? undefined : readBudget(given)
+  if (scope === 'replica') {
+    if (!terms) return undefined
+    throw new GraphmillError(
+      'configuration_invalid',
+      'A budget is kept by all replicas together: add --limit-scope workspace or --limit-scope all.',
+    )
+  }
+  const price = terms?.unit === 'tokens' ? tokenPrice : priceOf(llm.model, readPrices(options.prices))
+  if (terms && !price && !llm.isLocal)
+    throw new GraphmillError(
+      'configuration_invalid',
+      `budget needs a price of ${llm.model}: --prices ${llm.model}=IN/OUT, per million tokens; or give it in tokens, as in 5000000tokens/day.`,
+    )
+  return topic.share({
+    workspace: scope === 'workspace' ? options.workspace : '',
+    id: llm.circuit.replace(/^llm:/, ''),
+    model: llm.model,
+    concurrency: origins.concurrency === 'default' ? undefined : concurrency,
+    requestsPerMinute: options['requests-per-minute'],
+    tokensPerMinute: options['tokens-per-minute'],
+    budget: terms && price && { ...terms, price },
+  })
 }
 
 async function loadPrompts({ options: { prompts }, supplied }: Config, compile: boolean): Promise<Catalogue> {
@@ -153,7 +192,7 @@ async function settingsOf(
 }
 
 /** Throws `configuration_invalid` when the text is no list of keys. */
-function contextKeyOf({ options }: Config): (() => string) | undefined {
+export function contextKeyOf({ options }: Config): (() => string) | undefined {
   const secret = options['context-key']
   if (secret === undefined) return undefined
   readContextKeys(checkSecret(secret))

@@ -138,6 +138,15 @@ const ownTable = {
   concurrency: count('N', 'maximum concurrent model calls', { default: 64 }),
   'requests-per-minute': count('N', 'maximum model calls per minute'),
   'tokens-per-minute': count('N', 'maximum tokens per minute, prompts and replies together'),
+  'limit-scope': text(
+    'SCOPE',
+    'what shares these limits, those of them that are set: each replica has its own, or all replicas of a workspace, or all',
+    { choices: ['replica', 'workspace', 'all'], default: 'replica' },
+  ),
+  budget: text(
+    'AMOUNT/PERIOD',
+    'most that calls may cost in a day or month (UTC), by --prices, as in `20/day`, or in tokens, as in `5000000tokens/month`; needs --limit-scope',
+  ),
   prompts: list('FILE|DIR', 'prompts that override the built-in ones; may be repeated', { default: [] }),
   ontologies: list('FILE|DIR', 'ontologies in Turtle, RDF/XML, JSON-LD or JSON; may be repeated', {
     default: [],

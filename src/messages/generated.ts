@@ -3,6 +3,19 @@
 /** A record whose fields `K` may be left out. */
 type Defaulted<T, K extends keyof T> = Omit<T, K> & { readonly [P in K]?: T[P] | undefined }
 
+/** What a replica has used of a shared budget in a period. */
+export interface BudgetUse {
+  /** The day or month in UTC, such as 2026-11-23 or 2026-11. */
+  readonly period: string
+  /** The cost of its ended calls, by its prices, or their tokens. */
+  readonly spent: number
+  /** What it may spend at most, calls in flight excepted. It counts instead of what is spent. */
+  readonly reserved: number
+}
+
+/** A BudgetUse to be written: fields with a default may be left out. */
+export type BudgetUseInit = BudgetUse
+
 /** Where a chunk begins in its document. */
 export interface ChunkPlace {
   /** In UTF-16 code units. */
@@ -229,6 +242,31 @@ export interface Grounding {
 export interface GroundingInit extends Omit<Grounding, 'spans' | 'chunk'> {
   readonly spans?: readonly SpanInit[] | undefined
   readonly chunk?: ChunkPlaceInit | null | undefined
+}
+
+/** What a replica has of the limits of a model that replicas share. The newest lease of a replica counts, and its shares until 15 s after it was read. Kept in a compacted topic, with the key <workspace or *>/<model>/<replica>. */
+export interface LimitLease {
+  /** The model: <provider> <destination> <name>. The limits of all workspaces have an empty workspace in the envelope. */
+  readonly model: string
+  /** A process; another one each time it starts. */
+  readonly replica: string
+  /** Counts the leases of the replica, from 1. */
+  readonly seq: number
+  /** The share of the limits that it could use now, from 0 to 1; 0 when it has no calls. */
+  readonly wants: number
+  /** The smallest share that is of use to it: that of one call. */
+  readonly least: number
+  /** The share of the limits that it uses at most, from 0 to 1. A share that grows counts when the replica has read this lease back and all shares add up to at most 1. */
+  readonly has: number
+  /** What it has used of the budget of this period and of the one before. */
+  readonly budgets: readonly BudgetUse[]
+  /** HMAC-SHA-256 of the other fields and the workspace with the context key, in base64url; empty without a key. */
+  readonly signature: string
+}
+
+/** A LimitLease to be written: fields with a default may be left out. */
+export interface LimitLeaseInit extends Defaulted<Omit<LimitLease, 'budgets'>, 'signature'> {
+  readonly budgets?: readonly BudgetUseInit[] | undefined
 }
 
 /** Records of one partition that the broker deleted before a processor had read them. */
@@ -994,6 +1032,7 @@ export interface Payloads {
   readonly Contents: Contents
   readonly Definitions: Definitions
   readonly EntityContexts: EntityContexts
+  readonly LimitLease: LimitLease
   readonly OntologyAttributes: OntologyAttributes
   readonly OntologyEntities: OntologyEntities
   readonly OntologyRelationships: OntologyRelationships
@@ -1018,6 +1057,7 @@ export interface PayloadInits {
   readonly Contents: ContentsInit
   readonly Definitions: DefinitionsInit
   readonly EntityContexts: EntityContextsInit
+  readonly LimitLease: LimitLeaseInit
   readonly OntologyAttributes: OntologyAttributesInit
   readonly OntologyEntities: OntologyEntitiesInit
   readonly OntologyRelationships: OntologyRelationshipsInit

@@ -5,6 +5,7 @@ import { type Consumer, type ConsumerStatus, type Consumers, createConsumers } f
 import { createDocumentMetrics, type DocumentMetrics } from './document-metrics.ts'
 import { createExtractionMetrics, type ExtractionMetrics, type PriceOf } from './extraction-metrics.ts'
 import { createInstruments, type Instruments } from './instruments.ts'
+import { type LimitState, showLimits } from './limit-metrics.ts'
 import { createOntologyMetrics, type OntologyMetrics } from './ontology-metrics.ts'
 import { createStoreMetrics, type StoreMetrics } from './store-metrics.ts'
 
@@ -31,6 +32,8 @@ export interface FlowMetrics {
   forget(isGone: (topic: string) => boolean): Promise<void>
   /** Sets the function that lists the open circuits. */
   circuits(open: () => readonly string[]): void
+  /** Sets the source of the limits that are shared with other replicas. */
+  limits(states: () => readonly LimitState[]): void
   /** The consumers that run now, with their lag. */
   consumers(): Promise<readonly ConsumerStatus[]>
 }
@@ -137,6 +140,7 @@ export function createMetrics({
         }
     },
     ...shown,
+    limits: showLimits(instruments),
     consumers: () => consumers.status(),
   }
 }

@@ -11,6 +11,7 @@ import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import { findProcessors } from '../../extraction/find-processors.ts'
 import { systemClock } from '../../flow/clock.ts'
 import { createFlowSet, type PreparedFlow } from '../../flow/flow-set.ts'
+import { createLimitsTopic } from '../../flow/limits-topic.ts'
 import type { AnyProcessor } from '../../flow/processor.ts'
 import { createCircuits } from '../../flow/runner/circuits.ts'
 import { untilAvailable } from '../../flow/runner/retry.ts'
@@ -30,7 +31,7 @@ import { createFollower } from '../follower.ts'
 import { addOptions, configOf } from '../options.ts'
 import { prepareFlows, watchedPaths } from '../prepare-flows.ts'
 import { openStore, storeOptions } from '../stores.ts'
-import { announceModel, chosenExtractors, createWiring, modelOptions } from '../wiring.ts'
+import { announceModel, chosenExtractors, contextKeyOf, createWiring, modelOptions } from '../wiring.ts'
 
 export function addRun(command: Command): void {
   command
@@ -53,6 +54,8 @@ export function addRun(command: Command): void {
     'flow',
     'flows',
     ...modelOptions,
+    'limit-scope',
+    'budget',
     'prices',
     'chunk-size',
     'chunk-overlap',
@@ -145,6 +148,12 @@ function createRunProcess(config: Config, named: readonly AnyProcessor[], all: b
   const needsModel = named.some(asksModel)
   const provenance = optionTable.provenance.defaults.run
   const circuits = createCircuits()
+  const registry = openRegistry(config)
+  const limitsTopic = createLimitsTopic({
+    ...{ space: options.space, log, registry },
+    contextKey: contextKeyOf(config),
+  })
+  metrics.limits(limitsTopic.states)
   const runProcess = {
     config,
     processors,
@@ -157,13 +166,14 @@ function createRunProcess(config: Config, named: readonly AnyProcessor[], all: b
     over,
     signal,
     watchdog: options.watchdog > 0 ? startWatchdog({ blockedMs: options.watchdog * 1000 }) : undefined,
-    wiring: createWiring({ fallback: undefined, needsModel, provenance, log, metrics }, signal),
+    wiring: createWiring({ fallback: undefined, needsModel, provenance, log, metrics, limitsTopic }, signal),
+    limitsTopic,
     flows: createFlowSet({ log, clock: systemClock, signal, graceMs }),
     shared: {
       circuits,
       solitude: createSolitude(),
       metrics,
-      registry: openRegistry(config),
+      registry,
     },
     startedAt: new Date(systemClock.now()),
     ready: false,
@@ -195,6 +205,9 @@ async function start(runProcess: RunProcess): Promise<string> {
   const onAvailability = (error: GraphmillError | undefined) => noteBroker(runProcess, error)
   runProcess.broker = await awaitBroker(config, { log, onAvailability }, signal)
   opened.push(runProcess.broker)
+  const { broker, limitsTopic } = runProcess
+  limitsTopic.start(broker)
+  opened.push(limitsTopic)
   const store = openStore(config)
   runProcess.store = store
   opened.push(store)
@@ -336,7 +349,7 @@ function openHttp(runProcess: RunProcess) {
   })
 }
 
-function detailsOf({ flows, shared: { circuits } }: RunProcess) {
+function detailsOf({ flows, limitsTopic, shared: { circuits } }: RunProcess) {
   const failedFlows = flows.faults.map(({ flow, error: { code, message, remedy }, since }) => ({
     flow,
     code,
@@ -344,7 +357,11 @@ function detailsOf({ flows, shared: { circuits } }: RunProcess) {
     remedy,
     since: new Date(since).toISOString(),
   }))
-  return { flows: flows.names, failedFlows, unavailable: circuits.open() }
+  const budgets = limitsTopic
+    .states()
+    .filter(({ isExhausted }) => isExhausted)
+    .map(({ workspace, model }) => `budget:${workspace || '*'} ${model}`)
+  return { flows: flows.names, failedFlows, unavailable: [...circuits.open(), ...budgets] }
 }
 
 /** What the event loop still waits for, by Node's names. */

@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { loadProcessors } from '../../../processors/modules.ts'
 import type { Broker, GroupStart, TopicSpec } from '../../broker/broker.ts'
-import { schemasTopic, topicSpec } from '../../broker/topics.ts'
+import { limitsTopic, schemasTopic, topicSpec } from '../../broker/topics.ts'
 import type { Config } from '../../config/config.ts'
 import type { OptionName } from '../../config/options.ts'
 import { groupsOf, topicsOf } from '../../flow/run.ts'
@@ -57,11 +57,12 @@ const flowChoice = [
   'ontologies',
   'rows',
   'text-retention',
+  'limit-scope',
 ] as const satisfies readonly OptionName[]
 
 /** Creates the topics that `run --all` with the same options needs, and a first position for each group that has none. */
 async function create(broker: Broker, config: Config): Promise<Rows> {
-  const { space } = config.options
+  const { space, 'limit-scope': scope } = config.options
   const processors = await loadProcessors()
   const flows = flowsOf(config)
   const wire = wireOf(flows, config)
@@ -74,6 +75,7 @@ async function create(broker: Broker, config: Config): Promise<Rows> {
     groups.push(...groupsOf(served, place))
   }
   specs.push(topicSpec(schemasTopic(space)))
+  if (scope !== 'replica') specs.push(topicSpec(limitsTopic(space)))
   const before = new Set((await broker.listTopics(`${space}.`)).map(({ name }) => name))
   await broker.ensureTopics(specs)
   await broker.ensureGroups(groups)

@@ -1,6 +1,6 @@
 // What becomes of a delivery that failed, by the table of errors: it is tried again, waits for its operator, or is dead-lettered.
 import type { Delivery } from '../../broker/broker.ts'
-import { type GraphmillError, toGraphmillError } from '../../errors.ts'
+import { type ErrorCode, type GraphmillError, toGraphmillError } from '../../errors.ts'
 import type { Message } from '../../messages/envelope.ts'
 import type { DeliveryOutcome } from '../../observe/metrics.ts'
 import type { Outputs } from '../processor.ts'
@@ -36,6 +36,9 @@ export interface Recovery {
 
 /** How often the same wait is reported on `progress`, in milliseconds. */
 const waitingReportMs = 30_000
+
+/** The errors of a message that waits for a limit: more replicas would only wait too. */
+const limitCodes: ReadonlySet<ErrorCode> = new Set(['llm_rate_limited', 'budget_exhausted'])
 
 export function createRecovery(
   resources: RunnerResources,
@@ -95,7 +98,7 @@ export function createRecovery(
     log('warn', failure, 'message will be tried again', { delayMs })
     await reportWaiting(failure)
     const outcome = await handBack(delivery, withinDeadline(message, delayMs))
-    return error.code === 'llm_rate_limited' ? 'limited' : outcome
+    return limitCodes.has(error.code) ? 'limited' : outcome
   }
 
   /** A message that must wait comes back at its deadline at the latest, and is then given up. */

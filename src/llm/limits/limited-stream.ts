@@ -37,7 +37,8 @@ export async function* limitedStream(
     try {
       for await (const event of llm.stream(request, stopping.signal)) {
         slot.accepted()
-        if (event.type === 'end') slot.release({ type: 'done', tokens: event.usage.totalTokens })
+        if (event.type === 'end')
+          slot.release({ type: 'done', tokens: event.usage.totalTokens, usage: event.usage })
         buffer.push(event)
         while (buffer.size() > mostAhead && !stopping.signal.aborted) await buffer.changed()
       }

@@ -1,8 +1,11 @@
 // Says when the next call of a model may start. Flows and lanes take turns, so that a flow with ten requests never waits behind
-// one with ten thousand. It keeps the configured limits, and those learned from the server's refusals.
+// one with ten thousand. It keeps the configured limits, this replica's part of shared ones, and those learned from the server's
+// refusals.
 import { GraphmillError } from '../../errors.ts'
 import { longestTimerMs } from '../../wait.ts'
+import type { Usage } from '../llm.ts'
 import { createAdaptiveLimiter } from './adaptive-limiter.ts'
+import type { SharedLimits } from './shared-limits.ts'
 import { createTokenBucket } from './token-bucket.ts'
 
 /** Who makes a call. Callers take turns. */
@@ -21,7 +24,7 @@ export interface SlotRequest extends Caller {
 
 /** How a call ended: with the reported tokens (null for unknown), refused for its rate, or failed otherwise. */
 export type CallOutcome =
-  | { readonly type: 'done'; readonly tokens: number | null }
+  | { readonly type: 'done'; readonly tokens: number | null; readonly usage?: Usage }
   | { readonly type: 'limited'; readonly error: GraphmillError }
   | { readonly type: 'failed' }
 
@@ -44,7 +47,7 @@ export interface Pause {
 
 /** Says when the next call of a model may start. */
 export interface RateLimiter {
-  /** Resolves when the call may start. Rejects with the signal's reason when it aborts first. */
+  /** Resolves when the call may start. Rejects with the signal's reason when it aborts first, and with `budget_exhausted`. */
   acquire(wanted: SlotRequest): Promise<Slot>
   /** Calls that are running, and those that wait. */
   readonly running: number
@@ -60,6 +63,8 @@ export interface RateLimiterOptions {
   /** Default: none but what the server's refusals show. */
   readonly requestsPerMinute?: number | undefined
   readonly tokensPerMinute?: number | undefined
+  /** The limits per minute are shared with other replicas, and what else this limits. */
+  readonly shared?: SharedLimits | undefined
   readonly clock?: RateLimiterClock
   /** Called once for each pause of more than 10 s. */
   readonly onPause?: (pause: Pause) => void
@@ -87,21 +92,26 @@ const processClock: RateLimiterClock = {
 interface Waiter {
   readonly wanted: SlotRequest
   readonly resolve: (slot: Slot) => void
+  readonly reject: (reason: unknown) => void
 }
 
 /** There is one limiter per process and model. Throws `configuration_invalid` for a limit that is not above 0. */
 export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter {
   const { concurrency = 64, requestsPerMinute, tokensPerMinute, clock = processClock, onPause } = options
+  const { shared } = options
   for (const limit of [concurrency, requestsPerMinute, tokensPerMinute])
     if (limit !== undefined && !(limit > 0))
       throw new GraphmillError('configuration_invalid', 'Concurrency and limits per minute must be above 0.')
   const limiter = createAdaptiveLimiter(Math.max(1, Math.floor(concurrency)))
-  const requests = requestsPerMinute === undefined ? undefined : createTokenBucket(requestsPerMinute)
-  const tokens = tokensPerMinute === undefined ? undefined : createTokenBucket(tokensPerMinute)
+  const bucketOf = (perMinute: number | undefined) =>
+    perMinute === undefined ? undefined : createTokenBucket(shared ? 0 : perMinute)
+  const requests = bucketOf(requestsPerMinute)
+  const tokens = bucketOf(tokensPerMinute)
   /** By caller. The first one is served next, and then goes to the end. */
   const queues = new Map<string, Set<Waiter>>()
   let running = 0
   let waiting = 0
+  let waitsSince = Number.POSITIVE_INFINITY
   /** The moving average of tokens by which calls exceed their estimates. */
   let excess = 0
   let stopTimer: (() => void) | undefined
@@ -121,19 +131,21 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
       if (!queue?.delete(waiter)) return
       if (queue.size === 0) queues.delete(key)
       waiting -= 1
+      if (waiting === 0) waitsSince = Number.POSITIVE_INFINITY
       reject(signal.reason)
       serve()
     }
-    const waiter: Waiter = {
-      wanted,
-      resolve: (slot) => {
+    const settle =
+      <T>(act: (value: T) => void) =>
+      (value: T) => {
         signal.removeEventListener('abort', leave)
-        resolve(slot)
-      },
-    }
+        act(value)
+      }
+    const waiter: Waiter = { wanted, resolve: settle(resolve), reject: settle(reject) }
     const queue = queues.get(key) ?? new Set()
     queues.set(key, queue.add(waiter))
     waiting += 1
+    waitsSince = Math.min(waitsSince, clock.now())
     signal.addEventListener('abort', leave, { once: true })
     serve()
     return promise
@@ -149,6 +161,7 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
       const [key, queue] = turn
       const [waiter] = queue
       const now = clock.now()
+      if (!sharesAllow(now)) return
       const cost = (waiter!.wanted.tokens ?? 0) + excess
       const delay = Math.max(limiter.delay(now), requests?.delay(1, now) ?? 0, tokens?.delay(cost, now) ?? 0)
       if (delay > 0) {
@@ -159,15 +172,37 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
       queues.delete(key)
       if (queue.size > 0) queues.set(key, queue)
       waiting -= 1
+      if (waiting === 0) waitsSince = Number.POSITIVE_INFINITY
       running += 1
       waiter!.resolve(start(waiter!.wanted, cost, now))
     }
+  }
+
+  /** Whether the part of this replica allows a call now. Otherwise the calls wait for a larger one, or fail. */
+  function sharesAllow(now: number): boolean {
+    if (!shared) return true
+    const share = shared.share()
+    if (requestsPerMinute) requests?.setLimit(share * requestsPerMinute, now)
+    if (tokensPerMinute) tokens?.setLimit(share * tokensPerMinute, now)
+    const exhausted = shared.exhausted()
+    if (exhausted) {
+      const waiters = [...queues.values()].flatMap((queue) => [...queue])
+      queues.clear()
+      waiting = 0
+      waitsSince = Number.POSITIVE_INFINITY
+      for (const { reject } of waiters) reject(exhausted)
+      return false
+    }
+    if (share > 0 && running < shared.room() && shared.admits()) return true
+    shared.needed()
+    return false
   }
 
   function start(wanted: SlotRequest, cost: number, now: number): Slot {
     requests?.spend(1, now)
     const withdrawal = tokens?.spend(cost, now)
     const begun = limiter.started(now, running)
+    const spent = shared?.begin(cost)
     let taken = false
     let held = true
 
@@ -183,6 +218,7 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
       held = false
       running -= 1
       limiter.ended(begun)
+      spent?.(outcome.type === 'done' ? { accepted: true, usage: outcome.usage } : { accepted: taken })
       if (outcome.type === 'limited') {
         if (limiter.pause(clock.now()) === 0) pauses++
         refusal = outcome.error
@@ -218,6 +254,22 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
     onPause?.(pause)
   }
 
+  shared?.attach({
+    get running() {
+      return running
+    },
+    get waiting() {
+      return waiting
+    },
+    get waitsSince() {
+      return waitsSince
+    },
+    get nextTokens() {
+      const tokensOf = ([waiter]: Set<Waiter>) => waiter?.wanted.tokens ?? 0
+      return Math.max(0, ...[...queues.values()].map(tokensOf)) + excess
+    },
+    serve,
+  })
   return {
     acquire,
     paused,
