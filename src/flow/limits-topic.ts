@@ -77,7 +77,7 @@ export function createLimitsTopic({ space, log, registry, contextKey }: LimitsTo
   async function publish({ holder, workspace }: Member, lease: LimitLeaseInit): Promise<void> {
     const { broker, codec } = opened!
     const key = [workspace || '*', holder.model, replica].join('/')
-    const id = `${replica}-${lease.seq}`
+    const id = `${replica}-${lease.number}`
     const header = { ...emptyHeader, source: 'limits', time: systemClock.now(), workspace, flow: '' }
     const payload = { ...lease, signature: signatureOf(lease, workspace, keysOf(contextKey)?.[0]) }
     const message = { type: 'LimitLease', payload } as const
@@ -209,9 +209,9 @@ function keysOf(contextKey: (() => string) | undefined): readonly string[] | und
 
 function signatureOf(lease: LimitLeaseInit, workspace: string, key: string | undefined): string {
   if (!key) return ''
-  const { model, replica, seq, wants, least, has, budgets = [] } = lease
+  const { model, replica, number, wants, least, has, budgets = [] } = lease
   const uses = budgets.map(({ period, spent, reserved }) => [period, spent, reserved])
-  const covered = JSON.stringify([workspace, model, replica, seq, wants, least, has, uses])
+  const covered = JSON.stringify([workspace, model, replica, number, wants, least, has, uses])
   return createHmac('sha256', key).update(covered).digest('base64url')
 }
 

@@ -251,7 +251,7 @@ export interface LimitLease {
   /** A process; another one each time it starts. */
   readonly replica: string
   /** Counts the leases of the replica, from 1. */
-  readonly seq: number
+  readonly number: number
   /** The share of the limits that it could use now, from 0 to 1; 0 when it has no calls. */
   readonly wants: number
   /** The smallest share that is of use to it: that of one call. */

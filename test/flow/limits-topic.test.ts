@@ -105,7 +105,7 @@ describe('limits that replicas share through a topic', () => {
     for (const value of [
       Buffer.alloc(0),
       Buffer.from('garbage'),
-      Buffer.from('c301' + '00'.repeat(40), 'hex'),
+      Buffer.from(`c301${'00'.repeat(40)}`, 'hex'),
     ])
       await broker.publish({ topic, key: 'x', value, headers: {} })
     const forger = startReplica(cluster.connect(), server.url, { ...limits, callers: 1 })

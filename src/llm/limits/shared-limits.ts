@@ -92,7 +92,10 @@ export function createSharedLimits(options: SharedLimitsOptions): LeaseHolder {
   const shares = limited.length > 0 ? createShares({ replica, units, random }) : undefined
   const terms = options.budget
   const budget = terms && createSharedBudget({ ...terms, model, time })
-  const known = new Map<string, { readonly seq: number; readonly uses: readonly BudgetUse[]; at: number }>()
+  const known = new Map<
+    string,
+    { readonly number: number; readonly uses: readonly BudgetUse[]; at: number }
+  >()
   const calls = createMeter()
   const tokens = createMeter()
   let user: LimitUser = {
@@ -103,7 +106,7 @@ export function createSharedLimits(options: SharedLimitsOptions): LeaseHolder {
     | { readonly at: number; readonly claim: Claim; readonly uses: readonly BudgetUse[] }
     | undefined
   let isPending = false
-  let seq = 0
+  let number = 0
 
   const share = () => shares?.usable(now()) ?? 1
 
@@ -138,17 +141,17 @@ export function createSharedLimits(options: SharedLimitsOptions): LeaseHolder {
   }
 
   function lease(claim: Claim, budgets: readonly BudgetUseInit[]): LimitLeaseInit {
-    seq++
-    return { model, replica, seq, ...claim, budgets }
+    number++
+    return { model, replica, number, ...claim, budgets }
   }
 
-  function heardOther({ replica: id, seq, wants, least, has, budgets }: LimitLease): void {
+  function heardOther({ replica: id, number, wants, least, has, budgets }: LimitLease): void {
     const before = known.get(id)
-    if (before && before.seq >= seq) return
+    if (before && before.number >= number) return
     if (!before && known.size >= mostKnown) forget()
     if (!before && known.size >= mostKnown) return
     const isActive = wants > 0 || has > 0
-    known.set(id, { seq, uses: budgets, at: now() })
+    known.set(id, { number, uses: budgets, at: now() })
     budget?.changed(before?.uses ?? [], budgets)
     shares?.heard(id, isActive ? { wants, least, has } : undefined, now())
   }
@@ -198,7 +201,7 @@ export function createSharedLimits(options: SharedLimitsOptions): LeaseHolder {
     heard(given) {
       if (!isValid(given)) return
       if (given.replica !== replica) heardOther(given)
-      else if (given.seq === seq && published) {
+      else if (given.number === number && published) {
         isPending = false
         shares?.confirmed(published.claim, published.at, now())
         budget?.confirmed(published.uses)
@@ -217,11 +220,11 @@ export function createSharedLimits(options: SharedLimitsOptions): LeaseHolder {
 const isShare = (value: number) => value >= 0 && value <= 1
 const isAmount = (value: number) => value >= 0 && value <= Number.MAX_SAFE_INTEGER
 
-function isValid({ replica, seq, wants, least, has, budgets }: LimitLease): boolean {
+function isValid({ replica, number, wants, least, has, budgets }: LimitLease): boolean {
   return (
     replica.length > 0 &&
     replica.length <= 64 &&
-    Number.isSafeInteger(seq) &&
+    Number.isSafeInteger(number) &&
     [wants, least, has].every(isShare) &&
     budgets.length <= 2 &&
     budgets.every(

@@ -134,7 +134,7 @@ describe('limits that replicas share', () => {
     const strange = {
       model: '',
       replica: 'x',
-      seq: 1,
+      number: 1,
       wants: 1,
       least: 0.01,
       has: 0,
@@ -146,7 +146,7 @@ describe('limits that replicas share', () => {
       { wants: value },
       { has: value },
       { least: value },
-      { seq: value + 0.5 },
+      { number: value + 0.5 },
       { budgets: [{ period: '2026-11-23', spent: value, reserved: value }] },
     ])
     for (const [index, each] of garbled.entries())
