@@ -4,6 +4,7 @@ import {
   deadTopic,
   groupName,
   isDeadTopic,
+  limitsTopic,
   parseTopic,
   schemasTopic,
   sourceOfDead,
@@ -27,6 +28,7 @@ const part = fc.oneof(
     'response',
     'prompt',
     'schemas',
+    'limits',
     'notify',
     'default',
     'extract-definitions',
@@ -35,7 +37,7 @@ const part = fc.oneof(
 const classAndRole = fc.constantFrom(
   ...Object.entries(topicRoles).flatMap(([topicClass, roles]) =>
     Object.keys(roles)
-      .filter((role) => role !== 'schemas')
+      .filter((role) => role !== 'schemas' && role !== 'limits')
       .map((role) => ({ class: topicClass, role })),
   ),
 )
@@ -51,6 +53,7 @@ const named = fc.oneof(
   topicParts.map((parts) => ({ input: JSON.stringify(parts), name: topicName(parts) })),
   topicParts.map((parts) => ({ input: `dead ${JSON.stringify(parts)}`, name: deadTopic(topicName(parts)) })),
   part.map((space) => ({ input: `schemas ${space}`, name: schemasTopic(space) })),
+  part.map((space) => ({ input: `limits ${space}`, name: limitsTopic(space) })),
   part.map((space) => ({ input: `dead schemas ${space}`, name: deadTopic(schemasTopic(space)) })),
 )
 
@@ -62,6 +65,7 @@ test('names topics as the contract says', () => {
   )
   expect(topicName({ ...place, class: 'notify', role: 'status' })).toBe('gm.notify.status.default.default')
   expect(schemasTopic('gm')).toBe('gm.notify.schemas')
+  expect(limitsTopic('gm')).toBe('gm.notify.limits')
   expect(deadTopic('gm.flow.chunk.default.default')).toBe('gm.flow.chunk.default.default.dead')
   expect(groupName({ ...place, processor: 'extract-topics', role: 'chunk' })).toBe(
     'gm.extract-topics.chunk.default.default',
@@ -169,6 +173,7 @@ test('makes topics with the partitions, retention and size of their role', () =>
     retentionMs: week,
   })
   expect(topicSpec(schemasTopic('gm'))).toMatchObject({ compacted: true })
+  expect(topicSpec(limitsTopic('gm'))).toMatchObject({ compacted: true, partitions: 1 })
   expect(topicSpec('gm.flow.chunk.default.default.dead')).toEqual({
     name: 'gm.flow.chunk.default.default.dead',
     partitions: 1,
