@@ -138,6 +138,9 @@ All permissions are on single topics and groups; none is on the cluster. Besides
 |---|---|---|---|---|
 ${rows.join('\n')}
 
+With \`--limit-scope workspace\` or \`all\`, \`prompt\` and \`text-completion\` also need \`READ\` and \`WRITE\` on \`gm.notify.limits\`, and
+\`topics create\` with the same option creates it.
+
 \`topics create\` needs \`CREATE\` and \`DESCRIBE\` on the topics and, to give the groups their first positions, \`READ\` on the topics
 and groups of the table. Without \`READ\` it creates the topics and ends with \`topic_refused\` or \`broker_refused\`.
 
