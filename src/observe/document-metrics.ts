@@ -20,14 +20,13 @@ interface FlowName {
 export interface DocumentMetrics {
   /** Sets what is asked for the figures of a flow. Call the result when they are not to be shown any more. */
   of(scope: FlowName, figures: () => Promise<DocumentFigures>): () => void
+  /** A processor takes triples: a rate needs a value before the first ones. */
+  stores(labels: FlowName & { readonly processor: string }): void
   /** Triples of a document are durable: how long after it was loaded. */
   stored(labels: FlowName & { readonly processor: string }, seconds: number): void
 }
 
 const flowLabels = ['workspace', 'flow'] as const
-
-/** The figures change slowly, and other replicas' statuses are read for them. */
-const freshMs = 15_000
 
 /** Up to a day; the objective of `deploy/helm/graphmill/files/alerts.yaml` is one of them. */
 export const storedSeconds = [1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400, 28_800, 86_400]
@@ -36,7 +35,7 @@ export function createDocumentMetrics(
   { collectedGauge, collectedCounter, histogram }: Instruments,
   now: () => number,
 ): DocumentMetrics {
-  const figures = createPolledValues<DocumentFigures>({ now, freshMs })
+  const figures = createPolledValues<DocumentFigures>({ now })
   const flows = new Map<FlowName, { readonly fresh: () => DocumentFigures | undefined }>()
 
   async function known(): Promise<(DocumentFigures & FlowName)[]> {
@@ -89,6 +88,7 @@ export function createDocumentMetrics(
         flows.delete(scope)
       }
     },
+    stores: (labels) => stored.zero(labels),
     stored: (labels, seconds) => stored.observe(labels, seconds),
   }
 }

@@ -1,6 +1,6 @@
 // Metrics of documents, models and facts. All are counted from published messages, so a message that is handled twice counts
 // twice. Use them as rates to watch; for exact numbers use the ledger.
-import type { Instruments } from './instruments.ts'
+import { createLabelBound, type Instruments } from './instruments.ts'
 
 export type ExtractionMetrics = ReturnType<typeof createExtractionMetrics>
 
@@ -38,6 +38,9 @@ export function createExtractionMetrics({ counter, histogram, gauge }: Instrumen
   const extractor = ['processor', 'extractor'] as const
   const prompt = ['prompt', 'model'] as const
   return {
+    /** The label of a model by the name that its server gives it, and of the extractor that a message names as its source. */
+    modelLabel: createLabelBound(),
+    extractorLabel: createLabelBound(),
     /** Tokens of a model that were paid for. */
     paid(model: string, direction: 'input' | 'output', count: number): void {
       tokens.inc({ model, direction }, count)

@@ -55,3 +55,20 @@ export function createInstruments(registry: Registry) {
     },
   }
 }
+
+/** The most values of a label that other programs choose, and the most characters of one. */
+const mostValues = 1000
+const mostCharacters = 200
+
+/**
+ * For labels whose values come from messages and servers: values beyond a number become `other`, so that no sender can fill the memory of
+ * the process, and of Prometheus, with series.
+ */
+export function createLabelBound(): (value: string) => string {
+  const known = new Set<string>()
+  return (value) => {
+    const short = value.slice(0, mostCharacters)
+    if (known.size < mostValues) known.add(short)
+    return known.has(short) ? short : 'other'
+  }
+}

@@ -106,7 +106,6 @@ export function createMetrics({
       const listed = consumers.add(consumer)
       info.set({ processor: consumer.processor, version }, 1)
       showState(labels, true)
-      lostRanges.inc(labels, 0) // a rate needs a value before the first gap
       return {
         started() {
           listed.inFlight++

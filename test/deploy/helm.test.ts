@@ -11,6 +11,7 @@ import { readConfig } from '../../src/config/config.ts'
 import { readFlows } from '../../src/config/flows.ts'
 import { optionTable } from '../../src/config/options.ts'
 import { inputGroup, inputPorts, inputTopic } from '../../src/flow/ports.ts'
+import { storedSeconds } from '../../src/observe/document-metrics.ts'
 import { findHelm } from '../support/helm.ts'
 
 const chart = 'deploy/helm/graphmill'
@@ -252,6 +253,35 @@ test.each([
   ],
 ])('%j is refused with advice', (args, advice) => {
   expect(refusal(...args)).toContain(advice)
+})
+
+test('the objectives of the rules are those of the values, the bounds of times those of the histogram', () => {
+  const expressions = (...args: string[]): string =>
+    ofKind(
+      render(...minimal, '--set', 'monitoring.prometheusRule.enabled=true', ...args),
+      'PrometheusRule',
+    )[0]
+      .spec.groups.flatMap(({ rules }: KubernetesObject) => rules.map(({ expr }: KubernetesObject) => expr))
+      .join('\n')
+  const file = parse(readFileSync(`${chart}/files/alerts.yaml`, 'utf8'))
+  const own = file.groups.flatMap(({ rules }: KubernetesObject) =>
+    rules.map(({ expr }: KubernetesObject) => expr),
+  )
+  expect(expressions()).toBe(own.join('\n'))
+  const objectives = { unitsDone: 0.95, inTime: 0.999, inTimeSeconds: 300 }
+  const given = ['--set-json', `monitoring.objectives=${JSON.stringify(objectives)}`]
+  expect(expressions(...given)).toBe(
+    own
+      .join('\n')
+      .replaceAll('(1 - 0.99)', '(1 - _)')
+      .replaceAll('(1 - 0.95)', '(1 - 0.999)')
+      .replaceAll('(1 - _)', '(1 - 0.95)')
+      .replaceAll('"3600(', '"300('),
+  )
+  expect(expressions(...given)).not.toContain('3600')
+  const schema = JSON.parse(readFileSync(`${chart}/values.schema.json`, 'utf8'))
+  const { inTimeSeconds } = schema.properties.monitoring.properties.objectives.properties
+  expect(inTimeSeconds.enum).toEqual(storedSeconds)
 })
 
 test('alerts and the dashboard name metrics that the program has', () => {

@@ -50,6 +50,7 @@ const exceptions: readonly { readonly of: RegExp; readonly why: string; readonly
     why: 'test/deploy/image.test.ts builds the image, where a Docker daemon can start',
   },
   { of: /^helm (install|upgrade) /, why: 'there is no cluster; test/deploy renders the chart' },
+  { of: /^graphmill\(\) \{ kubectl /, why: 'there is no cluster' },
   { of: /^java -cp jena-fuseki-server-5\.6\.0\.jar /, why: 'the Fuseki of this test is started so' },
 ]
 

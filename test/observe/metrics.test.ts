@@ -102,8 +102,31 @@ describe('the metrics of an extraction count', () => {
     expect(await value('graphmill_model_call_seconds_count', { model })).toBe(1)
     expect(await value('graphmill_first_item_seconds_count', { prompt, model })).toBe(1)
     expect(await value('tg_extraction_empty_total')).toBe(undefined)
-    // Its document does not say when it was loaded.
-    expect(await value('graphmill_load_to_triples_seconds_count')).toBe(undefined)
+  })
+
+  test('models and sources as far as a process can remember them, whatever servers and senders name', async () => {
+    const metrics = createMetrics()
+    flow = await startFlow(
+      processors.filter(({ name }) => name === 'emit-triples'),
+      { metrics },
+    )
+    const topics = { run: { id: 'r', startedAt: 1 }, facts: [{ topic: 'mill', definition: 'a machine' }] }
+    const sent = 1100
+    for (let n = 0; n < sent; n++)
+      await flow.send('topics', topics, {
+        source: `${n}${'x'.repeat(n === 0 ? 20_000 : 0)}`,
+        chunkId: `c${n}`,
+      })
+    const name = 'tg_extraction_triple_total'
+    await expect.poll(() => metricOf(metrics, 'tg_consumer_processing_total')).toBe(sent)
+    const samples = (await metrics.registry.getSingleMetricAsString(name)).split('\n')
+    expect(samples.length).toBeLessThan(1010)
+    expect(Math.max(...samples.map(({ length }) => length))).toBeLessThan(1000)
+    const other = await metricOf(metrics, name, { extractor: 'other' })
+    expect(other).toBeGreaterThanOrEqual(100)
+    const { modelLabel } = metrics.extraction
+    for (let n = 0; n < 1000; n++) expect(modelLabel(`model ${n}`)).toBe(`model ${n}`)
+    expect([modelLabel('one more'), modelLabel('model 7')]).toEqual(['other', 'model 7'])
   })
 
   test('the time from load to triples', async () => {
@@ -112,7 +135,10 @@ describe('the metrics of an extraction count', () => {
       processors.filter(({ name }) => name === 'store-triples'),
       { metrics },
     )
+    // One whose sender does not say when its document was loaded does not count.
+    await flow.send('triples', { triples: [] }, { versionTime: 0 })
     await flow.send('triples', { triples: [] }, { versionTime: Date.now() - 40_000 })
+    await expect.poll(() => metricOf(metrics, 'tg_consumer_processing_total', { status: 'ok' })).toBe(2)
     const labels = { processor: 'store-triples', workspace: 'default', flow: 'default' }
     const name = 'graphmill_load_to_triples_seconds'
     await expect.poll(() => metricOf(metrics, `${name}_count`, labels)).toBe(1)

@@ -25,7 +25,7 @@ export function measure(metrics: ExtractionMetrics, published: Published): void 
     case 'triples':
       if (isOfFacts(cause))
         metrics.triples.inc(
-          { processor, extractor: extractorOf(cause.source) },
+          { processor, extractor: metrics.extractorLabel(extractorOf(cause.source)) },
           output.payload.triples.length,
         )
       break
@@ -36,8 +36,9 @@ export function measure(metrics: ExtractionMetrics, published: Published): void 
       )
       break
     case 'rejected': {
-      const { promptId: prompt = '', model, items } = output.payload
-      for (const { reason } of items) metrics.rejected.inc({ processor, prompt, model: model ?? '', reason })
+      const { promptId: prompt = '', items } = output.payload
+      const model = metrics.modelLabel(output.payload.model ?? '')
+      for (const { reason } of items) metrics.rejected.inc({ processor, prompt, model, reason })
       break
     }
     case 'reply':
@@ -45,7 +46,7 @@ export function measure(metrics: ExtractionMetrics, published: Published): void 
       break
     case 'text-reply': {
       const { model, outputMode: mode, usage } = output.payload
-      const labels = { prompt: '', model: model ?? '' }
+      const labels = { prompt: '', model: metrics.modelLabel(model ?? '') }
       measureUsage(metrics, labels, usage)
       if (mode) metrics.outputModes.inc({ ...labels, mode })
       break
@@ -78,7 +79,7 @@ function measureReply(
   { takenAt, storedAt }: Published,
 ): void {
   const { promptId = '', model, run, seq = 0, accepted = 0, outputMode } = replyPart
-  const labels = { prompt: promptId, model: model ?? '' }
+  const labels = { prompt: promptId, model: metrics.modelLabel(model ?? '') }
   // A run from the cache started before its message was taken.
   if (run.startedAt >= takenAt && seq === 0 && accepted > 0)
     metrics.firstItem.observe(labels, Math.max(0, storedAt - run.startedAt) / 1000)
@@ -99,7 +100,7 @@ function measureUsage(
   if (!usage) return
   const { spent = [] } = usage
   for (const { reason, calls = 1, ...paid } of spent) {
-    const labels = { prompt, model: paid.model || model }
+    const labels = { prompt, model: metrics.modelLabel(paid.model || model) }
     if (reason === 'cached') metrics.cacheHits.inc(labels, calls)
     else {
       metrics.calls.inc({ ...labels, reason }, calls)
@@ -125,7 +126,7 @@ function measureProgress(
 ): void {
   if (entry.kind === 'spent') {
     const prompt = 'payload' in cause && cause.type === 'PromptRequest' ? cause.payload.promptId : ''
-    measureUsage(metrics, { prompt, model: entry.model ?? '' }, entry.usage)
+    measureUsage(metrics, { prompt, model: metrics.modelLabel(entry.model ?? '') }, entry.usage)
   }
   if (entry.kind === 'late') metrics.late.inc({ processor })
   if (entry.kind === 'superseded') metrics.superseded.inc({ extractor: extractorOf(entry.unit ?? '') })

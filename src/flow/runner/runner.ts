@@ -194,6 +194,7 @@ function bindingsOf(options: RunnerOptions) {
     const flowTopics = { space: space!, ...scope }
     const topic = inputTopic(port, flowTopics, processor.name)
     const group = inputGroup(port, flowTopics, processor.name)
+    if (port === 'triples') metrics?.documents.stores({ processor: processor.name, ...scope })
     const lag = async () => (await broker.lag(group, topic)).total
     return {
       processor,
