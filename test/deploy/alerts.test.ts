@@ -79,6 +79,13 @@ async function flawed(call: Call): Promise<Reply> {
   return { text: `${invented}\n${sloppy}\n{"topic": 3}\n` }
 }
 
+/** The values of the series that begin so. */
+const valuesIn = (text: string, series: string) =>
+  text
+    .split('\n')
+    .filter((line) => line.startsWith(series))
+    .map((line) => Number(line.split(' ').at(-1)))
+
 describe.skipIf(!present)('on Kafka', { timeout: 240_000 }, () => {
   let kafka: KafkaServer
   let admin: Admin
@@ -133,11 +140,8 @@ describe.skipIf(!present)('on Kafka', { timeout: 240_000 }, () => {
         vi.waitFor(
           async () => {
             const text = await scrape()
-            const lines = text.split('\n')
-            const values = (series: string) =>
-              lines.filter((line) => line.startsWith(series)).map((line) => Number(line.split(' ').at(-1)))
-            if (!fits(values))
-              throw new Error(`${fits}: ${lines.filter((line) => /^graphmill/.test(line)).join('\n')}`)
+            const values = (series: string) => valuesIn(text, series)
+            if (!fits(values)) throw new Error(`${fits}: ${text.match(/^graphmill.*$/gm)?.join('\n')}`)
             return text
           },
           { timeout: 90_000, interval: 200 },
@@ -469,7 +473,11 @@ describe.skipIf(!present)('on Kafka', { timeout: 240_000 }, () => {
       Number((await prometheus.query(`graphmill:${name}{namespace="${namespace}"}`))[0]?.value[1])
     expect(await share('units_done:share5m', 'healthy')).toBe(1)
     expect(await share('in_time:share30m', 'healthy')).toBe(1)
-    expect(await share('units_done:share5m', 'flawed')).toBeCloseTo(0.5, 1)
+    const ended = ['done', 'partial', 'dead'].map(
+      (state) => valuesIn(flawedRun.at(-1)!.text!, unitsOf('flawed', state))[0]!,
+    )
+    expect(await share('units_done:share5m', 'flawed')).toBeCloseTo(ended[0]! / sum(ended), 5)
+    expect(sum(ended)).toBe(60)
     expect(await share('in_time:share30m', 'flawed')).toBe(0)
   })
 })
