@@ -21,6 +21,8 @@ const benches: Readonly<Record<string, () => Promise<Row[]>>> = {
   backlog: async () => (await import('./backlog.ts')).backlogBench(),
   'kafka-relay': async () => (await import('./kafka.ts')).kafkaRelayBench(),
   documents: async () => (await import('./documents.ts')).documentsBench(),
+  scaling: async () => (await import('./scaling.ts')).scalingBench(),
+  sizing: async () => (await import('./scaling.ts')).sizingBench(),
   takeover: async () => (await import('./takeover.ts')).takeoverBench(),
   refusals: async () => (await import('./refusals.ts')).refusalsBench(),
   memory: async () => (await import('./memory.ts')).memoryBench(),
