@@ -25,7 +25,7 @@ const lanesPerTopic = 2
  * Under load requests leave this far apart, and messages wait for the next one. The first messages after a time with few do not
  * wait: that is more than a document causes until its first triple.
  */
-const underLoad = { everyMs: 5, burst: 40 }
+const underLoad = { everyMs: 10, burst: 40 }
 /** A topic that we may see counts as refused for writing after so many refusals in a row. */
 const mostRefusals = 3
 
@@ -92,9 +92,9 @@ export class KafkaPublisher {
     this.#options = options
   }
 
-  publish({ topic, key, value, headers, anySize = isDeadTopic(topic) }: OutgoingBytes): Promise<void> {
+  publish({ topic, key, value, headers, anySize }: OutgoingBytes): Promise<void> {
     if (this.#closing.signal.aborted) return Promise.reject(closed(topic))
-    if (value.byteLength > maxMessageBytes && !anySize) {
+    if (value.byteLength > maxMessageBytes && !(anySize ?? isDeadTopic(topic))) {
       const text = `${topic}: a message of ${value.byteLength} bytes is over the limit of ${maxMessageBytes}`
       return Promise.reject(new GraphmillError('message_too_large', text))
     }

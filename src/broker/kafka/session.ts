@@ -29,7 +29,7 @@ const commitIntervalMs = 500
  * When fetches bring few messages under load, they are this far apart. The first ones after a time with few do not wait. Waiting
  * in the broker (`minBytes`) would be paid by the first message, and this only by those that soon follow others.
  */
-const underLoad = { everyMs: 10, burst: 20 }
+const underLoad = { everyMs: 25, burst: 20 }
 const fewMessages = 64
 /** If nothing was fetched or answered for this long, a session asks whether the topic still exists and the broker accepts us. */
 const silenceMs = 2500
@@ -195,9 +195,8 @@ export class KafkaSession {
       this.#hasCrashed = true
       this.#end(payload.error)
     })
-    consumer.on(consumer.events.FETCH, ({ payload }) => {
+    consumer.on(consumer.events.FETCH, () => {
       this.#lastFetch = performance.now()
-      if (payload.numberOfBatches > 0) this.#answered()
     })
     consumer.on(consumer.events.HEARTBEAT, () => this.#answered())
     rejoinWhenCoordinatorIsLost(consumer, this.#settings.sessionTimeoutMs)
@@ -223,7 +222,8 @@ export class KafkaSession {
         const waitMs = paceOf(nodeId).delay()
         return waitMs > 0 ? delay(waitMs) : undefined
       },
-      after(nodeId, messages) {
+      after: (nodeId, messages) => {
+        if (messages > 0) this.#answered()
         if (messages > 0 && messages < fewMessages) paceOf(nodeId).started()
       },
     })

@@ -146,8 +146,8 @@ function producerOf(topic: string, { endpoint, transport, lookup, producers }: P
 }
 
 /** Checked before a message joins others in flight. */
-function refuseLarge({ topic, value, anySize = isDeadTopic(topic) }: OutgoingBytes): void {
-  if (value.byteLength <= maxMessageBytes || anySize) return
+function refuseLarge({ topic, value, anySize }: OutgoingBytes): void {
+  if (value.byteLength <= maxMessageBytes || (anySize ?? isDeadTopic(topic))) return
   throw new GraphmillError(
     'message_too_large',
     `a message for ${topic} has ${value.byteLength} bytes, more than ${maxMessageBytes}`,
