@@ -1,6 +1,8 @@
 // A sink: the end of a flow. Messages that are in flight together are written as one batch, and each is acked only when its batch is
-// written.
+// written. Under load batches keep a pace, so that messages that come one by one are not a batch each.
+import { createPace, type Pace } from '../broker/window/pace.ts'
 import { toGraphmillError } from '../errors.ts'
+import { pause } from '../wait.ts'
 import type { InputPort, MessageOf } from './ports.ts'
 import { type Context, defineProcessor, type Processor, type Scope } from './processor.ts'
 
@@ -17,9 +19,13 @@ export interface SinkOptions<I extends InputPort> {
   readonly write: (batch: readonly MessageOf<I>[], signal: AbortSignal, context: Context) => Promise<void>
 }
 
+/** When batches are not full, they are this far apart. The first ones after a time with few do not wait. */
+const underLoad = { everyMs: 50, burst: 10 }
+
 /** The messages of one flow that wait to be written. */
 interface FlowQueue<I extends InputPort> {
   readonly waiting: WaitingMessage<I>[]
+  readonly pace: Pace
   writing: boolean
 }
 
@@ -45,7 +51,12 @@ export function defineSink<const I extends InputPort>(options: SinkOptions<I>): 
     queue.writing = true
     // Deliveries that are already here join the first batch.
     await new Promise(setImmediate)
-    while (queue.waiting.length > 0) {
+    for (let next = queue.waiting[0]; next !== undefined; next = queue.waiting[0]) {
+      if (queue.waiting.length < maxBatch) {
+        const waitMs = queue.pace.delay()
+        if (waitMs > 0) await pause(waitMs, next.context.signal)
+        queue.pace.started()
+      }
       await writeBatch(queue.waiting.splice(0, maxBatch))
     }
     queue.writing = false
@@ -74,7 +85,7 @@ export function defineSink<const I extends InputPort>(options: SinkOptions<I>): 
     outputs: [],
     maxInFlight: 2 * maxBatch,
     async *handle(message, context) {
-      const queue = queues.get(context.scope) ?? { waiting: [], writing: false }
+      const queue = queues.get(context.scope) ?? { waiting: [], pace: createPace(underLoad), writing: false }
       queues.set(context.scope, queue)
       await new Promise<void>((resolve, reject) => {
         queue.waiting.push({ message, context, resolve, reject })

@@ -52,3 +52,28 @@ test('a sink is given its batch, a signal that ends its waits, and the context',
   expect(await written.promise).toEqual([['Triples'], true, 'default'])
   await flow.stop()
 })
+
+test('messages that come one by one are not a batch each, and none waits for a batch to be full', async () => {
+  const messages = 300
+  let [batches, written] = [0, 0]
+  const all = Promise.withResolvers<void>()
+  const sink = defineSink({
+    name: 'collect',
+    input: 'triples',
+    async write({ length }) {
+      batches++
+      written += length
+      if (written === messages) all.resolve()
+    },
+  })
+  const flow = await startFlow([sink])
+  const begun = performance.now()
+  for (let count = 0; count < messages; count++) {
+    await flow.send('triples', { triples: [] })
+    await new Promise(setImmediate)
+  }
+  await all.promise
+  const [burst, everyMs] = [10, 50]
+  expect(batches).toBeLessThanOrEqual(burst + (performance.now() - begun) / everyMs + 2)
+  await flow.stop()
+})
