@@ -10,7 +10,6 @@ import { startLlmServer } from '../../support/llm-server.ts'
 import { type GraphmillProcess, graphmill, startGraphmill } from '../../support/processes.ts'
 
 const source = await brokerSource('status of what waits on Kafka', ['jars'])
-const promptTopic = 'gm.request.prompt.default.default'
 
 interface Shown {
   readonly title: string
@@ -20,17 +19,15 @@ interface Shown {
   readonly waitsFor: readonly string[]
 }
 
-describe.skipIf(source === undefined)('on Kafka', () => {
+// Each waits most of the time, and has topics of its own.
+describe.skipIf(source === undefined).concurrent('on Kafka', () => {
   let kafka: KafkaServer
   let folder: string
-  let broker: string
   const started: GraphmillProcess[] = []
 
   beforeAll(async () => {
     kafka = await startKafka()
-    broker = `kafka://${kafka.bootstrap.join(',')}`
     folder = await mkdtemp(join(tmpdir(), 'graphmill-waits-'))
-    await run('chunk-text', 'extract-definitions', 'ledger', '--extractors', 'definitions')
   }, 120_000)
   afterAll(async () => {
     for (const child of started) await child.end('SIGKILL')
@@ -38,37 +35,44 @@ describe.skipIf(source === undefined)('on Kafka', () => {
     await rm(folder, { recursive: true, force: true })
   })
 
-  const run = async (...args: string[]) => {
-    const child = startGraphmill(['run', ...args, '--broker', broker, '--http', 'off'])
-    started.push(child)
-    await child.says('"running"')
-    return child
+  /** A flow in a space of its own, without `prompt`. */
+  async function flowIn(space: string) {
+    const options = ['--broker', `kafka://${kafka.bootstrap.join(',')}`, '--space', space]
+    const start = (args: readonly string[], environment = {}) => {
+      const child = startGraphmill(['run', ...args, ...options, '--http', 'off'], environment)
+      started.push(child)
+      return child
+    }
+    const run = async (...args: string[]) => {
+      const child = start(args)
+      await child.says('"running"')
+      return child
+    }
+    const command = (...args: string[]) => graphmill(...args, ...options)
+    const load = async (name: string) => {
+      await writeFile(join(folder, name), 'A mill is a machine that grinds grain.')
+      await command('load', join(folder, name))
+    }
+    const until = (title: string, is: (shown: Shown) => boolean) =>
+      vi.waitFor(
+        async () => {
+          const shown = JSON.parse(await command('status', title, '--json')) as Shown
+          if (!is(shown)) throw new Error(`${title}: ${JSON.stringify(shown)}`)
+          return shown
+        },
+        { timeout: 150_000, interval: 500 },
+      )
+    const waitsFor = (title: string, what: string) =>
+      until(title, (shown) => shown.waitsFor.some((sentence) => sentence.includes(what)))
+    await run('chunk-text', 'extract-definitions', 'ledger', '--extractors', 'definitions')
+    return { options, start, run, command, load, until, waitsFor }
   }
-  const load = async (name: string) => {
-    await writeFile(join(folder, name), 'A mill is a machine that grinds grain.')
-    await graphmill('load', join(folder, name), '--broker', broker)
-  }
-  const statusOf = async (title: string) =>
-    JSON.parse(await graphmill('status', title, '--json', '--broker', broker)) as Shown
-  const until = (title: string, is: (shown: Shown) => boolean) =>
-    vi.waitFor(
-      async () => {
-        const shown = await statusOf(title)
-        if (!is(shown)) throw new Error(`${title}: ${JSON.stringify(shown)}`)
-        return shown
-      },
-      { timeout: 150_000, interval: 500 },
-    )
-  const waitsFor = (title: string, what: string) =>
-    until(title, (shown) => shown.waitsFor.some((sentence) => sentence.includes(what)))
 
   test('an unavailable model is listed, with what to do', async () => {
+    const { start, load, waitsFor } = await flowIn('unavailable')
     const model = ['--llm', 'openai', '--model', 'none', '--llm-timeout', '5']
-    const child = startGraphmill(['run', 'prompt', ...model, '--broker', broker, '--http', 'off'], {
-      OPENAI_BASE_URL: 'http://127.0.0.1:9/v1',
-      OPENAI_API_KEY: 'sk-none',
-    })
-    started.push(child)
+    const server = { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1', OPENAI_API_KEY: 'sk-none' }
+    const child = start(['prompt', ...model], server)
     await load('zeroth.txt')
     const shown = await waitsFor('zeroth.txt', '[llm_unavailable]')
     expect(shown.waitsFor.join('\n')).toMatch(/^prompt waits: .*\[llm_unavailable\], last reported .*Z\. \w/m)
@@ -77,18 +81,15 @@ describe.skipIf(source === undefined)('on Kafka', () => {
   }, 120_000)
 
   test('a refused key, then a rate limit, are listed, and nothing once the model answers', async () => {
+    const { start, load, command, until, waitsFor } = await flowIn('refused')
     await using llm = await startLlmServer({ refuse: { kind: 'unauthorized' } })
     const model = ['--llm', 'openai', '--model', 'test-model', '--no-cache']
-    const child = startGraphmill(['run', 'prompt', ...model, '--broker', broker, '--http', 'off'], {
-      OPENAI_BASE_URL: llm.url,
-      OPENAI_API_KEY: 'sk-wrong',
-    })
-    started.push(child)
+    const child = start(['prompt', ...model], { OPENAI_BASE_URL: llm.url, OPENAI_API_KEY: 'sk-wrong' })
     await load('wrong-key.txt')
     const paused = await waitsFor('wrong-key.txt', '[llm_authentication]')
     expect(paused.state).toBe('running')
     expect(paused.waitsFor.join('\n')).toMatch(/^prompt waits: .*Set the key of the server to one that/m)
-    const lines = await graphmill('status', 'wrong-key.txt', '--broker', broker)
+    const lines = await command('status', 'wrong-key.txt')
     // A long sentence goes on below its beginning.
     const unwrapped = lines.replaceAll(/\n {11}/g, ' ')
     expect(unwrapped).toMatch(/^waits for +prompt waits: .*\[llm_authentication\]/m)
@@ -106,6 +107,8 @@ describe.skipIf(source === undefined)('on Kafka', () => {
   }, 600_000)
 
   test('a processor that no process runs, and expired requests, are listed', async () => {
+    const { options, run, load, command, until, waitsFor } = await flowIn('expired')
+    const promptTopic = 'expired.request.prompt.default.default'
     const prompt = await run('prompt', '--llm', 'offline')
     await load('first.txt')
     await until('first.txt', ({ state, waitsFor: waits }) => state === 'done' && waits.length === 0)
@@ -113,7 +116,7 @@ describe.skipIf(source === undefined)('on Kafka', () => {
 
     await load('second.txt')
     await waitsFor('second.txt', `no process runs prompt: 1 messages wait in ${promptTopic}`)
-    const table = await graphmill('status', '--broker', broker)
+    const table = await command('status')
     expect(table).toMatch(/second\.txt +running(.|\n)*\nwaits for +no process runs prompt/)
 
     const admin = new kafkajs.Kafka({ brokers: [...kafka.bootstrap], logLevel: 0 }).admin()
@@ -128,19 +131,19 @@ describe.skipIf(source === undefined)('on Kafka', () => {
     const expired = await until('second.txt', ({ state }) => state === 'failed')
     expect(expired).toMatchObject({ units: { expected: 1, dead: 1 }, incomplete: { expired: 1 } })
     expect(expired.waitsFor.join()).toMatch(
-      /^1 units may have been among records that expired \(1 records of gm\.request\.prompt.*load the document again$/,
+      /^1 units may have been among records that expired \(1 records of expired\.request\.prompt.*load the document again$/,
     )
     expect(again.stderr()).toMatch(/"count":1,.*"records were deleted before they were read"/)
-    const doctor = startGraphmill(['doctor', '--broker', broker])
+    const doctor = startGraphmill(['doctor', ...options])
     expect((await doctor.ended).code).toBe(1)
     expect(doctor.stdout()).toMatch(
-      /failed +lost records +default\/default: 1 records of gm\.request\.prompt/,
+      /failed +lost records +default\/default: 1 records of expired\.request\.prompt/,
     )
-    expect((await statusOf('first.txt')).state).toBe('done')
+    await until('first.txt', ({ state }) => state === 'done')
 
     // No store runs here, which would withdraw what the first attempt stated.
     await load('second.txt')
-    const retracting = /^no process runs store-triples: 1 messages wait in gm\.notify\.retractions/
+    const retracting = /^no process runs store-triples: 1 messages wait in expired\.notify\.retractions/
     await until(
       'second.txt',
       ({ state, waitsFor: waits }) => state === 'done' && retracting.test(waits.join()),
