@@ -1,12 +1,14 @@
 // Documents that change, through the whole flow on a real Kafka: removing one of 1,000 chunks from stores, and what each process takes for
 // 10,000 documents, their removal by collection included. The store's own time is that of its answers to the updates that withdraw.
-import { createServer, type IncomingMessage, request } from 'node:http'
+import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
+import { chunkText } from '../processors/chunk-text.ts'
 import { uuids as ids, systemClock } from '../src/flow/clock.ts'
 import { loadDocuments } from '../src/flow/load-documents.ts'
 import { inputGroup } from '../src/flow/ports.ts'
+import type { AnyProcessor } from '../src/flow/processor.ts'
 import { publishRemoval } from '../src/flow/removal.ts'
 import { createCircuits } from '../src/flow/runner/circuits.ts'
 import { createCodec } from '../src/messages/codec.ts'
@@ -25,7 +27,11 @@ const [chunks, documents] = [1000, Number(process.env['BENCH_DOCUMENTS'] ?? 10_0
 const never = new AbortController().signal
 
 export const documentsBench = () =>
-  withMachines(async (machines) => [...(await removals(machines)), ...(await many(machines))])
+  withMachines(async (machines) => [
+    ...(await cutting(machines)),
+    ...(await many(machines)),
+    ...(await removals(machines)),
+  ])
 
 /** What messages about documents need. */
 const targetOf = ({ broker, space }: Execution) => ({
@@ -69,13 +75,11 @@ async function startTimer(target: string) {
   const server = createServer(async (asked, answer) => {
     const body = await buffer(asked)
     const begun = performance.now()
-    const { method, headers } = asked
-    const told = await new Promise<IncomingMessage>((resolve, reject) =>
-      request(target, { method: method!, headers }, resolve).on('error', reject).end(body),
-    )
-    const said = await buffer(told)
+    const headers = { 'content-type': asked.headers['content-type']!, connection: 'close' }
+    const told = await fetch(target, { method: 'POST', headers, body })
+    const said = await told.text()
     seconds += (performance.now() - begun) / 1000
-    answer.writeHead(told.statusCode!).end(said)
+    answer.writeHead(told.status).end(said)
   }).listen(0, '127.0.0.1')
   await new Promise((resolve) => server.once('listening', resolve))
   return {
@@ -83,6 +87,43 @@ async function startTimer(target: string) {
     taken: () => seconds,
     stop: () => server.close(),
   }
+}
+
+/** chunk-text alone, over short documents and over a long one: as it is, two at a time, and without an order by key. */
+async function cutting({ site, llm }: Machines): Promise<Row[]> {
+  const count = 2000
+  const long = bookOf(20_000)
+  const ways: readonly (readonly [string, Partial<AnyProcessor>])[] = [
+    ['', {}],
+    [', two at a time', { maxInFlight: 2 }],
+    [', without an order', { ordering: 'none' }],
+  ]
+  const rows: Row[] = []
+  for (const round of [0, 1])
+    for (const [name, more] of ways) {
+      const execution = await openExecution(site, { space: `cut${rows.length}`, llmUrl: llm.url })
+      const target = targetOf(execution)
+      const newest = () => undefined
+      const instead = [{ ...chunkText, ...more } as AnyProcessor]
+      await execution.startRuntime({ only: ['chunk-text'] }).then((made) => made.stop())
+      const texts = Array.from({ length: count }, (_, number) => textOf(`urn:${number}`, bookOf(1, number)))
+      await loadDocuments(iterate(texts), { ...target, newest, onOutcome() {} }, never)
+      const measure = async (what: string, documents: number) => {
+        const begun = performance.now()
+        const runtime = await execution.startRuntime({ only: ['chunk-text'], instead })
+        const group = inputGroup('document', { space: execution.space, ...scope }, 'chunk-text')
+        while ((await execution.broker.lag(group, execution.topic('document'))).total > 0) await delay(20)
+        const value = (performance.now() - begun) / 1000
+        await runtime.stop()
+        const note = `${documents} documents, round ${round + 1}`
+        rows.push({ name: `documents: ${what} cut${name}`, value, unit: 's', note })
+      }
+      await measure('short ones', count)
+      await loadDocuments(iterate([textOf('long', long)]), { ...target, newest, onOutcome() {} }, never)
+      await measure('a long one', 1)
+      await execution.close()
+    }
+  return rows
 }
 
 interface Site {

@@ -33,8 +33,8 @@ export const chunkText = defineProcessor({
   reads: ['contents'],
   // What a version sends depends on what the parts before it have sent.
   ordering: 'key',
-  // One is cut while the chunks of the other are stored: a part may have half a megabyte.
-  maxInFlight: 2,
+  // Of long parts, which have half a megabyte, one is cut while the chunks of the other are stored.
+  maxBytes: 1.25 * 1024 * 1024,
   async *handle(given, context): Written {
     const { removed } = given.payload
     if (removed) return yield* remove(given, removed, context)

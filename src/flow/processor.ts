@@ -128,6 +128,8 @@ export interface Processor<I extends InputPort = InputPort, O extends OutputPort
   readonly reads?: readonly CompactedPort[]
   /** The most deliveries in flight per input and flow. Default 32: enough while outputs are stored, and each costs memory. */
   readonly maxInFlight?: number
+  /** The most bytes that are fetched or in flight per input and flow. Default: that of `Subscription`. */
+  readonly maxBytes?: number
   /** Whether messages of a key are delivered one after the other, or to one replica at a time; see `Subscription`. Default `none`. */
   readonly ordering?: Subscription['ordering']
   readonly handle: (message: MessageOf<I>, context: Context) => Outputs<O>

@@ -44,18 +44,30 @@ async function remove(names: readonly string[], config: Config): Promise<void> {
       config.options,
       signal,
     )
-    const chosen = isOfCollection ? documentsIn(known, config) : namedDocuments(names, known, config)
+    const chosen = isOfCollection ? documentsIn(known, config) : [...namedDocuments(names, known, config)]
     await schemas.announce(signal)
-    for (const { documentId, title, collection, state, versionTime: newestTime } of chosen) {
-      const reason = isOfCollection ? 'collection' : 'removed'
+    const reason = isOfCollection ? 'collection' : 'removed'
+    const removeOne = async ({
+      documentId,
+      title,
+      collection,
+      state,
+      versionTime: newestTime,
+    }: KnownDocument) => {
       const unchanged = state === 'removed'
       if (!unchanged && !config.options['dry-run'])
         await publishRemoval({ documentId, reason, newestTime }, target, signal)
-      const line = { documentId, title, collection, ...(unchanged && { unchanged }) }
-      process.stdout.write(`${JSON.stringify(line)}\n`)
+      return JSON.stringify({ documentId, title, collection, ...(unchanged && { unchanged }) })
+    }
+    for (let from = 0; from < chosen.length; from += mostAtOnce) {
+      const lines = await Promise.all(chosen.slice(from, from + mostAtOnce).map(removeOne))
+      process.stdout.write(`${lines.join('\n')}\n`)
     }
   })
 }
+
+/** The most removals that are published at a time. */
+const mostAtOnce = 128
 
 type KnownDocuments = ReadonlyMap<string, KnownDocument>
 

@@ -116,6 +116,7 @@ function createConsume(resources: RunnerResources, options: InputLoopOptions) {
       group,
       topic,
       maxInFlight: processor.maxInFlight ?? 32,
+      ...(processor.maxBytes && { maxBytes: processor.maxBytes }),
       from: 'earliest',
       ordering: processor.ordering ?? 'none',
       // The group's position stays before the gap until the report is stored.
