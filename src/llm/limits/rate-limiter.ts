@@ -111,7 +111,7 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
   const queues = new Map<string, Set<Waiter>>()
   let running = 0
   let waiting = 0
-  let waitsSince = Number.POSITIVE_INFINITY
+  let waitsSince = 0
   /** The moving average of tokens by which calls exceed their estimates. */
   let excess = 0
   let stopTimer: (() => void) | undefined
@@ -131,7 +131,6 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
       if (!queue?.delete(waiter)) return
       if (queue.size === 0) queues.delete(key)
       waiting -= 1
-      if (waiting === 0) waitsSince = Number.POSITIVE_INFINITY
       reject(signal.reason)
       serve()
     }
@@ -144,8 +143,7 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
     const waiter: Waiter = { wanted, resolve: settle(resolve), reject: settle(reject) }
     const queue = queues.get(key) ?? new Set()
     queues.set(key, queue.add(waiter))
-    waiting += 1
-    waitsSince = Math.min(waitsSince, clock.now())
+    if (waiting++ === 0) waitsSince = clock.now()
     signal.addEventListener('abort', leave, { once: true })
     serve()
     return promise
@@ -172,7 +170,6 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
       queues.delete(key)
       if (queue.size > 0) queues.set(key, queue)
       waiting -= 1
-      if (waiting === 0) waitsSince = Number.POSITIVE_INFINITY
       running += 1
       waiter!.resolve(start(waiter!.wanted, cost, now))
     }
@@ -189,7 +186,6 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
       const waiters = [...queues.values()].flatMap((queue) => [...queue])
       queues.clear()
       waiting = 0
-      waitsSince = Number.POSITIVE_INFINITY
       for (const { reject } of waiters) reject(exhausted)
       return false
     }
@@ -262,7 +258,7 @@ export function createRateLimiter(options: RateLimiterOptions = {}): RateLimiter
       return waiting
     },
     get waitsSince() {
-      return waitsSince
+      return waiting > 0 ? waitsSince : Number.POSITIVE_INFINITY
     },
     get nextTokens() {
       const tokensOf = ([waiter]: Set<Waiter>) => waiter?.wanted.tokens ?? 0
