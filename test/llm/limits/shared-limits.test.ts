@@ -17,7 +17,7 @@ const events = fc.array(
     what: fc.constantFrom('join', 'leave', 'kill'),
     who: fc.nat(),
   }),
-  { minLength: 5, maxLength: 10 },
+  { minLength: 5, maxLength: 8 },
 )
 
 /** There is always one that neither leaves nor is killed, and at most ten. There is a minute between two kills. */
@@ -59,7 +59,7 @@ describe('limits that replicas share', () => {
           expect(site.mostInMinute(amount)).toBeLessThanOrEqual(1.1 * most)
           expect(site.leastIn(minute, amount, 20_000, site.end)).toBeGreaterThanOrEqual(Math.floor(most / 2))
         }),
-        { numRuns: 8, endOnFailure: true },
+        { numRuns: 5, endOnFailure: true },
       )
     },
   )
@@ -71,7 +71,7 @@ describe('limits that replicas share', () => {
         expect(site.mostInMinute(one)).toBeLessThanOrEqual(5)
         expect(site.leastIn(2 * minute, one, 20_000, site.end)).toBeGreaterThanOrEqual(5)
       }),
-      { numRuns: 8, endOnFailure: true },
+      { numRuns: 5, endOnFailure: true },
     )
   })
 
@@ -84,7 +84,7 @@ describe('limits that replicas share', () => {
         const usual = (concurrency * minute) / 1650
         expect(site.leastIn(minute, one, 10_000, site.end)).toBeGreaterThan(usual / 2)
       }),
-      { numRuns: 8, endOnFailure: true },
+      { numRuns: 5, endOnFailure: true },
     )
   })
 
