@@ -7,6 +7,7 @@ import type { Header, Message } from '../messages/envelope.ts'
 import type { Contents } from '../messages/generated.ts'
 import { createCatchUp } from '../progress/catch-up.ts'
 import { isWhole } from '../progress/superseded-chunks.ts'
+import { expectedUnits } from './expected-units.ts'
 import type { Context, Scope } from './processor.ts'
 import { valueless } from './removal.ts'
 
@@ -23,7 +24,7 @@ const maxKnown = 40_000
 /** How many removals are remembered when something newer is known. */
 const maxRemovals = 100
 
-export const noContents: Contents = { cause: '', parts: [], base: [], removals: [] }
+export const noContents: Contents = { cause: '', parts: [], base: [], removals: [], units: null }
 
 export interface PartPlan {
   /** The ids of the chunks that are to be sent; undefined when the chunks are known by their place: then all are. */
@@ -47,13 +48,15 @@ export async function planPart(
   const newest = await cacheOf(context.scope).latest(documentId, context)
   const age = newest ? compareVersions(message, newest) : 1
   if (age < 0) return undefined
+  const expected = expectedUnits(context.settings)
+  const lacking = unitsLacking(expected, newest)
   const parts = age === 0 ? newest!.payload.parts.filter(({ part }) => part !== payload.part) : []
-  const base = age === 0 ? emissionsOf(newest!.payload.base) : payload.again ? new Map() : baseFor(newest)
+  const known = age === 0 ? emissionsOf(newest!.payload.base) : payload.again ? new Map() : baseFor(newest)
+  const base: Emissions = lacking.length > 0 ? new Map() : known
   const removals = age === 0 ? newest!.payload.removals : removalsBefore(newest)
   // A part that is handled again must not rely on one behind it, which may rely on this one.
-  const sent = merged(
-    parts.filter(({ part }) => part < payload.part).map(({ emissions }) => emissionsOf(emissions)),
-  )
+  const before = lacking.length > 0 ? [] : parts.filter(({ part }) => part < payload.part)
+  const sent = merged(before.map(({ emissions }) => emissionsOf(emissions)))
   const own: Emissions = new Map()
   const toSend = new Set<string>()
   const keys: string[] = []
@@ -68,11 +71,18 @@ export async function planPart(
   const isKnown = countOf(merged([...others, own, base])) <= maxKnown
   const emissions = isKnown ? listed(own) : []
   const all = [...parts, { part: payload.part, last: payload.last, emissions }]
+  const units = age === 0 ? expected.filter((unit) => !lacking.includes(unit)) : expected
   return {
     toSend: isKnown ? toSend : undefined,
     keys: Buffer.from(isKnown ? keys.join('') : '', 'latin1'),
-    contents: { ...noContents, parts: all, base: listed(base), removals },
+    contents: { ...noContents, parts: all, base: listed(base), removals, units },
   }
+}
+
+/** The units that chunks of the newest version need not have passed: an extractor or row schema was added since. Its chunks are sent again. */
+function unitsLacking(expected: readonly string[], newest: KnownContents | undefined): readonly string[] {
+  const asked = newest?.payload.units
+  return asked ? expected.filter((unit) => !asked.includes(unit)) : []
 }
 
 /**

@@ -79,10 +79,12 @@ export interface Contents {
   readonly base: readonly Emissions[]
   /** The ids of the last removals before: one that is delivered again removes nothing newer. */
   readonly removals: readonly string[]
+  /** The units that every chunk of it must pass; null from a chunk-text of before, which did not say. */
+  readonly units: readonly string[] | null
 }
 
 /** A Contents to be written: fields with a default may be left out. */
-export interface ContentsInit extends Defaulted<Omit<Contents, 'parts' | 'base'>, 'cause' | 'removals'> {
+export interface ContentsInit extends Defaulted<Omit<Contents, 'parts' | 'base'>, 'cause' | 'removals' | 'units'> {
   readonly parts?: readonly ContentsPartInit[] | undefined
   readonly base?: readonly EmissionsInit[] | undefined
 }

@@ -24,18 +24,20 @@ const cut = { chunkSize: 40, chunkOverlap: 0 }
 const asked = new Map<string, number>()
 
 /** States the text of each chunk, and reports it. */
-const reader = defineProcessor({
-  name: 'reader',
-  inputs: ['chunk'],
-  outputs: ['topics', 'progress'],
-  async *handle({ id, payload: { text } }) {
-    asked.set(text, (asked.get(text) ?? 0) + 1)
-    const run = { id: `run of ${id}`, startedAt: 1 }
-    yield { to: 'topics', payload: { run, facts: [{ topic: text, definition: '' }] } }
-    const payload = { kind: 'reply', unit: 'reader', run, seq: 0, last: true, facts: { topics: 1 } }
-    yield { to: 'progress', payload }
-  },
-})
+const readerNamed = (name: string) =>
+  defineProcessor({
+    name,
+    inputs: ['chunk'],
+    outputs: ['topics', 'progress'],
+    async *handle({ id, payload: { text } }) {
+      asked.set(text, (asked.get(text) ?? 0) + 1)
+      const run = { id: `run of ${id}`, startedAt: 1 }
+      yield { to: 'topics', payload: { run, facts: [{ topic: text, definition: '' }] } }
+      const payload = { kind: 'reply', unit: name, run, seq: 0, last: true, facts: { topics: 1 } }
+      yield { to: 'progress', payload }
+    },
+  })
+const reader = readerNamed('reader')
 
 /** How many of the next messages die: parts when the first chunk is to be sent, chunks when they have been read. */
 const faults = { document: 0, chunk: 0 }
@@ -108,10 +110,10 @@ const remove = (flow: TestFlow, documentId: string, versionTime: number) =>
     { documentId, chunkId: '', versionTime },
   )
 
-async function settled(flow: TestFlow): Promise<void> {
+async function settled(flow: TestFlow, readers: readonly AnyProcessor[] = [reader]): Promise<void> {
   const groups = [
     ['document', chunkText],
-    ['chunk', reader],
+    ...readers.map((each) => ['chunk', each] as const),
     ['progress', ledger],
   ] as const
   for (let quiet = 0; quiet < 2; ) {
@@ -322,6 +324,39 @@ test('a replica that writes late overwrites nothing for good', async () => {
   await flow.stop()
 })
 const stale: ['contents' | 'retractions', Message<'Contents'>][] = []
+
+test('after an extractor was added, the next version is extracted completely, and becomes the current one', async () => {
+  const cluster = createMemoryCluster()
+  const readers = ['reader', 'extract-topics'].map(readerNamed)
+  const open = (chosen: readonly AnyProcessor[]) => {
+    const own = { ...settings, ...cut, extractors: chosen.map(({ name }) => name) }
+    const clock = { now: () => (now += 1000) }
+    return startFlow([chunkText, ...chosen, ledger], { cluster, flows: [{ ...scope, settings: own }], clock })
+  }
+  let flow = await open(readers.slice(0, 1))
+  await load(flow, 'urn:doc', ['The added one.', 'It stays as it is, all of it.', 'And more.'], 1)
+  await settled(flow)
+  await flow.stop()
+  flow = await open(readers)
+  // The new one reads what is on the topic of chunks: nobody waits for that.
+  await settled(flow, readers)
+  const second = ['The added two.', 'It stays as it is, all of it.', 'And more.']
+  await load(flow, 'urn:doc', second, 2)
+  await settled(flow, readers)
+  expect((await statuses(flow)).get('urn:doc')).toMatchObject({ state: 'done', currentVersion: 'v2' })
+  await expectSurvivors(flow, new Map([['urn:doc', second]]))
+  // From then on only what is new is asked about, also with fewer extractors.
+  const before = asked.get('And more.')
+  for (const [at, chosen] of [readers, readers.slice(1)].entries()) {
+    await flow.stop()
+    flow = await open(chosen)
+    await load(flow, 'urn:doc', [`The added ${at}.`, ...second.slice(1)], 3 + at)
+    await settled(flow, chosen)
+    expect((await statuses(flow)).get('urn:doc')).toMatchObject({ state: 'done', versionTime: 3 + at })
+  }
+  expect(asked.get('And more.')).toBe(before)
+  await flow.stop()
+})
 
 test('a removal without a time that is delivered again removes nothing that was loaded after it', async () => {
   const flow = await start()

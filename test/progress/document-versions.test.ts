@@ -103,6 +103,7 @@ describe('chunks of older versions', () => {
 describe('a document of very many chunks', () => {
   const context = {
     scope: {},
+    settings: { extractors: ['extract-topics'] },
     async *read() {},
   } as unknown as Context
   const plan = (chunkIds: readonly string[]) =>
