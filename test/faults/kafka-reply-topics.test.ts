@@ -6,9 +6,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connectKafka } from '../../src/broker/kafka/kafka.ts'
 import { topicName, topicSpec } from '../../src/broker/topics.ts'
 import { PromptClient } from '../../src/flow/prompt-client.ts'
-import { createCodec } from '../../src/messages/codec.ts'
-import type { Message } from '../../src/messages/envelope.ts'
-import { loadSchemas } from '../../src/messages/registry.ts'
 import { brokerSource } from '../support/brokers.ts'
 import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
 import { type LlmServer, startLlmServer } from '../support/llm-server.ts'
@@ -101,30 +98,6 @@ describe.skipIf(!present)('requests whose reply topic is missing, on Kafka', { t
       const misplaced = letters.find(({ headers }) => headers['dead-code'] === 'message_misplaced')
       expect(misplaced!.headers['dead-message']).toContain('PromptRequest')
     }
-    await producer.disconnect()
-    await execution.close()
-  })
-
-  test('a null value removes the document with its key', async () => {
-    const execution = await open('null-value')
-    await execution.startRuntime({ only: ['chunk-text'] })
-    const header = { documentId: 'urn:doc', chunkId: '', version: 'v', versionTime: 1 }
-    await execution.send('document', { title: '', text: 'Some text.', last: true }, header)
-    const kafka = new kafkajs.Kafka({ brokers: [...server.bootstrap], logLevel: kafkajs.logLevel.NOTHING })
-    const producer = kafka.producer({ createPartitioner: kafkajs.Partitioners.DefaultPartitioner })
-    await producer.connect()
-    await producer.send({ topic: execution.topic('document'), messages: [{ key: 'urn:doc', value: null }] })
-    const range = { topic: execution.topic('progress'), from: 'earliest', until: 'never' } as const
-    const codec = createCodec(loadSchemas())
-    const kinds: string[] = []
-    for await (const { value, headers } of execution.broker.read(range, AbortSignal.timeout(60_000))) {
-      const { documentId, versionTime, payload } = codec.decode(value, headers) as Message<'Progress'>
-      kinds.push(`${documentId} ${payload.kind}`)
-      if (payload.kind !== 'removed') continue
-      expect(versionTime).toBeGreaterThan(1)
-      break
-    }
-    expect(kinds).toEqual(['urn:doc part', 'urn:doc removed'])
     await producer.disconnect()
     await execution.close()
   })

@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import kafkajs from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connectKafka } from '../../src/broker/kafka/kafka.ts'
 import { brokerSource } from '../support/brokers.ts'
@@ -9,6 +10,7 @@ import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
 import { eraseEverywhere } from './erasing.ts'
 import type { Site } from './execution.ts'
 import { updatesWithFaults } from './updates.ts'
+import { removalWithoutValue } from './without-value.ts'
 
 const present = (await brokerSource('documents that change, on Kafka', ['jars'])) !== undefined
 
@@ -32,6 +34,17 @@ describe.skipIf(!present)('documents that change, on Kafka', { timeout: 400_000 
 
   test('an erased document is nowhere afterwards, and the letters of others still wait', async () => {
     await eraseEverywhere(site, folder)
+    expect.hasAssertions()
+  })
+
+  test('a null value removes the document with its key', async () => {
+    const kafka = new kafkajs.Kafka({ brokers: [...server.bootstrap], logLevel: 0 })
+    const producer = kafka.producer({ createPartitioner: kafkajs.Partitioners.DefaultPartitioner })
+    await producer.connect()
+    await removalWithoutValue(site, (topic, key) =>
+      producer.send({ topic, messages: [{ key, value: null }] }),
+    )
+    await producer.disconnect()
     expect.hasAssertions()
   })
 

@@ -9,6 +9,7 @@ import { eraseEverywhere } from './erasing.ts'
 import type { Site } from './execution.ts'
 import { pulsarSite } from './pulsar-site.ts'
 import { updatesWithFaults } from './updates.ts'
+import { removalWithoutValue } from './without-value.ts'
 
 const present = (await brokerSource('documents that change, on Pulsar', ['jars'])) !== undefined
 
@@ -29,6 +30,15 @@ describe.skipIf(!present)('documents that change, on Pulsar', { timeout: 400_000
 
   test('an erased document is nowhere afterwards, and the letters of others still wait', async () => {
     await eraseEverywhere(site, folder)
+    expect.hasAssertions()
+  })
+
+  test('an empty message removes the document with its key', async () => {
+    const broker = await site.connect()
+    await removalWithoutValue(site, (topic, key) =>
+      broker.publish({ topic, key, value: Buffer.of(), headers: {} }),
+    )
+    await broker.close()
     expect.hasAssertions()
   })
 

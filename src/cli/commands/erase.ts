@@ -121,7 +121,7 @@ function sayWaiting() {
 /** What an erasure does not reach. */
 const remains = [
   'Statuses of before, with the title, in the topic status until the broker compacts it.',
-  "Bytes on the broker's disks that no client can read: on Kafka until the partition gets a message after segment.ms (7 days by default) and some minutes pass, on Pulsar until its bookies collect garbage.",
+  "Bytes on the broker's disks that no client can read: on Kafka until their file is closed (by a message after segment.ms, 7 days by default) and all other messages in it are deleted or expired, on Pulsar until its bookies collect garbage.",
   'Replies in caches of other machines: until a prompt processor with that cache runs, at the latest until --cache-days are over.',
   'Backups, files that were written, logs and traces of model calls, and what the provider of the model keeps.',
 ]

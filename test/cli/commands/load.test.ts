@@ -12,10 +12,13 @@ test('`load` says what happens when a document is loaded again', async () => {
     expect(text).toContain(option)
 })
 
-test('`remove` refuses before it asks the broker when the store would keep what the document states', async () => {
-  const store = ['--store', 'http://127.0.0.1:9/ds/data', '--store-protocol', 'graph-store']
-  const child = startGraphmill(['remove', 'notes.md', '--broker', 'kafka://127.0.0.1:9', ...store])
-  const { code } = await child.ended
-  expect(code).not.toBe(0)
-  expect(child.stderr()).toContain('store_cannot_withdraw')
-})
+test.each(['remove', 'erase'])(
+  '`%s` refuses before it asks the broker when the store would keep what the document states',
+  async (command) => {
+    const store = ['--store', 'http://127.0.0.1:9/ds/data', '--store-protocol', 'graph-store']
+    const child = startGraphmill([command, 'notes.md', '--broker', 'kafka://127.0.0.1:9', ...store])
+    const { code } = await child.ended
+    expect(code).not.toBe(0)
+    expect(child.stderr()).toContain('store_cannot_withdraw')
+  },
+)
