@@ -1,5 +1,5 @@
 // Which member of a group gets which partitions: each keeps what it has, and only what must move for equal shares moves. The
-// members say in their requests to join what they have.
+// members say in their requests to join what they have. A member that is about to leave keeps what its handlers have, and gets no more.
 import { type Assigner, AssignerProtocol, type Cluster } from 'kafkajs'
 
 /**
@@ -13,6 +13,8 @@ const version = 0
 export interface Claim {
   readonly generation: number
   readonly partitions: readonly number[]
+  /** It takes no more messages, and leaves when its handlers have finished those that they have of its partitions. */
+  readonly leaves?: boolean
 }
 
 /** Of a member that has never joined. */
@@ -55,7 +57,7 @@ export function createAssigner(cluster: Cluster, claim: () => Claim): Assigner {
   }
 }
 
-/** Equal shares: they differ by at most one partition. The latest claim to a partition counts. */
+/** Equal shares for all that stay: they differ by at most one partition. The latest claim to a partition counts. */
 export function assignPartitions(
   partitions: readonly number[],
   claims: ReadonlyMap<string, Claim>,
@@ -63,19 +65,20 @@ export function assignPartitions(
   const owners = ownersOf(claims)
   const shares = new Map([...claims.keys()].sort().map((member): [string, number[]] => [member, []]))
   for (const partition of partitions) shares.get(owners.get(partition) ?? '')?.push(partition)
+  const staying = [...shares].filter(([member]) => !claims.get(member)!.leaves).map(([, share]) => share)
   // Those that have most may have the one more that not all can have.
-  const byShare = [...shares.values()].sort((one, other) => other.length - one.length)
-  const least = Math.floor(partitions.length / byShare.length)
-  let larger = partitions.length % byShare.length
-  const given = new Set<number>()
-  const sizes = byShare.map((share) => {
-    const size = larger-- > 0 ? least + 1 : least
-    share.splice(size)
-    for (const partition of share) given.add(partition)
-    return { share, size }
-  })
+  const dealt = (staying.length > 0 ? staying : [...shares.values()]).sort(
+    (one, other) => other.length - one.length,
+  )
+  const kept = [...shares.values()].filter((share) => !dealt.includes(share)).flat()
+  const count = partitions.length - kept.length
+  const least = Math.floor(count / dealt.length)
+  const larger = count % dealt.length
+  const sizeOf = (index: number) => least + (index < larger ? 1 : 0)
+  for (const [index, share] of dealt.entries()) share.splice(sizeOf(index))
+  const given = new Set([...kept, ...dealt.flat()])
   const free = partitions.filter((partition) => !given.has(partition))
-  for (const { share, size } of sizes) share.push(...free.splice(0, size - share.length))
+  for (const [index, share] of dealt.entries()) share.push(...free.splice(0, sizeOf(index) - share.length))
   return shares
 }
 
@@ -91,9 +94,9 @@ function ownersOf(claims: ReadonlyMap<string, Claim>): Map<number, string> {
 function claimOf(metadata: Buffer): Claim | undefined {
   try {
     const { userData } = AssignerProtocol.MemberMetadata.decode(metadata) ?? {}
-    const { generation, partitions } = JSON.parse(String(userData)) as Partial<Claim>
+    const { generation, partitions, leaves } = JSON.parse(String(userData)) as Partial<Claim>
     if (!Number.isSafeInteger(generation) || !Array.isArray(partitions)) return undefined
-    return { generation: generation!, partitions }
+    return { generation: generation!, partitions, leaves: leaves === true }
   } catch {
     return undefined
   }

@@ -97,16 +97,16 @@ export class KafkaSession {
     this.#window = options.window
     this.#before = options.before
     this.#generation = options.before?.generation ?? 0
+    const { window, lookup } = options
     this.#client = createClient(settings, patient, (partition) => this.#placement.again(partition))
     const { consumer, cluster } = openConsumer(
       this.#client.kafka,
       consumerConfig(settings, subscription),
-      () => ({ generation: this.#generation, partitions: this.#window.partitions }),
+      () => ({ generation: this.#generation, partitions: window.partitions, leaves: window.isDraining }),
     )
     this.#consumer = consumer
     this.#cluster = cluster
     this.#paused = createPausedPartitions(consumer, subscription.topic)
-    const { window, lookup } = options
     const [paused, closing] = [this.#paused, this.#closing.signal]
     const placement = { settings, subscription, window, lookup, consumer, cluster, paused, closing }
     this.#placement = new Placement(placement)

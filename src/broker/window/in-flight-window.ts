@@ -79,9 +79,15 @@ export class InFlightWindow {
     return this.#outstanding
   }
 
-  /** Those that are ours. */
+  /** It hands out nothing more. */
+  get isDraining(): boolean {
+    return this.#isDraining
+  }
+
+  /** Those that are ours; when draining, those of which handlers have messages. */
   get partitions(): number[] {
-    return [...this.#buffers.keys()]
+    const needed = this.#turns.filter(({ inFlight }) => !this.#isDraining || inFlight.size > 0)
+    return needed.map(({ partition }) => partition)
   }
 
   /** Whether one more message may be handed out, and no earlier message waits for bytes to be freed. */

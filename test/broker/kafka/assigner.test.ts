@@ -59,6 +59,24 @@ test('shares are equal, and only what must move for that moves, whoever joins an
   )
 })
 
+test('a member that leaves keeps what its handlers have, and gets nothing more', () => {
+  const sets = fc.subarray(upTo(12))
+  fc.assert(
+    fc.property(sets, fc.nat(3), (inFlight, staying) => {
+      const claims = new Map<string, Claim>([
+        ['leaving', { generation: 1, partitions: inFlight, leaves: true }],
+      ])
+      for (const number of upTo(staying)) claims.set(`m${number}`, noClaim)
+      const shares = assignPartitions(upTo(12), claims)
+      expect([...shares.values()].flat().sort((a, b) => a - b)).toEqual(upTo(12))
+      // Somebody must have what is left when nobody stays.
+      expect(shares.get('leaving')).toEqual(staying === 0 ? expect.arrayContaining(inFlight) : inFlight)
+      const sizes = upTo(staying).map((number) => shares.get(`m${number}`)!.length)
+      if (staying > 0) expect(Math.max(...sizes) - Math.min(...sizes)).toBeLessThanOrEqual(1)
+    }),
+  )
+})
+
 test('the latest claim to a partition counts: a member that was taken for dead no longer has what others have since', () => {
   const claims = new Map<string, Claim>([
     ['dead', { generation: 3, partitions: [0, 1, 2, 3] }],
@@ -73,6 +91,11 @@ test('members say what they have, and keep it', async () => {
   expect(await assign(leader, ofMember('a', noClaim), ofMember('b', claim))).toEqual({
     a: [0, 2, 5],
     b: [1, 3, 4],
+  })
+  const leaving = { generation: 7, partitions: [1], leaves: true }
+  expect(await assign(leader, ofMember('a', noClaim), ofMember('b', leaving))).toEqual({
+    a: [0, 2, 3, 4, 5],
+    b: [1],
   })
 })
 

@@ -7,7 +7,7 @@ import { createClient, impatient, kafkaSettings } from '../../../src/broker/kafk
 import { connectKafka, type KafkaOptions } from '../../../src/broker/kafka/kafka.ts'
 import { brokerSource } from '../../support/brokers.ts'
 import { type KafkaServer, startKafka } from '../../support/kafka-server.ts'
-import { ackAll, createHarness, hold, type Member, publishTexts, sorted } from '../suite/harness.ts'
+import { ackAll, createHarness, hold, type Member, publishTexts, sorted, textOf } from '../suite/harness.ts'
 
 const require = createRequire(import.meta.url)
 const present = (await brokerSource('rebalances, on Kafka', ['jars'])) !== undefined
@@ -136,6 +136,30 @@ describe.skipIf(!present)('on Kafka, with sessions of 45 s', { timeout: 90_000 }
       expect(shares.map(({ partitions }) => partitions.length)).toEqual(members === 3 ? [2, 2] : [3, 3])
       expect(shares.map(({ kept }) => kept)).toEqual([2, 2])
     }
+  })
+
+  test('a member that is stopped keeps what its handlers have when others join, and the rest goes to them at once', async () => {
+    const [first, second] = [await harness.client(), await harness.client()]
+    const topic = await harness.topic(first, { partitions: 6 })
+    const [long, ...short] = await publishTexts(first, topic, 60)
+    const stopped = harness.join(first, { topic, maxInFlight: 60 }, (delivery) =>
+      textOf(delivery) === long ? undefined : delivery.ack(),
+    )
+    await harness.eventually('it has all', () => stopped.texts.length === 60)
+    stopped.stop.abort()
+    const held = stopped.deliveries.find((delivery) => textOf(delivery) === long)!
+    const next = harness.join(second, { topic, group: stopped.group })
+    const more = await publishTexts(first, topic, 60, 'more')
+    const elsewhere = await harness.readAll(first, topic)
+    const free = elsewhere.filter(({ partition }) => partition !== held.partition).map(textOf)
+    await harness.eventually('the other partitions are read', () =>
+      more.filter((text) => free.includes(text)).every((text) => next.texts.includes(text)),
+    )
+    expect(held.signal.aborted).toBe(false)
+    await held.ack()
+    await stopped.ended
+    await harness.eventually('all came', () => next.texts.length >= 60)
+    expect(sorted([...stopped.texts, ...next.texts])).toEqual(sorted([long!, ...short, ...more]))
   })
 
   // As after a restart of the broker, which knows the generation of before once it has loaded the group.
