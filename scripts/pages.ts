@@ -1,4 +1,5 @@
-// Writes the pages of docs/ that are generated from the code: errors.md, configuration.md and permissions.md. A test fails when one is stale.
+// Writes the pages of docs/ that are generated from the code, errors.md, configuration.md and permissions.md, and the chart's list of
+// options. A test fails when one is stale.
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { processors } from '../processors/index.ts'
@@ -174,11 +175,19 @@ These rules come from the source code of Pulsar 4.0. They are not tested on a se
 `
 }
 
-/** The pages, by file name. */
+/** For the chart, which refuses others. */
+const optionNames = () =>
+  Object.entries<OptionEntry>(optionTable)
+    .flatMap(([name, { secret }]) => (secret ? [name, `${name}-file`] : [name]))
+    .map((name) => `${name}\n`)
+    .join('')
+
+/** The pages, by their path from docs/. */
 export const pages: Readonly<Record<string, () => string>> = {
   'errors.md': errorsPage,
   'configuration.md': configurationPage,
   'permissions.md': permissionsPage,
+  '../deploy/helm/graphmill/files/options.txt': optionNames,
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url))

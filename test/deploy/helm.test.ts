@@ -215,6 +215,27 @@ test('options of one entry restart its pods only, and flows restart none', () =>
   expect(checksums('--set', 'flows[0].workspace=acme,flows[0].flow=papers')).toEqual(before)
 })
 
+test('an entry that no flow needs is not scaled by what waits, and has no pod', () => {
+  const extractors = ['--set', 'flows[0].extractors={definitions}']
+  const objects = render(...minimal, ...extractors, '--set', 'processorDefaults.autoscaling.enabled=true')
+  const scaled = ofKind(objects, 'ScaledObject').map(entryOf)
+  expect(scaled).toContain('extract-definitions')
+  expect(scaled).not.toContain('extract-topics')
+  const replicas = Object.fromEntries(workloads(objects).map((each) => [entryOf(each), each.spec.replicas]))
+  expect([replicas['extract-topics'], replicas['extract-definitions']]).toEqual([0, undefined])
+})
+
+test('null takes an option or a variable out that the values before it have', () => {
+  const kafka = ['--values', 'deploy/helm/examples/kafka.yaml']
+  const objects = render(...kafka, '--set', 'options.store=null,env.A=1,env.B=null')
+  const maps = ofKind(objects, 'ConfigMap').filter(({ data }) => 'graphmill.yaml' in data)
+  for (const { data } of maps) expect(Object.keys(parse(data['graphmill.yaml']))).not.toContain('store')
+  const [prompt] = workloads(objects).filter((each) => entryOf(each) === 'prompt')
+  const names = prompt.spec.template.spec.containers[0].env.map(({ name }: KubernetesObject) => name)
+  expect(names).toContain('A')
+  expect(names).not.toContain('B')
+})
+
 test('the store has a volume of its own, unless a store is named', () => {
   const kinds = (...args: string[]) =>
     workloads(render(...minimal, ...args))
@@ -237,6 +258,14 @@ test.each([
   [[], 'options.broker is not set'],
   [['--set', 'options.broker=memory'], '"memory" is no address of a broker'],
   [[...minimal, '--set', 'options.sasl-password=x'], 'GRAPHMILL_SASL_PASSWORD_FILE'],
+  [
+    [...minimal, '--set', 'options.concurency=64'],
+    'options.concurency: there is no such option. docs/configuration.md',
+  ],
+  [
+    [...minimal, '--set', 'processors.prompt.options.modell=m'],
+    'processors.prompt.options.modell: there is no such option',
+  ],
   [[...minimal, '--set', 'options.flows=x'], 'Use flows or existingFlows instead'],
   [[...minimal, '--set', 'files.schemas.content.a=x'], 'Set processors.extract-rows.enabled=true'],
   [
