@@ -241,7 +241,12 @@ describe.skipIf(missing !== undefined)('in an API server', () => {
           spec ?? data,
         ]),
       )
-    const kafka = ['--values', 'deploy/helm/examples/kafka.yaml']
+    const kafka = [
+      '--values',
+      'deploy/helm/examples/kafka.yaml',
+      '--set',
+      'processors.emit-triples.replicas=3',
+    ]
     await helmRun(namespace, 'install', 'demo', chart, ...kafka)
     const before = await specs()
     // Another image, another option, no store (a StatefulSet), a processor less, pods by backlog.
@@ -266,7 +271,6 @@ describe.skipIf(missing !== undefined)('in an API server', () => {
         .filter((name) => !(name in from))
         .sort()
     expect(added(after, before)).toEqual([
-      'PodDisruptionBudget/demo-graphmill-emit-triples',
       'ScaledObject/demo-graphmill-emit-triples',
       'Service/demo-graphmill-store-triples',
       'StatefulSet/demo-graphmill-store-triples',
@@ -278,7 +282,13 @@ describe.skipIf(missing !== undefined)('in an API server', () => {
     ])
     const [container] = after['Deployment/demo-graphmill-prompt'].template.spec.containers
     expect(container.image).toBe('graphmill:2.0.0')
-    await helmRun(namespace, 'rollback', 'demo')
+    // Nothing names a number of pods any more.
+    const emitted = 'Deployment/demo-graphmill-emit-triples'
+    expect([before[emitted].replicas, after[emitted].replicas]).toEqual([3, 1])
+    const size = ['--set', 'processors.store-triples.persistence.size=20Gi']
+    const resized = helmRun(namespace, 'upgrade', 'demo', chart, '--reuse-values', ...size)
+    await expect(resized).rejects.toThrow('updates to statefulset spec for fields other than')
+    await helmRun(namespace, 'rollback', 'demo', '1')
     expect(await specs()).toEqual(before)
     const manifest = await helmRun(namespace, 'get', 'manifest', 'demo')
     await helmRun(namespace, 'uninstall', 'demo')
