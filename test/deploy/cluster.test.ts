@@ -198,30 +198,26 @@ describe.skipIf(missing !== undefined)('in an API server', () => {
   const installed = async (namespace: string) =>
     stored(namespace, await helmRun(namespace, 'get', 'manifest', 'demo'))
 
-  test.each([...examples, 'every value'])(
-    '%s is installed without a warning, and its pods are admitted',
-    async (name, values) => {
-      const namespace = await namespaced(`install-${name.replace(/.*\/|\W+/g, '')}`)
-      const file = values === 'every value' ? everyValue : values
-      await helmRun(namespace, 'install', 'demo', chart, '--values', file)
-      const workloads = (await installed(namespace)).filter(({ spec }) => spec?.template)
-      expect(workloads).not.toEqual([])
-      for (const { metadata, spec } of workloads) {
-        // Their controller adds the volumes of the claims.
-        const claims = (spec.volumeClaimTemplates ?? []).map((claim: KubernetesObject) => ({
-          name: claim.metadata.name,
-          persistentVolumeClaim: { claimName: claim.metadata.name },
-        }))
-        const volumes = [...spec.template.spec.volumes, ...claims]
-        const pod = {
-          metadata: { ...spec.template.metadata, name: metadata.name },
-          spec: { ...spec.template.spec, volumes },
-        }
-        const { warnings } = await created(`${inNamespace('Pod', namespace)}?dryRun=All`, pod)
-        expect(warnings, metadata.name).toEqual([])
+  test.each(cases)('%s is installed without a warning, and its pods are admitted', async (name, values) => {
+    const namespace = await namespaced(`install-${name.replace(/.*\/|\W+/g, '')}`)
+    await helmRun(namespace, 'install', 'demo', chart, '--values', values)
+    const workloads = (await installed(namespace)).filter(({ spec }) => spec?.template)
+    expect(workloads).not.toEqual([])
+    for (const { metadata, spec } of workloads) {
+      // Their controller adds the volumes of the claims.
+      const claims = (spec.volumeClaimTemplates ?? []).map((claim: KubernetesObject) => ({
+        name: claim.metadata.name,
+        persistentVolumeClaim: { claimName: claim.metadata.name },
+      }))
+      const volumes = [...spec.template.spec.volumes, ...claims]
+      const pod = {
+        metadata: { ...spec.template.metadata, name: metadata.name },
+        spec: { ...spec.template.spec, volumes },
       }
-    },
-  )
+      const { warnings } = await created(`${inNamespace('Pod', namespace)}?dryRun=All`, pod)
+      expect(warnings, metadata.name).toEqual([])
+    }
+  })
 
   test('a pod without its security context would be refused there', async () => {
     const namespace = await namespaced('refusing')
