@@ -84,18 +84,21 @@ describe('a message that fails', () => {
     expect((await broker.lag('gm.worker.chunk.default.default', topic('chunk'))).total).toBe(1)
   })
 
-  test('because its model asks for patience is no error of the flow, for its metrics', async () => {
-    const metrics = createMetrics()
-    const limited = worker((_, attempt) => {
-      if (attempt === 1) throw new GraphmillError('llm_rate_limited', 'slowly', { retryAfterMs: 1 })
-    })
-    const { send, first, topic } = await start([limited], { metrics })
-    await send('chunk', { text: 'x' })
-    await first(topic('topics'), 1)
-    const shown = await metrics.registry.metrics()
-    expect(shown).toMatch(/tg_consumer_rate_limit_total\{[^}]*\} 1/)
-    expect(shown).not.toMatch(/tg_consumer_processing_total\{[^}]*status="error"\}/)
-  })
+  test.each(['llm_rate_limited', 'budget_exhausted'] as const)(
+    'because of a limit of its model, %s, is no error of the flow, for its metrics',
+    async (code) => {
+      const metrics = createMetrics()
+      const limited = worker((_, attempt) => {
+        if (attempt === 1) throw new GraphmillError(code, 'slowly', { retryAfterMs: 1 })
+      })
+      const { send, first, topic } = await start([limited], { metrics })
+      await send('chunk', { text: 'x' })
+      await first(topic('topics'), 1)
+      const shown = await metrics.registry.metrics()
+      expect(shown).toMatch(/tg_consumer_rate_limit_total\{[^}]*\} 1/)
+      expect(shown).not.toMatch(/tg_consumer_processing_total\{[^}]*status="error"\}/)
+    },
+  )
 
   test('when the grace period is over goes back as it is, whatever the failure', async () => {
     const entered = Promise.withResolvers<void>()

@@ -60,4 +60,23 @@ describe('a limit per minute', () => {
     limit.spend(1000, 0)
     expect(limit.delay(1, 30_000)).toBeGreaterThan(30_000)
   })
+
+  it('allows in a minute what the limits of that minute have allowed, when it changes', () => {
+    const limit = createTokenBucket(0)
+    limit.setLimit(60, 0)
+    const times: number[] = []
+    for (let now = 0; now < 300_000; now += 50) {
+      if (now === 120_000) limit.setLimit(6, now)
+      if (limit.delay(1, now) > 0) continue
+      limit.spend(1, now)
+      times.push(now)
+    }
+    const between = (from: number, to: number) => times.filter((at) => at > from && at <= to).length
+    // Nothing was allowed before: the first call waits for what it takes.
+    expect(times[0]).toBeGreaterThanOrEqual(1000)
+    expect(between(60_000, 120_000)).toBeGreaterThan(50)
+    expect(between(90_000, 150_000)).toBeLessThanOrEqual(33)
+    expect(between(120_000, 180_000)).toBeLessThanOrEqual(6)
+    expect(between(180_000, 300_000)).toBeGreaterThanOrEqual(10)
+  })
 })
