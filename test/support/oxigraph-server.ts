@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline'
 import { installPackage, programOf } from './python-package.ts'
 
 export interface OxigraphServer {
+  readonly pid: number
   /** The endpoint for updates. */
   readonly update: string
   /** All quads, as N-Quads. */
@@ -32,6 +33,7 @@ export async function startOxigraph(): Promise<OxigraphServer> {
   ])
   const origin = `http://127.0.0.1:${Number(first)}`
   return {
+    pid: child.pid!,
     update: `${origin}/update`,
     dump: async () => (await fetch(origin)).text(),
     async clear() {
