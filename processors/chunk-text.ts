@@ -80,18 +80,17 @@ async function* passOver(
 }
 
 async function* store(
-  { documentId, version, versionTime }: Pick<MessageOf<'document'>, 'documentId' | 'version' | 'versionTime'>,
+  { documentId, collection, version, versionTime }: MessageOf<'document'>,
   payload: Contents,
   { scope }: Context,
 ): Outputs<'contents'> {
-  const header = { documentId, version, versionTime }
+  const header = { documentId, collection, version, versionTime }
   await (yield { to: 'contents', ...header, payload })
   addContents(scope, { ...header, payload })
 }
 
 async function* storeAgain({ scope }: Context): Outputs<'contents'> {
-  for (const { documentId, version, versionTime, payload } of overwrittenContents(scope))
-    await (yield { to: 'contents', documentId, version, versionTime, payload })
+  for (const contents of overwrittenContents(scope)) await (yield { to: 'contents', ...contents })
 }
 
 /** By their text: equal texts of a part are told apart by their number. */

@@ -14,7 +14,10 @@ import { valueless } from './removal.ts'
 /** Keys of chunks by the version that sent them. */
 type Emissions = Map<number, Set<string>>
 
-type KnownContents = Pick<Message<'Contents'>, 'documentId' | 'version' | 'versionTime' | 'payload'>
+type KnownContents = Pick<
+  Message<'Contents'>,
+  'documentId' | 'collection' | 'version' | 'versionTime' | 'payload'
+>
 
 /**
  * The most chunks of a version and the one before that are known by their text. Those of the two versions that the ledger may know at a
@@ -44,14 +47,16 @@ export async function planPart(
   chunkIds: readonly string[],
   context: Context,
 ): Promise<PartPlan | undefined> {
-  const { documentId, versionTime, payload } = message
+  const { documentId, collection, versionTime, payload } = message
   const newest = await cacheOf(context.scope).latest(documentId, context)
   const age = newest ? compareVersions(message, newest) : 1
   if (age < 0) return undefined
+  // What its chunks state is of their collection.
+  const isAgain = payload.again || newest?.collection !== collection
   const expected = expectedUnits(context.settings)
   const lacking = unitsLacking(expected, newest)
   const parts = age === 0 ? newest!.payload.parts.filter(({ part }) => part !== payload.part) : []
-  const known = age === 0 ? emissionsOf(newest!.payload.base) : payload.again ? new Map() : baseFor(newest)
+  const known = age === 0 ? emissionsOf(newest!.payload.base) : isAgain ? new Map() : baseFor(newest)
   const base: Emissions = lacking.length > 0 ? new Map() : known
   const removals = age === 0 ? newest!.payload.removals : removalsBefore(newest)
   // A part that is handled again must not rely on one behind it, which may rely on this one.
@@ -211,11 +216,12 @@ function createCache() {
     }
   })
 
-  function put({ documentId, version, versionTime, payload }: KnownContents): void {
+  function put({ documentId, collection, version, versionTime, payload }: KnownContents): void {
     const before = newest.get(documentId)
     const age = before ? compareVersions({ version, versionTime }, before) : 1
     const parts = age === 0 ? withParts(before!.payload.parts, payload.parts) : payload.parts
-    if (age >= 0) newest.set(documentId, { documentId, version, versionTime, payload: { ...payload, parts } })
+    const header = { documentId, collection, version, versionTime }
+    if (age >= 0) newest.set(documentId, { ...header, payload: { ...payload, parts } })
     if (age < 0 || parts.length > payload.parts.length) overwritten.add(documentId)
     else overwritten.delete(documentId)
   }

@@ -144,9 +144,8 @@ async function identify(
   const version = await versionOf(ready.text())
   const known = newest(loading.documentId)
   if (known?.version && known.version !== version && known.state !== 'removed') options.requireWithdrawal?.()
-  const hasMoved = known !== undefined && known.version !== '' && known.collection !== collection
-  loading.unchanged = known?.version === version && known.state === 'done' && !hasMoved
-  loading.again = hasMoved || known?.state === 'partial' || known?.state === 'failed'
+  loading.unchanged = known?.version === version && known.state === 'done' && known.collection === collection
+  loading.again = known?.state === 'partial' || known?.state === 'failed'
   loading.version = version
   // Later than what is known, also when clocks differ. There is a moment between two versions, up to which the ledger may withdraw.
   loading.versionTime = Math.max(clock.now(), (known?.versionTime ?? 0) + 2)

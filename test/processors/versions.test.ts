@@ -87,10 +87,10 @@ async function load(
   documentId: string,
   paragraphs: readonly string[],
   versionTime: number,
-  { again = false, twice = false } = {},
+  { again = false, twice = false, collection = 'default' } = {},
 ) {
   const version = `v${versionTime}`
-  const header = { documentId, chunkId: '', version, versionTime }
+  const header = { documentId, collection, chunkId: '', version, versionTime }
   const parts = paragraphs.length === 0 ? [] : [...Array(Math.ceil(paragraphs.length / 2)).keys()]
   await flow.send('progress', { kind: 'loading', title: documentId }, header)
   for (const part of parts) {
@@ -355,6 +355,23 @@ test('after an extractor was added, the next version is extracted completely, an
     expect((await statuses(flow)).get('urn:doc')).toMatchObject({ state: 'done', versionTime: 3 + at })
   }
   expect(asked.get('And more.')).toBe(before)
+  await flow.stop()
+})
+
+test('a document that moves to another collection is extracted again, also when both versions come at once', async () => {
+  const flow = await start()
+  const paragraphs = ['Moving is a change.', 'It stays as it is, all of it.']
+  await load(flow, 'urn:moved', paragraphs, 1, { collection: 'old' })
+  await load(flow, 'urn:moved', paragraphs, 2, { collection: 'new' })
+  await settled(flow)
+  const texts = await statedBy(paragraphs)
+  const topics = (await flow.all(flow.topic('topics'))) as Message<'Topics'>[]
+  const moved = topics.filter(({ collection }) => collection === 'new')
+  expect(new Set(moved.map(({ payload }) => payload.facts[0]!.topic))).toEqual(texts)
+  const kept = ((await flow.all(flow.topic('retractions'))).at(-1) as Message<'Retractions'>).payload.kept
+  const keys = new Set(splitKeys(kept))
+  expect(topics.filter((each) => keys.has(emissionKey(each)))).toEqual(moved)
+  expect((await statuses(flow)).get('urn:moved')).toMatchObject({ state: 'done', collection: 'new' })
   await flow.stop()
 })
 
