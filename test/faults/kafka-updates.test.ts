@@ -1,5 +1,5 @@
 // Documents that are edited, removed and erased on real Kafka, while processes die and the broker restarts.
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import kafkajs from 'kafkajs'
@@ -20,7 +20,10 @@ describe.skipIf(!present)('documents that change, on Kafka', { timeout: 400_000 
   let folder: string
 
   beforeAll(async () => {
-    server = await startKafka()
+    // Kafka looks for files to delete at once, and not each five minutes.
+    const looks = { 'log.initial.task.delay.ms': 100, 'log.retention.check.interval.ms': 500 }
+    const properties = { ...looks, 'log.segment.delete.delay.ms': 100 }
+    server = await startKafka({ properties })
     folder = await mkdtemp(join(tmpdir(), 'graphmill-updates-'))
     site = {
       brokerUrl: `kafka://${server.bootstrap.join()}`,
@@ -46,6 +49,42 @@ describe.skipIf(!present)('documents that change, on Kafka', { timeout: 400_000 
     )
     await producer.disconnect()
     expect.hasAssertions()
+  })
+
+  test('deleted bytes stay on the disk as long as their file has a message that is kept', async () => {
+    const broker = await site.connect()
+    const [topic, word] = ['erased', 'Xanthippe']
+    const publish = (text: string) =>
+      broker.publish({ topic, key: '', value: Buffer.from(text), headers: {} })
+    const deleteAll = async () =>
+      broker.deleteSettled({ topic, ends: await broker.ends(topic), expected: [], ignored: [] })
+    await broker.ensureTopics([{ name: topic, partitions: 1 }])
+    await publish(word)
+    expect(await deleteAll()).toMatchObject({ deleted: true })
+    await publish('a neighbour')
+    const read: string[] = []
+    const range = { topic, from: 'earliest', until: 'end' } as const
+    for await (const { value } of broker.read(range, new AbortController().signal))
+      read.push(Buffer.from(value).toString())
+    expect(read).toEqual(['a neighbour'])
+    const admin = new kafkajs.Kafka({ brokers: [...server.bootstrap], logLevel: 0 }).admin()
+    await admin.connect()
+    const configEntries = [{ name: 'segment.ms', value: '1' }]
+    const resources = [{ type: kafkajs.ConfigResourceTypes.TOPIC, name: topic, configEntries }]
+    await admin.alterConfigs({ validateOnly: false, resources })
+    await admin.disconnect()
+    const log = join(server.folders[0]!, `${topic}-0`)
+    const files = async () => (await readdir(log)).filter((name) => name.includes('.log')).sort()
+    const isClosed = async () => {
+      await publish('in the next file')
+      return (await files()).length > 1
+    }
+    await expect.poll(isClosed, { timeout: 30_000 }).toBe(true)
+    const [first] = await files()
+    expect((await readFile(join(log, first!))).includes(word)).toBe(true)
+    expect(await deleteAll()).toMatchObject({ deleted: true })
+    await expect.poll(files, { timeout: 60_000 }).not.toContain(first)
+    await broker.close()
   })
 
   test('every processor is killed, and the broker restarts: the store holds what the surviving versions state', async () => {

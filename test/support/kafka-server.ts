@@ -23,6 +23,8 @@ export interface KafkaServerOptions {
 export interface KafkaServer {
   /** Addresses of the brokers, `127.0.0.1:port`. */
   readonly bootstrap: readonly string[]
+  /** The folders with the data of the brokers. */
+  readonly folders: readonly string[]
   /** SIGKILL. Resolves when the process is gone. */
   kill(broker: number): Promise<void>
   /** SIGTERM. Resolves when the process is gone. */
@@ -73,6 +75,7 @@ export async function startKafka(options: KafkaServerOptions = {}): Promise<Kafk
   }))
   const server: KafkaServer = {
     bootstrap: nodes.map((node) => `127.0.0.1:${node.port}`),
+    folders: nodes.map((node) => join(node.folder, 'data')),
     kill: (broker) => end(nodes[broker]!, 'SIGKILL'),
     shutDown: (broker) => end(nodes[broker]!, 'SIGTERM'),
     restart: (broker) => startAgain(nodes[broker]!, jars),
