@@ -49,11 +49,14 @@ const textOf = (id: string, text: string) => ({
 /** Seconds until no group of the flow has anything left to read. */
 async function settle({ broker, space, topic }: Execution): Promise<number> {
   const begun = performance.now()
-  const lines = [
+  const topics = (await broker.listTopics(`${space}.`)).map(({ name }) => name)
+  const all = [
     ...inputLines(),
     { port: 'progress' as const, processor: 'ledger' },
     { port: 'retractions' as const, processor: 'store-triples' },
   ]
+  // Extractors that do not run have no topics.
+  const lines = all.filter(({ port, processor }) => topics.includes(topic(port, processor)))
   let last = performance.now()
   for (let quiet = 0; quiet < 3; ) {
     const lags = await Promise.all(
