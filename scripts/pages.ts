@@ -149,7 +149,8 @@ and groups of the table. Without \`READ\` it creates the topics and ends with \`
 \`WRITE\` on its response topic (\`gm.response.prompt.CLIENT.default.default\`). A client needs \`WRITE\` on the request topic and
 \`READ\` on its own response topic. \`load\` and \`remove\` need \`WRITE\` on \`${outputRoute('document', place).topic}\`, on \`progress\` and on the
 schemas topic, and \`READ\` on the schemas topic and \`${outputRoute('status', place).topic}\`. Without the last, \`load\` publishes
-every document, and \`chunk-text\` finds out what is new; \`remove\` finds no documents.
+every document, and \`chunk-text\` finds out what is new; \`remove\` finds no documents. Only with \`DESCRIBE\` on the groups of \`chunk-text\` and \`ledger\` does \`load\` leave out documents that have
+not changed.
 
 Without \`READ\` on \`contents\`, \`prompt\` also asks the model about chunks that their documents no longer have, and warns of it. It reads
 \`retractions\` only when it has a cache of replies.

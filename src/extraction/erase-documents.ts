@@ -31,7 +31,7 @@ export async function eraseDocuments(
   const groups = groupsOf(processors, { space: target.space, ...target.scope })
   const documents = documentIds.map((documentId) => ({
     documentId,
-    newestTime: known.get(documentId)?.versionTime,
+    newestTime: known.documents.get(documentId)?.versionTime,
   }))
   return erase(documents, { ...how, ...target, timeoutMs, groups }, signal)
 }

@@ -6,7 +6,7 @@ import { checkId } from '../documents/identity.ts'
 import type { FindOptions, NamedSource } from '../documents/read.ts'
 import { GraphmillError } from '../errors.ts'
 import { systemClock, uuids } from '../flow/clock.ts'
-import { knownDocuments } from '../flow/known-documents.ts'
+import { type KnownDocuments, knownDocuments } from '../flow/known-documents.ts'
 import { type LoadedDocument, loadDocument as publishDocument } from '../flow/load-document.ts'
 import { outputRoute } from '../flow/ports.ts'
 import type { Scope } from '../flow/processor.ts'
@@ -45,8 +45,9 @@ export async function loadDocument(source: Source, options: LoadDocumentOptions)
   const { collection = 'default', signal = new AbortController().signal } = options
   const document = await singleDocument(source, options, signal)
   const { target, known } = await openFlow(options, 'load', signal)
-  const newest = (documentId: string) => known.get(documentId)
-  return publishDocument(document, { ...target, collection, newest }, signal)
+  const newest = (documentId: string) => known.documents.get(documentId)
+  const newestNow = async (documentId: string) => (await known.now())?.get(documentId)
+  return publishDocument(document, { ...target, collection, newest, newestNow }, signal)
 }
 
 /**
@@ -57,9 +58,12 @@ export async function loadDocument(source: Source, options: LoadDocumentOptions)
 export async function removeDocument(documentId: string, place: FlowPlace): Promise<void> {
   const { signal = new AbortController().signal } = place
   const { target, known } = await openFlow(place, 'remove', signal)
-  const document = known.get(documentId)
-  if (!document || document.state === 'removed')
-    throw new GraphmillError('document_unknown', `The ledger knows no document ${documentId}.`)
+  const there = (documents?: KnownDocuments['documents']) => {
+    const document = documents?.get(documentId)
+    return document?.state === 'removed' ? undefined : document
+  }
+  const document = there(known.documents) ?? there(await known.now())
+  if (!document) throw new GraphmillError('document_unknown', `The ledger knows no document ${documentId}.`)
   await publishRemoval({ documentId, reason: 'removed', newestTime: document.versionTime }, target, signal)
 }
 

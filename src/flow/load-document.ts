@@ -18,6 +18,11 @@ export interface SourceOptions extends DocumentTarget {
    * Default: a document has no version, and its id is that of its text.
    */
   readonly newest?: ((documentId: string) => KnownVersion | undefined) | undefined
+  /**
+   * The same when everything is read that was published before; undefined when that is not known in time. Asked before a document is said
+   * to be unchanged. Default: `newest`.
+   */
+  readonly newestNow?: ((documentId: string) => Promise<KnownVersion | undefined>) | undefined
   /** Called before a new version of a known document is published; throws `store_cannot_withdraw` to refuse it. */
   readonly requireWithdrawal?: () => void
   /** Whether a document that has an id keeps it, also when documents have no versions. Default false. */
@@ -138,13 +143,18 @@ async function identify(
   { id, ready }: { readonly id: string | undefined; readonly ready: TextSource },
   { loading, options }: LoadRun,
 ): Promise<void> {
-  const { newest, clock, collection } = options
+  const { newest, newestNow, clock, collection } = options
   loading.documentId = givenId(id, options) ?? (await documentId(ready))
   if (!newest) return
   const version = await versionOf(ready.text())
-  const known = newest(loading.documentId)
+  const isSame = (known?: KnownVersion) =>
+    known?.version === version && known.state === 'done' && known.collection === collection
+  let known = newest(loading.documentId)
+  // Another version, or a removal, may be on its way.
+  const confirmed = isSame(known) && newestNow ? await newestNow(loading.documentId) : known
+  loading.unchanged = isSame(confirmed)
+  known = confirmed ?? known
   if (known?.version && known.version !== version && known.state !== 'removed') options.requireWithdrawal?.()
-  loading.unchanged = known?.version === version && known.state === 'done' && known.collection === collection
   loading.again = known?.state === 'partial' || known?.state === 'failed'
   loading.version = version
   // Later than what is known, also when clocks differ. There is a moment between two versions, up to which the ledger may withdraw.

@@ -11,6 +11,7 @@ import { replayWaiting } from '../../src/cli/replay.ts'
 import { cutParts } from '../../src/documents/parts.ts'
 import { splitText } from '../../src/documents/split.ts'
 import { GraphmillError } from '../../src/errors.ts'
+import { loadDocument, removeDocument } from '../../src/extraction/load-document.ts'
 import { inputGroup, type OutputPort } from '../../src/flow/ports.ts'
 import { type AnyProcessor, defineProcessor, type Outputs } from '../../src/flow/processor.ts'
 import { emissionKey, splitKeys } from '../../src/messages/emission.ts'
@@ -373,6 +374,32 @@ test('a document that moves to another collection is extracted again, also when 
   expect(topics.filter((each) => keys.has(emissionKey(each)))).toEqual(moved)
   expect((await statuses(flow)).get('urn:moved')).toMatchObject({ state: 'done', collection: 'new' })
   await flow.stop()
+})
+
+test('a text that was the newest one is loaded again while another one, or a removal, is on its way', async () => {
+  const cluster = createMemoryCluster()
+  const broker = cluster.connect()
+  const page = (text: string) => ({ id: 'page-7', title: 'Ways', text })
+  let flow = await start(cluster)
+  const first = await loadDocument(page('There is one way.'), { broker })
+  await settled(flow)
+  expect(await loadDocument(page('There is one way.'), { broker })).toMatchObject({ unchanged: true })
+  for (const change of [
+    () => loadDocument(page('There is another way.'), { broker }),
+    () => removeDocument('page-7', { broker }),
+  ]) {
+    await flow.stop()
+    await change()
+    const { unchanged } = await loadDocument(page('There is one way.'), { broker })
+    expect(unchanged).toBe(false)
+    flow = await start(cluster)
+    await settled(flow)
+    const status = (await statuses(flow)).get('page-7')
+    expect(status).toMatchObject({ state: 'done', currentVersion: first.version })
+    await expectSurvivors(flow, new Map([['page-7', ['There is one way.']]]))
+  }
+  await flow.stop()
+  await broker.close()
 })
 
 test('a removal without a time that is delivered again removes nothing that was loaded after it', async () => {

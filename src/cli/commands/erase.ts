@@ -74,7 +74,7 @@ async function erase(names: readonly string[], own: OwnOptions, config: Config):
     const known = [
       ...(
         await knownDocuments({ broker, schemas, onUnreadable: reportSkipped }, config.options, signal)
-      ).values(),
+      ).documents.values(),
     ]
     const documents = names.map((each) => identify(each, known, config))
     if (!dryRun) await schemas.announce(signal)

@@ -97,10 +97,17 @@ async function publishAll(
   const known = trustgraph
     ? undefined
     : await knownDocuments({ broker, schemas, onUnreadable: reportSkipped }, { space, ...scope }, signal)
-  const newest = known && ((documentId: string) => known.get(documentId))
+  const newest = known && ((documentId: string) => known.documents.get(documentId))
+  const newestNow = known && (async (documentId: string) => (await known.now())?.get(documentId))
   const onOutcome = (outcome: LoadOutcome) => report(outcome, counts, signal)
   const found = distinct(documentsOf(named, session), named.files.length)
-  const own = { source: 'load', newest, requireWithdrawal: () => requireWithdrawal(config), onOutcome }
+  const own = {
+    source: 'load',
+    newest,
+    newestNow,
+    requireWithdrawal: () => requireWithdrawal(config),
+    onOutcome,
+  }
   await loadDocuments(found, { ...target, ...own }, signal)
 }
 

@@ -44,7 +44,13 @@ async function remove(names: readonly string[], config: Config): Promise<void> {
       config.options,
       signal,
     )
-    const chosen = isOfCollection ? documentsIn(known, config) : [...namedDocuments(names, known, config)]
+    const there = isOfCollection ? undefined : namedThere(names, known.documents, config)
+    // What was loaded or removed just now is not known yet.
+    const now = there ? known.documents : await known.now()
+    if (!now) noteUnread()
+    const all = now ?? known.documents
+    const chosen =
+      there ?? (isOfCollection ? documentsIn(all, config) : [...namedDocuments(names, all, config)])
     await schemas.announce(signal)
     const reason = isOfCollection ? 'collection' : 'removed'
     const removeOne = async ({
@@ -54,7 +60,7 @@ async function remove(names: readonly string[], config: Config): Promise<void> {
       state,
       versionTime: newestTime,
     }: KnownDocument) => {
-      const unchanged = state === 'removed'
+      const unchanged = state === 'removed' && now !== undefined
       if (!unchanged && !config.options['dry-run'])
         await publishRemoval({ documentId, reason, newestTime }, target, signal)
       return JSON.stringify({ documentId, title, collection, ...(unchanged && { unchanged }) })
@@ -70,6 +76,24 @@ async function remove(names: readonly string[], config: Config): Promise<void> {
 const mostAtOnce = 128
 
 type KnownDocuments = ReadonlyMap<string, KnownDocument>
+
+function noteUnread(): void {
+  process.stderr.write(
+    'graphmill: chunk-text and the ledger have not read everything: what was loaded just now may be missing here. Run the same command again when they have.\n',
+  )
+  process.exitCode = 3
+}
+
+/** The documents with these names, if all of them are there. */
+function namedThere(
+  names: readonly string[],
+  known: KnownDocuments,
+  { options }: Config,
+): readonly KnownDocument[] | undefined {
+  const there = [...known.values()].filter(({ state }) => state !== 'removed')
+  const found = new Set(names.map((name) => findExactly(name, there, options.base)))
+  return found.has(undefined) ? undefined : ([...found] as KnownDocument[])
+}
 
 function documentsIn(known: KnownDocuments, { options }: Config): readonly KnownDocument[] {
   const found = [...known.values()].filter(
