@@ -50,7 +50,8 @@ async function remove(names: readonly string[], config: Config): Promise<void> {
     if (!now) noteUnread()
     const all = now ?? known.documents
     const chosen =
-      there ?? (isOfCollection ? documentsIn(all, config) : [...namedDocuments(names, all, config)])
+      there ??
+      (isOfCollection ? documentsIn(all, now !== undefined, config) : [...namedDocuments(names, all, config)])
     await schemas.announce(signal)
     const reason = isOfCollection ? 'collection' : 'removed'
     const removeOne = async ({
@@ -95,11 +96,15 @@ function namedThere(
   return found.has(undefined) ? undefined : ([...found] as KnownDocument[])
 }
 
-function documentsIn(known: KnownDocuments, { options }: Config): readonly KnownDocument[] {
+function documentsIn(
+  known: KnownDocuments,
+  isCertain: boolean,
+  { options }: Config,
+): readonly KnownDocument[] {
   const found = [...known.values()].filter(
     ({ collection, state }) => collection === options.collection && state !== 'removed',
   )
-  if (found.length === 0)
+  if (found.length === 0 && isCertain)
     process.stderr.write(`graphmill: The collection ${options.collection} has no documents.\n`)
   return found
 }
