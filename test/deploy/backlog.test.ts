@@ -13,11 +13,14 @@ import { brokerSource } from '../support/brokers.ts'
 import { findHelm } from '../support/helm.ts'
 import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
 import { startLlmServer } from '../support/llm-server.ts'
+import { freePorts } from '../support/ports.ts'
 import { type GraphmillProcess, graphmill, startGraphmill } from '../support/processes.ts'
+import { findPrometheus, startPrometheus } from '../support/prometheus.ts'
 import { type PulsarServer, startPulsar } from '../support/pulsar-server.ts'
 
 const present = (await brokerSource("what KEDA sees of the chart's triggers", ['jars'])) !== undefined
 const scaler = existsSync(scalerPath)
+const prometheusFolder = await findPrometheus('what KEDA sees while the model refuses')
 if (!scaler)
   process.stderr.write("KEDA's own scalers: not shown, they are not built (npm run cluster-tools)\n")
 
@@ -83,11 +86,34 @@ async function measure({ type, metadata }: Trigger): Promise<Seen> {
   }
 }
 
+interface KedaAnswer {
+  readonly value: number
+  readonly active: boolean
+  readonly error?: string
+}
+
+function askKeda(question: object): KedaAnswer {
+  const { stdout } = spawnSync(scalerPath, { input: `${JSON.stringify(question)}\n`, encoding: 'utf8' })
+  return JSON.parse(stdout) as KedaAnswer
+}
+
 /** The same by KEDA's scaler. */
 function measuredByKeda(trigger: Trigger): Seen {
-  const { stdout } = spawnSync(scalerPath, { input: `${JSON.stringify(trigger)}\n`, encoding: 'utf8' })
-  const { value, ...rest } = JSON.parse(stdout) as { value: number; active: boolean; error?: string }
+  const { value, ...rest } = askKeda(trigger)
   return { waiting: value, ...rest }
+}
+
+/** The number of replicas that a formula gives. It has the syntax of JavaScript, too. */
+function wanted(
+  { formula, target }: { readonly formula: string; readonly target: string },
+  values: Readonly<Record<string, number>>,
+): number {
+  const calculated: number = new Function(...Object.keys(values), 'min', `return ${formula}`)(
+    ...Object.values(values),
+    Math.min,
+  )
+  if (scaler) expect(askKeda({ formula, values })).toEqual({ value: calculated, active: false })
+  return Math.ceil(calculated / Number(target))
 }
 
 describe.skipIf(!present).each([
@@ -98,7 +124,8 @@ describe.skipIf(!present).each([
   const flows = join(folder, 'flows.yaml')
   let server: KafkaServer | PulsarServer
   let broker: string
-  let triggers: ReadonlyMap<string, readonly Trigger[]>
+  // biome-ignore lint/suspicious/noExplicitAny: objects of Kubernetes as they are
+  let specs: ReadonlyMap<string, any>
   const running = new Set<GraphmillProcess>()
 
   beforeAll(async () => {
@@ -110,14 +137,18 @@ describe.skipIf(!present).each([
     writeFileSync(flows, JSON.stringify({ flows: [flow] }))
     const values = join(folder, 'values.json')
     const processorDefaults = { autoscaling: { enabled: true, lagThreshold: 10 } }
-    writeFileSync(values, JSON.stringify({ options: { broker }, flows: [flow], processorDefaults }))
+    const autoscaling = { prometheus: 'http://prometheus:9090' }
+    writeFileSync(
+      values,
+      JSON.stringify({ options: { broker }, flows: [flow], processorDefaults, autoscaling }),
+    )
     const chart = ['deploy/helm/graphmill', '--kube-version', '1.36.0', '--values', values]
     const { stdout } = await promisify(execFile)(helm, ['template', 'demo', ...chart])
     const scaled = parseAllDocuments(stdout)
       .map((document) => document.toJS())
       .filter((object) => object?.kind === 'ScaledObject')
-    triggers = new Map(
-      scaled.map(({ metadata, spec }) => [metadata.labels['app.kubernetes.io/component'], spec.triggers]),
+    specs = new Map(
+      scaled.map(({ metadata, spec }) => [metadata.labels['app.kubernetes.io/component'], spec]),
     )
   }, 300_000)
   afterEach(async () => {
@@ -142,8 +173,10 @@ describe.skipIf(!present).each([
     expect((await pod.end('SIGTERM')).code).toBe(0)
   }
 
+  const triggers = (entry: string): readonly Trigger[] =>
+    specs.get(entry).triggers.filter(({ type }: Trigger) => type !== 'prometheus')
   async function seen(entry: string): Promise<Seen> {
-    const all = await Promise.all(triggers.get(entry)!.map(measure))
+    const all = await Promise.all(triggers(entry).map(measure))
     const errors = all.flatMap(({ error }) => error ?? [])
     return {
       waiting: all.reduce((sum, { waiting }) => sum + waiting, 0),
@@ -155,18 +188,44 @@ describe.skipIf(!present).each([
   async function untilSeen(entry: string, expected: Partial<Seen>): Promise<void> {
     await expect.poll(() => seen(entry), { timeout: 60_000, interval: 200 }).toMatchObject(expected)
     if (!scaler) return
-    const all = triggers.get(entry)!.map(measuredByKeda)
-    expect(all).toEqual(await Promise.all(triggers.get(entry)!.map(measure)))
+    const all = triggers(entry).map(measuredByKeda)
+    expect(all).toEqual(await Promise.all(triggers(entry).map(measure)))
   }
+  /** Waits until Prometheus has the refusals of this pod; then it alone is wanted, where the backlog would want three. */
+  async function untilRefused(http: string): Promise<void> {
+    const { triggers: all, advanced } = specs.get('prompt')
+    const targets = [{ address: http, labels: { namespace: 'default' } }]
+    const rules = 'deploy/helm/graphmill/files/alerts.yaml'
+    const prometheus = await startPrometheus(prometheusFolder!, { targets, rules })
+    let values: Record<string, number> = {}
+    const look = async () => {
+      const read = async ({ name, type, metadata }: Trigger & { readonly name: string }) => {
+        if (type !== 'prometheus') return [name, (await measure({ type, metadata })).waiting]
+        return [name, Number((await prometheus.query(metadata['query']!))[0]?.value[1])]
+      }
+      values = Object.fromEntries(await Promise.all(all.map(read)))
+      return values
+    }
+    try {
+      await expect
+        .poll(look, { timeout: 60_000 })
+        .toSatisfy(({ refused, replicas }) => refused > 0.1 && replicas === 1)
+      expect(wanted(advanced.scalingModifiers, values)).toBe(1)
+      expect(wanted(advanced.scalingModifiers, { ...values, refused: 0 })).toBe(3)
+    } finally {
+      await prometheus.stop()
+    }
+  }
+
   test('there is an error, and no number, before the topics exist', async () => {
     expect(await seen('chunk-text')).toMatchObject({ error: expect.anything() })
     const error = expect.anything()
-    if (scaler) expect(triggers.get('chunk-text')!.map(measuredByKeda)).toEqual([{ ...none, error }])
+    if (scaler) expect(triggers('chunk-text').map(measuredByKeda)).toEqual([{ ...none, error }])
   })
 
   test('topics create: nothing waits anywhere, and nothing is unknown', async () => {
     await graphmill('topics', 'create', ...common())
-    for (const entry of triggers.keys()) {
+    for (const entry of specs.keys()) {
       await untilSeen(entry, none)
       expect(await seen(entry)).not.toHaveProperty('error')
     }
@@ -194,10 +253,19 @@ describe.skipIf(!present).each([
     await untilSeen('prompt', { waiting: 30, active: true })
     await stopPod(extractor)
 
-    // One call is long: nothing else waits, its pod stays, and no other is wanted.
+    // The model refuses every call, from the first on: no more pods are wanted than run, whatever waits.
     const answer = Promise.withResolvers<string>()
-    await using llm = await startLlmServer({ rules: [{ match: 'railway 7.', reply: () => answer.promise }] })
-    const prompt = startPod('prompt', ['--llm', 'openai'], { OPENAI_BASE_URL: llm.url })
+    await using llm = await startLlmServer({
+      refuse: { kind: 'rate-limit' },
+      rules: [{ match: 'railway 7.', reply: () => answer.promise }],
+    })
+    const [port] = await freePorts(1)
+    const http = `127.0.0.1:${port}`
+    const prompt = startPod('prompt', ['--llm', 'openai', '--http', http], { OPENAI_BASE_URL: llm.url })
+    if (prometheusFolder !== undefined) await untilRefused(http)
+
+    // Then one call is long: nothing else waits, its pod stays, and no other is wanted.
+    llm.set({ refuse: undefined })
     await llm.until(({ completed }) => completed === 29)
     await expect.poll(() => seen('prompt'), { timeout: 60_000 }).toSatisfy(({ waiting }) => waiting <= 10)
     await untilSeen('prompt', { active: true })
