@@ -81,8 +81,8 @@ async function hasRead(
   } catch (thrown) {
     signal.throwIfAborted()
     const { code } = toGraphmillError(thrown)
-    if (code === 'topic_refused' || code === 'broker_refused') return false
     if (code === 'topic_missing') return true
+    if (['topic_refused', 'broker_refused', 'broker_unavailable'].includes(code)) return false
     throw thrown
   }
 }
