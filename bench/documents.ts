@@ -46,17 +46,15 @@ const textOf = (id: string, text: string) => ({
   },
 })
 
-/** Seconds until no group of the flow has anything left to read. */
-async function settle({ broker, space, topic }: Execution): Promise<number> {
+/** Seconds until no group of the flow has anything left to read, of the processors that run. */
+async function settle({ broker, space, topic }: Execution, running?: readonly string[]): Promise<number> {
   const begun = performance.now()
-  const topics = (await broker.listTopics(`${space}.`)).map(({ name }) => name)
   const all = [
     ...inputLines(),
     { port: 'progress' as const, processor: 'ledger' },
     { port: 'retractions' as const, processor: 'store-triples' },
   ]
-  // Extractors that do not run have no topics.
-  const lines = all.filter(({ port, processor }) => topics.includes(topic(port, processor)))
+  const lines = all.filter(({ processor }) => running?.includes(processor) ?? true)
   let last = performance.now()
   for (let quiet = 0; quiet < 3; ) {
     const lags = await Promise.all(
@@ -194,7 +192,7 @@ async function many({ site, llm }: Machines): Promise<Row[]> {
     const begun = performance.now()
     await act()
     const acted = (performance.now() - begun) / 1000
-    const seconds = acted + (await settle(execution))
+    const seconds = acted + (await settle(execution, parts.flat()))
     const used = cpu().map(
       (value, at) => `${processes[at]!.names.at(-1)} ${(value - before[at]!).toFixed(1)}`,
     )
