@@ -135,7 +135,10 @@ interface Site {
 async function removals({ site, llm }: Machines): Promise<Row[]> {
   const stores: (readonly [string, (() => Promise<Site>) | undefined])[] = [
     ['a folder', undefined],
-    ['Fuseki', () => startFuseki().then((server) => ({ ...server, update: `${server.dataset}/update` }))],
+    [
+      'Fuseki',
+      () => startFuseki({ heap: 1024 }).then((server) => ({ ...server, update: `${server.dataset}/update` })),
+    ],
   ]
   if (installOxigraph() === undefined) stores.push(['Oxigraph', startOxigraph])
   const rows: Row[] = []

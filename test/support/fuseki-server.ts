@@ -31,10 +31,12 @@ export interface FusekiOptions {
   readonly user?: { readonly name: string; readonly password: string }
   /** It takes no updates. */
   readonly readOnly?: boolean
+  /** In MB. Default 256. */
+  readonly heap?: number
 }
 
 /** Resolves when it takes requests. */
-export async function startFuseki({ user, readOnly }: FusekiOptions = {}): Promise<FusekiServer> {
+export async function startFuseki({ user, readOnly, heap = 256 }: FusekiOptions = {}): Promise<FusekiServer> {
   const jars = await mavenArtifacts({
     name: `fuseki-${version}`,
     artifacts: [`org.apache.jena:jena-fuseki-server:${version}`],
@@ -56,9 +58,9 @@ export async function startFuseki({ user, readOnly }: FusekiOptions = {}): Promi
   let child = await start()
 
   async function start(): Promise<ChildProcess> {
-    const heap = ['-Xmx256m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1']
+    const limits = [`-Xmx${heap}m`, '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1']
     const server = ['-cp', jar, main, '--localhost', `--port=${port}`, ...access, data, '/ds']
-    const started = spawn('java', [...heap, ...server], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
+    const started = spawn('java', [...limits, ...server], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
     // A test that dies takes its servers with it.
     const killOnExit = () => started.kill('SIGKILL')
     process.once('exit', killOnExit)

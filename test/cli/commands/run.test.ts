@@ -129,7 +129,7 @@ describe.skipIf(!present)('on Kafka', { timeout: 120_000 }, () => {
     })
     const metrics = await (await fetch(`http://${address}/metrics`)).text()
     const labels = 'processor="chunk-text",consumer="gm.flow.document.default.told"'
-    expect(metrics).toContain(`graphmill_lag{${labels}} 0`)
+    expect(metrics).toContain(`graphmill_lag{${labels},workspace="default",flow="told"} 0`)
     expect(metrics).toContain(`tg_consumer_state{${labels},tg_consumer_state="running"} 1`)
     expect(metrics).toContain(`tg_consumer_processing_total{${labels},status="ok"} 1`)
     expect(metrics).toContain('tg_chunk_size_count{processor="chunk-text"} 1')
