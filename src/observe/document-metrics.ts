@@ -1,5 +1,5 @@
 // Metrics of documents, from those who know their state (the ledger), and of the time until their triples are stored.
-import type { Instruments } from './instruments.ts'
+import { type Instruments, removeSeries } from './instruments.ts'
 import { createPolledValues } from './polled-values.ts'
 
 /** What a process knows of the documents of a flow. */
@@ -12,7 +12,7 @@ export interface DocumentFigures {
   readonly units: Readonly<Record<'done' | 'partial' | 'dead', number>>
 }
 
-interface FlowName {
+export interface FlowName {
   readonly workspace: string
   readonly flow: string
 }
@@ -24,6 +24,8 @@ export interface DocumentMetrics {
   stores(labels: FlowName & { readonly processor: string }): void
   /** Triples of a document are durable: how long after it was loaded. */
   stored(labels: FlowName & { readonly processor: string }, seconds: number): void
+  /** The flow is gone. */
+  forget(flow: FlowName): Promise<void>
 }
 
 const flowLabels = ['workspace', 'flow'] as const
@@ -90,5 +92,7 @@ export function createDocumentMetrics(
     },
     stores: (labels) => stored.zero(labels),
     stored: (labels, seconds) => stored.observe(labels, seconds),
+    forget: ({ workspace, flow }) =>
+      removeSeries(stored, (labels) => labels['workspace'] === workspace && labels['flow'] === flow),
   }
 }

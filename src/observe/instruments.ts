@@ -72,3 +72,19 @@ export function createLabelBound(): (value: string) => string {
     return known.has(short) ? short : 'other'
   }
 }
+
+/** What `removeSeries` needs of a metric. A histogram lists each series once per bucket, with the bound as `le`. */
+interface RemovableMetric {
+  get(): Promise<{ readonly values: readonly { readonly labels: Record<string, string | number> }[] }>
+  remove(labels: Record<string, string | number>): void
+}
+
+export async function removeSeries(
+  metric: RemovableMetric,
+  isGone: (labels: Record<string, string | number>) => boolean,
+): Promise<void> {
+  for (const { labels } of (await metric.get()).values) {
+    const { le: _, ...series } = labels
+    if (isGone(series)) metric.remove(series)
+  }
+}

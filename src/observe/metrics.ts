@@ -2,9 +2,9 @@
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { version } from '../version.ts'
 import { type Consumer, type ConsumerStatus, type Consumers, createConsumers } from './consumers.ts'
-import { createDocumentMetrics, type DocumentMetrics } from './document-metrics.ts'
+import { createDocumentMetrics, type DocumentMetrics, type FlowName } from './document-metrics.ts'
 import { createExtractionMetrics, type ExtractionMetrics, type PriceOf } from './extraction-metrics.ts'
-import { createInstruments, type Instruments } from './instruments.ts'
+import { createInstruments, type Instruments, removeSeries } from './instruments.ts'
 import { type LimitState, showLimits } from './limit-metrics.ts'
 import { createOntologyMetrics, type OntologyMetrics } from './ontology-metrics.ts'
 import { createStoreMetrics, type StoreMetrics } from './store-metrics.ts'
@@ -28,8 +28,8 @@ export interface FlowMetrics {
   unreadable(processor: string, topic: string): void
   /** Sets the source of what is configured, and what of it runs. */
   configuration(state: ConfigurationState): void
-  /** Removes the series of the topics for which `isGone` is true. */
-  forget(isGone: (topic: string) => boolean): Promise<void>
+  /** Removes the series of a flow that is gone; `isGone` tells its topics. */
+  forget(flow: FlowName, isGone: (topic: string) => boolean): Promise<void>
   /** Sets the function that lists the open circuits. */
   circuits(open: () => readonly string[]): void
   /** Sets the source of the limits that are shared with other replicas. */
@@ -49,12 +49,6 @@ export interface ConsumerMeter {
   /** A message was taken. Call the result with its outcome. */
   started(): (outcome: DeliveryOutcome) => void
   stopped(): void
-}
-
-/** What `forget` needs of a metric. A histogram lists each series once per bucket, with the bound as `le`. */
-interface RemovableMetric {
-  get(): Promise<{ readonly values: readonly { readonly labels: Record<string, string | number> }[] }>
-  remove(labels: Record<string, string | number>): void
 }
 
 /** TrustGraph's values of `status`: a message that is tried again was an error, too, unless the model's rate limit was met. */
@@ -88,6 +82,7 @@ export function createMetrics({
     'version',
   ])
   showConsumers(instruments, consumers)
+  const documents = createDocumentMetrics(instruments, now)
   const shown = showProcess(instruments)
 
   function showState(labels: { processor: string; consumer: string }, running: boolean): void {
@@ -100,7 +95,7 @@ export function createMetrics({
     extraction: createExtractionMetrics(instruments, priceOf),
     ontology: createOntologyMetrics(instruments),
     store: createStoreMetrics(instruments),
-    documents: createDocumentMetrics(instruments, now),
+    documents,
     consuming(consumer) {
       const labels = { processor: consumer.processor, consumer: consumer.topic }
       const listed = consumers.add(consumer)
@@ -130,13 +125,10 @@ export function createMetrics({
       lostRanges.inc({ processor, consumer })
     },
     unreadable: (processor, consumer) => unreadable.inc({ processor, consumer }),
-    async forget(isGone) {
-      const byTopic: readonly RemovableMetric[] = Object.values(counted)
-      for (const metric of byTopic)
-        for (const { labels } of (await metric.get()).values) {
-          const { le: _, ...series } = labels
-          if (isGone(String(series['consumer'] ?? series['producer']))) metric.remove(series)
-        }
+    async forget(flow, isGone) {
+      await documents.forget(flow)
+      for (const metric of Object.values(counted))
+        await removeSeries(metric, ({ consumer, producer }) => isGone(String(consumer ?? producer)))
     },
     ...shown,
     limits: showLimits(instruments),

@@ -313,8 +313,13 @@ describe('the metrics of a consumer show', () => {
     await expect.poll(ok).toBe(1)
     const other = 'gm.flow.chunk.default.other'
     metrics.published('worker', other)
-    await metrics.forget((topic) => topic.endsWith('.default.default'))
+    for (const flow of ['default', 'other'])
+      metrics.documents.stored({ processor: 'worker', workspace: 'default', flow }, 1)
+    const gone = { workspace: 'default', flow: 'default' }
+    await metrics.forget(gone, (topic) => topic.endsWith('.default.default'))
     const text = await metrics.registry.metrics()
+    const stored = [...text.matchAll(/^graphmill_load_to_triples_seconds_count\{.*flow="(\w+)"/gm)]
+    expect(stored.map(([, name]) => name)).toEqual(['other'])
     const shown = [...text.matchAll(/(?:consumer|producer)="([^"]+)"/g)].map(([, topic]) => topic)
     // It is still consumed here, and so its lag is told, and what is in hand.
     expect(new Set(shown)).toEqual(new Set([other, flow.topic('chunk')]))

@@ -287,7 +287,8 @@ function prepare(runProcess: RunProcess): Promise<PreparedFlow[]> {
 /** Forgets the topics of a flow that is gone: nothing would find out any more that one of them is back. */
 async function forget(flow: FlowConfig, { shared: { circuits }, metrics }: RunProcess): Promise<void> {
   for (const key of circuits.open()) if (isOf(flow, key.slice(key.indexOf(':') + 1))) circuits.succeeded(key)
-  await metrics.forget((topic) => isOf(flow, topic))
+  const { workspace, flow: name } = flow.options
+  await metrics.forget({ workspace, flow: name }, (topic) => isOf(flow, topic))
 }
 
 function isOf({ options }: Config, topic: string): boolean {
