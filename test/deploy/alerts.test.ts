@@ -7,6 +7,7 @@ import { join, resolve } from 'node:path'
 import kafkajs, { type Admin } from 'kafkajs'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { parse } from 'yaml'
+import { blocks } from '../docs/blocks.ts'
 import { brokerSource } from '../support/brokers.ts'
 import { bookOf, chunkSize } from '../support/graph.ts'
 import { type KafkaServer, startKafka } from '../support/kafka-server.ts'
@@ -513,6 +514,14 @@ describe.skipIf(!present)('on Kafka', { timeout: 240_000 }, () => {
         if (found.length === 0) empty.push(`${title}: ${expr}`)
       }
     expect(empty).toEqual([])
+  })
+
+  test('every expression of the page about alerts has results', async () => {
+    const told = blocks
+      .filter(({ language }) => language === 'promql')
+      .flatMap(({ code }) => code.split('\n\n'))
+    expect(told.length).toBeGreaterThan(1)
+    for (const each of told) expect(await prometheus.query(each), each).not.toEqual([])
   })
 
   test('the rules are evaluated, and the objectives are measured', async () => {

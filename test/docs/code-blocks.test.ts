@@ -52,8 +52,8 @@ function readUnit(path: string): void {
   expect(seconds).toBeGreaterThan(optionTable['llm-timeout'].default + 15)
 }
 
-/** The languages of blocks that are run, here or in a session. */
-const elsewhere = ['sh', 'sparql', 'ts', 'python', 'java', 'xml', 'console']
+/** The languages of blocks that are run, here, in a session, or in test/deploy/alerts.test.ts. */
+const elsewhere = ['sh', 'sparql', 'ts', 'python', 'java', 'xml', 'console', 'promql']
 
 /** Inside the repository, so that `graphmill` and its dependencies are found. */
 let folder: string
