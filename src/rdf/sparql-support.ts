@@ -146,12 +146,13 @@ function nodeUpdates(): string[] {
   ]
 }
 
-/** Removes what is loose and is not referred to, and then the same of what that referred to. */
+/** Removes what is loose and is neither referred to nor noted in a copy, and then the same of what that referred to. */
 function looseUpdates(): string[] {
   const removed = (mark: string, more: string) => {
     const marked = onSourceShelf(`?node ${mark} true`)
     return [
       `DELETE { ${marked} } WHERE { ${marked} FILTER EXISTS { ${inSource('?any ?of ?node')} } }`,
+      `DELETE { ${marked} } WHERE { ${marked} FILTER EXISTS { GRAPH ?copy { ?node ${noted} true } FILTER(STRSTARTS(STR(?copy), "${shelfOf(sourceGraph)}:")) } }`,
       more,
       `DELETE { ${inSource('?node ?p ?o')} } WHERE { ${marked} ${inSource('?node ?p ?o')} }`,
     ].filter((text) => text !== '')

@@ -75,12 +75,22 @@ const emission = fc.record({
   chunkId: fc.constantFrom('', 'c1', 'c2', 'c3'),
   versionTime: fc.integer({ min: 0, max: 3 }),
 })
+/** Nodes of several emissions. Each stays whole as long as one of them states a part of it, so a part has it whole or leaves it out. */
+const shared = /^https:\/\/trustgraph\.ai\/(agent|activity|span)\//
+
+function cut(triples: readonly Triple[], from: number, length: number): readonly Triple[] {
+  const part = triples.slice(from, from + length)
+  const isWhole = ({ s: { iri } }: Triple) =>
+    triples.filter(({ s }) => s.iri === iri).every((each) => part.includes(each))
+  return part.filter((each) => !shared.test(each.s.iri ?? '') || isWhole(each))
+}
+
 /** The document's own statement of where a chunk stands, or a part of what was found: the batches of emit-triples cut it anywhere. */
 const statement = fc
   .tuple(emission, fc.array(fc.nat(facts.length - 1), { maxLength: 3 }), fc.nat(80), fc.nat(80))
   .map(([each, chosen, from, length]): Statement => {
     const triples = each.chunkId === '' ? placed(each, chosen.length) : found(each, chosen)
-    return { emission: each, triples: length < 40 ? triples : triples.slice(from, from + length) }
+    return { emission: each, triples: length < 40 ? triples : cut(triples, from, length) }
   })
 
 function placed({ documentId, versionTime }: Emission, at: number): Triple[] {
