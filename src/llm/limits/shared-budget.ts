@@ -98,9 +98,12 @@ export function createSharedBudget(options: SharedBudgetOptions): SharedBudget {
   function current(): Account {
     const period = new Date(time()).toISOString().slice(0, length === 'day' ? 10 : 7)
     if (period === account.period) return account
+    // A clock that is set back over midnight goes on with what was spent then. What is not spent is not held for a return.
+    account.granted = 0
+    const next = period === before.period ? before : { period, spent: 0, open: 0, granted: 0 }
     before = account
-    account = { period, spent: 0, open: 0, granted: 0 }
-    last = { ...last, spent: 0 }
+    account = next
+    last = { ...last, spent: used(account) }
     return account
   }
 

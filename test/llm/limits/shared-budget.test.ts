@@ -71,6 +71,25 @@ describe('a budget of a day or month', () => {
     ])
   })
 
+  it('goes on with what was spent when the clock is set back over midnight, and again', () => {
+    let now = Date.parse('2026-11-24T00:00:00Z') - 1
+    const budget = dollars(100, () => now)
+    budget.confirmed(budget.plan(true, 0, 0))
+    budget.begin(10)(ended(10, 40))
+    now += 1
+    budget.begin(10)(ended(10, 0))
+    now -= 1
+    expect(budget.used()).toBe(90)
+    expect(budget.admits()).toBe(false)
+    const uses = budget.plan(true, 0, 0).map(({ period, spent }) => [period, spent])
+    expect(uses).toEqual([
+      ['2026-11-23', 90],
+      ['2026-11-24', 10],
+    ])
+    now += 1
+    expect(budget.used()).toBe(10)
+  })
+
   it('gives back what it has not spent when there are no calls', () => {
     const budget = createSharedBudget({
       ...{ amount: 1000, unit: 'tokens', period: 'month', model: 'm', time: () => noon, price: tokenPrice },
