@@ -192,7 +192,7 @@ export function createSharedLimits(options: SharedLimitsOptions): LeaseHolder {
       const none = { wants: asked.wants, least: asked.least, has: 0 }
       const claim = shares?.plan(asked, at) ?? none
       const uses = budget?.plan(asked.wants > 0, shares?.others(at) ?? livingAt(at), at) ?? []
-      if (!isDue(claim, uses, at)) return undefined
+      if (!isPending && !isDue(claim, uses, at)) return undefined
       published = { at, claim, uses }
       isPending = true
       return lease(claim, uses)

@@ -3,7 +3,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { tokenPrice } from '../../../src/llm/limits/shared-budget.ts'
-import type { LimitLease } from '../../../src/messages/generated.ts'
+import { createSharedLimits } from '../../../src/llm/limits/shared-limits.ts'
+import type { LimitLease, LimitLeaseInit } from '../../../src/messages/generated.ts'
 import { limitReplicas, type ReplicaOptions } from '../../support/limit-replicas.ts'
 import { simulatedTime } from '../../support/simulated-time.ts'
 
@@ -104,6 +105,27 @@ describe('limits that replicas share', () => {
       const times = site.published.filter(({ replica }) => replica === name).map(({ at }) => at)
       expect(Math.min(...times.slice(1).map((at, index) => at - times[index]!))).toBeGreaterThanOrEqual(2000)
     }
+  })
+
+  it('publishes a lease again that was not read back, also that of a replica without calls', () => {
+    let now = 0
+    const budget = { amount: 1000, unit: 'tokens', period: 'day', price: tokenPrice } as const
+    const holder = createSharedLimits({ replica: 'r', model: 'm', budget, now: () => now, time: () => now })
+    const user = { running: 0, waiting: 1, waitsSince: 0, nextTokens: 3, serve() {} }
+    holder.limits.attach(user)
+    const read = (lease: LimitLeaseInit) => holder.heard({ ...lease, signature: '' } as LimitLease)
+    read(holder.next()!)
+    holder.limits.begin(3)({ accepted: true })
+    user.waiting = 0
+    now += 2000
+    const idle = holder.next()!
+    expect(idle.budgets![0]!.reserved).toBeLessThan(10)
+    now += 5000
+    const again = holder.next()!
+    expect(again).toEqual({ ...idle, number: idle.number + 1 })
+    read(again)
+    now += 5000
+    expect(holder.next()).toBeUndefined()
   })
 
   it('gives a replica that has more to do what the others do not need', async () => {
