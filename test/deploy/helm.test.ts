@@ -201,6 +201,15 @@ test('a storm of 429s adds no replicas of prompt where Prometheus is known', () 
   expect(wanted(0.5, 0, 2)).toBe(0)
 })
 
+test.each(['prompt', 'text-completion'])('%s asks Prometheus for its own refusals', (name) => {
+  const enabled = `processors.${name}.enabled=true,processors.${name}.autoscaling.enabled=true`
+  const objects = render(...minimal, '--set', `${enabled},autoscaling.prometheus=http://prometheus:9090`)
+  const { spec } = ofKind(objects, 'ScaledObject').find((object) => entryOf(object) === name)
+  const queries = spec.triggers.flatMap(({ metadata }: KubernetesObject) => metadata.query ?? [])
+  expect(queries.length).toBe(2)
+  for (const query of queries) expect(query).toContain(`{processor="${name}",namespace="default"}`)
+})
+
 test('options of one entry restart its pods only, and flows restart none', () => {
   const checksums = (...args: string[]) =>
     Object.fromEntries(
