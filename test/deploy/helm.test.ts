@@ -275,6 +275,7 @@ test.each([
     [...minimal, '--set', 'processors.prompt.options.modell=m'],
     'processors.prompt.options.modell: there is no such option',
   ],
+  [[...minimal, '--set', 'options.budget=20/day'], 'Set options.limit-scope=all, or workspace'],
   [[...minimal, '--set', 'options.flows=x'], 'Use flows or existingFlows instead'],
   [[...minimal, '--set', 'files.schemas.content.a=x'], 'Set processors.extract-rows.enabled=true'],
   [
