@@ -18,40 +18,33 @@ export function createInstruments(registry: Registry) {
     gauge: <L extends string>(name: string, help: string, labelNames: readonly L[]) =>
       new Gauge({ name, help, labelNames, registers }),
     /** A counter whose series are set by `collect` whenever somebody looks; others disappear. */
-    collectedCounter<L extends string>(
-      name: string,
-      help: string,
-      labelNames: readonly L[],
-      collect: (counter: Counter<L>) => void | Promise<void>,
-    ): void {
-      new Counter({
-        name,
-        help,
-        labelNames,
-        registers,
-        collect() {
-          this.reset()
-          return collect(this)
-        },
-      })
-    },
-    /** A gauge whose series are set by `collect` whenever somebody looks; others disappear. */
-    collectedGauge<L extends string>(
-      name: string,
-      help: string,
-      labelNames: readonly L[],
-      collect: (gauge: Gauge<L>) => void | Promise<void>,
-    ): void {
-      new Gauge({
-        name,
-        help,
-        labelNames,
-        registers,
-        collect() {
-          this.reset()
-          return collect(this)
-        },
-      })
+    collectedCounter: <L extends string>(...given: Collected<L, Counter<L>>) =>
+      void new Counter(collecting(registry, given)),
+    /** The same as a gauge. */
+    collectedGauge: <L extends string>(...given: Collected<L, Gauge<L>>) =>
+      void new Gauge(collecting(registry, given)),
+  }
+}
+
+type Collected<L extends string, M> = [
+  name: string,
+  help: string,
+  labelNames: readonly L[],
+  collect: (metric: M) => void | Promise<void>,
+]
+
+function collecting<L extends string, M extends { reset(): void }>(
+  registry: Registry,
+  [name, help, labelNames, collect]: Collected<L, M>,
+) {
+  return {
+    name,
+    help,
+    labelNames,
+    registers: [registry],
+    collect(this: M) {
+      this.reset()
+      return collect(this)
     },
   }
 }

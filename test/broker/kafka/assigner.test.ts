@@ -30,7 +30,7 @@ async function assign(assigner: Assigner, ...members: { memberId: string; member
   )
 }
 
-test('shares are equal, and only what must move for that moves, whoever joins and leaves', () => {
+test('shares are equal, and only what must move for that moves, whichever members join and leave', () => {
   const steps = fc.array(fc.record({ joins: fc.boolean(), who: fc.nat(20) }), { maxLength: 30 })
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 40 }), steps, (count, changes) => {
