@@ -2,7 +2,7 @@
 // thousand documents wait, and of the ledger while it reads the progress of as many, also of one document.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Broker, OutgoingBytes } from '../src/broker/broker.ts'
 import { connectKafka } from '../src/broker/kafka/kafka.ts'
@@ -17,11 +17,11 @@ import { startKafka } from '../test/support/kafka-server.ts'
 import { startGraphmill } from '../test/support/processes.ts'
 import { type LlmProcess, startLlmProcess } from './llm-process.ts'
 import { peakOf } from './process-usage.ts'
+import { program } from './program.ts'
 import type { Row } from './row.ts'
 
 const codec = createCodec(loadSchemas())
 const extractor = 'extract-definitions'
-const program = resolve(import.meta.dirname, '../bin/graphmill.js')
 /** Chunks that pass before the memory is measured. */
 const handled = 5000
 const pollMs = 500

@@ -28,6 +28,7 @@ const benches: Readonly<Record<string, () => Promise<Row[]>>> = {
   memory: async () => (await import('./memory.ts')).memoryBench(),
   'cli-start': async () => (await import('./cli-start.ts')).cliStartBench(),
   'pulsar-relay': async () => (await import('./pulsar.ts')).pulsarBench(),
+  'pulsar-trickle': async () => (await import('./pulsar.ts')).pulsarTrickleBench(),
   'pulsar-native-relay': async () => (await import('./pulsar.ts')).pulsarNativeBench(),
 }
 

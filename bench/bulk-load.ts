@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startKafka } from '../test/support/kafka-server.ts'
 import { measureGraphmill } from '../test/support/load-memory.ts'
+import { program } from './program.ts'
 import { median, type Row } from './row.ts'
 
 const files = 2000
@@ -28,10 +29,10 @@ export async function bulkLoadBench(): Promise<Row[]> {
     const passes: { readonly rate: number; readonly cpu: number; readonly peak: number }[] = []
     for (let round = 0; round < rounds; round++) {
       // What starting takes is not counted.
-      const start = await measureGraphmill(['load', one, ...place(`bulk-${round}`)])
-      const whole = await measureGraphmill(['load', many, ...place(`bulk-${round}`)])
+      const start = await measureGraphmill(['load', one, ...place(`bulk-${round}`)], program)
+      const whole = await measureGraphmill(['load', many, ...place(`bulk-${round}`)], program)
       const rate = (files - 1) / (whole.seconds - start.seconds)
-      passes.push({ rate, cpu: ((whole.cpu - start.cpu) / files) * 1000, peak: whole.peak / 1024 / 1024 })
+      passes.push({ rate, cpu: ((whole.cpu - start.cpu) / files) * 1000, peak: whole.resident / 1024 / 1024 })
     }
     const middle = (of: 'rate' | 'cpu' | 'peak') => median(passes.map((pass) => pass[of]))
     const note = `${files} files of 2 KB, without the start; median of ${rounds}`

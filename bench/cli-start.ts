@@ -1,12 +1,11 @@
 // The CPU time of the command line: from its start to the end of `--version` and `--help`, and until `run` is ready on a real Kafka.
 import { spawnSync } from 'node:child_process'
-import { resolve } from 'node:path'
 import { openExecution } from '../test/faults/execution.ts'
 import { type Machines, withMachines } from './kafka.ts'
 import { cpuOf } from './process-usage.ts'
+import { program } from './program.ts'
 import { median, type Row } from './row.ts'
 
-const program = resolve(import.meta.dirname, '../bin/graphmill.js')
 const rounds = 5
 const unit = 's of CPU'
 const note = `median of ${rounds}`

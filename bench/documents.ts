@@ -1,5 +1,6 @@
-// Documents that change, through the whole flow on a real Kafka: removing one of 1,000 chunks from stores, and what each process takes for
-// 10,000 documents, their removal by collection included. The store's own time is that of its answers to the updates that withdraw.
+// Documents that change, through the whole flow on a real Kafka, as it is installed: removing one of 1,000 chunks from stores, and what
+// each process takes for 10,000 documents, their removal by collection included. The store's own time is that of its answers to the
+// updates that withdraw.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
@@ -19,7 +20,8 @@ import { bookOf } from '../test/support/graph.ts'
 import { installOxigraph, startOxigraph } from '../test/support/oxigraph-server.ts'
 import { graphmill } from '../test/support/processes.ts'
 import { type Machines, withMachines } from './kafka.ts'
-import { cpuOf, memoryOf } from './process-usage.ts'
+import { cpuOf, memoryOf, peakOf } from './process-usage.ts'
+import { program } from './program.ts'
 import type { Row } from './row.ts'
 
 const scope = { workspace: 'default', flow: 'default' }
@@ -147,7 +149,7 @@ async function removals({ site, llm }: Machines): Promise<Row[]> {
     const timer = store && (await startTimer(store.update))
     const execution = await openExecution(site, { space: `removal${rows.length}`, llmUrl: llm.url })
     const place = timer ? ['--store', timer.url] : []
-    await execution.startProcess(['--all'], ['--provenance', 'subgraph', ...place])
+    await execution.startProcess(['--all'], ['--provenance', 'subgraph', ...place], program)
     const target = targetOf(execution)
     const newest = () => undefined
     const found = [textOf('book', bookOf(chunks, 1))].values()
@@ -186,7 +188,7 @@ async function many({ site, llm }: Machines): Promise<Row[]> {
   const execution = await openExecution(site, { space: 'many', llmUrl: llm.url })
   const flags = ['--extractors', 'definitions', '--provenance', 'none']
   const processes = await Promise.all(
-    parts.map(async (names) => ({ names, process: await execution.startProcess(names, flags) })),
+    parts.map(async (names) => ({ names, process: await execution.startProcess(names, flags, program) })),
   )
   const rows: Row[] = []
   const cpu = () => processes.map(({ process: { pid } }) => cpuOf(pid))
@@ -229,10 +231,10 @@ async function many({ site, llm }: Machines): Promise<Row[]> {
       process: { pid },
     },
   ] of processes.entries()) {
-    const note = `${idle[at]!.toFixed(0)} before, ${memoryOf(pid, 'VmHWM').toFixed(0)} at most`
+    const note = `the most that was resident; ${idle[at]!.toFixed(0)} before, ${memoryOf(pid, 'VmRSS').toFixed(0)} after`
     rows.push({
-      ...{ name: `documents: memory of ${names.join(', ')} after ${documents}`, note },
-      ...{ value: memoryOf(pid, 'VmRSS'), unit: 'MiB' },
+      ...{ name: `documents: memory of ${names.join(', ')}, ${documents} documents`, note },
+      ...{ value: peakOf(pid), unit: 'MiB', bound: '<= 110' },
     })
   }
   await execution.close()

@@ -17,6 +17,7 @@ import { startBareRelay } from './bare-relay.ts'
 import { type Recorded, scriptOf } from './bare-script.ts'
 import { type LlmProcess, startLlmProcess } from './llm-process.ts'
 import { cpuOf, peakOf } from './process-usage.ts'
+import { program } from './program.ts'
 import { relayBench } from './relay.ts'
 import { median, type Row } from './row.ts'
 
@@ -88,7 +89,7 @@ async function slowModel({ site, llm }: Machines): Promise<Row[]> {
   const [warmUp, calls, ideal] = [1200, 1000, 128]
   await llm.set({ latencyMs: 500 })
   const execution = await openExecution(site, { space: 'slow', llmUrl: llm.url })
-  await execution.startProcess(['--all'])
+  await execution.startProcess(['--all'], [], program)
   await execution.load(800)
   const begun = await timeOf(llm, warmUp)
   const rate = calls / ((await timeOf(llm, warmUp + calls)) - begun)
@@ -125,7 +126,7 @@ export async function timeOf(llm: LlmProcess, completed: number): Promise<number
 async function instantModel({ site, llm, bootstrap: brokers }: Machines): Promise<Row[]> {
   const [rounds, least] = [3, 1000]
   const execution = await openExecution(site, { space: 'instant', llmUrl: llm.url })
-  const { pid } = await execution.startProcess(['--all'])
+  const { pid } = await execution.startProcess(['--all'], [], program)
   const bare = startBareLoop()
   const seen = { ours: [] as Pass[], bare: [] as Pass[] }
   for (let round = 0; round <= rounds; round++) {

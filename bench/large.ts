@@ -2,7 +2,7 @@
 // its CPU time from its start to its last message.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Broker } from '../src/broker/broker.ts'
 import { connectKafka } from '../src/broker/kafka/kafka.ts'
@@ -11,11 +11,11 @@ import { startKafka } from '../test/support/kafka-server.ts'
 import { measureLoad } from '../test/support/load-memory.ts'
 import { startGraphmill } from '../test/support/processes.ts'
 import { cpuOf, peakOf } from './process-usage.ts'
+import { program } from './program.ts'
 import { median, type Row } from './row.ts'
 
 const [megabytes, rounds] = [50, 3]
 const mebibyte = 1024 * 1024
-const program = resolve(import.meta.dirname, '../bin/graphmill.js')
 
 /** What a process has taken: MiB and seconds. */
 interface Usage {

@@ -16,6 +16,10 @@ export function memoryOf(pid: number, field: 'VmRSS' | 'VmHWM'): number {
   return Number(new RegExp(`${field}:\\s+(\\d+)`).exec(procFile(pid, 'status'))?.[1]) / 1024
 }
 
+/** Its share of the resident memory in MiB: a page that several processes have counts once for all of them. NaN on other systems. */
+export const shareOf = (pid: number) =>
+  Number(/^Pss:\s+(\d+)/m.exec(procFile(pid, 'smaps_rollup'))?.[1]) / 1024
+
 function procFile(pid: number, name: string): string {
   try {
     return readFileSync(`/proc/${pid}/${name}`, 'utf8')

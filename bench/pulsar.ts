@@ -1,9 +1,11 @@
-// The bench on a real Pulsar, over its WebSocket API and over its binary protocol: the relay.
+// Benches on a real Pulsar: the relay over its WebSocket API and over its binary protocol, and the trickle over WebSockets.
 import { connect } from '../src/broker/connect.ts'
 import { nativePulsar } from '../test/support/native-pulsar.ts'
 import { startPulsar } from '../test/support/pulsar-server.ts'
+import { startLlmProcess } from './llm-process.ts'
 import { barePulsar, barePulsarNative, relayBench } from './relay.ts'
 import type { Row } from './row.ts'
+import { trickle } from './trickle.ts'
 
 export async function pulsarBench(): Promise<Row[]> {
   const server = await startPulsar()
@@ -32,5 +34,19 @@ export async function pulsarNativeBench(): Promise<Row[]> {
     })
   } finally {
     await stop()
+  }
+}
+
+export async function pulsarTrickleBench(): Promise<Row[]> {
+  const [server, llm] = await Promise.all([startPulsar(), startLlmProcess()])
+  const brokerUrl = `pulsar+${server.url}`
+  try {
+    const rows = await trickle({ site: { brokerUrl, connect: () => connect(brokerUrl) }, llm })
+    return rows
+      .filter(({ unit }) => unit !== 'a chunk')
+      .map((row) => ({ ...row, name: `pulsar ${row.name}` }))
+  } finally {
+    await llm.stop()
+    await server.stop()
   }
 }

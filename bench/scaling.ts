@@ -1,14 +1,13 @@
 // Replicas of the prompt processor and the extractors on one real Kafka, with calls of 500 ms: how the rate grows with 1, 2 and 4 of
 // them, how evenly they share the calls, and whether each reply is read once. And what a chunk costs each processor of its own.
-import { resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { inputGroup } from '../src/flow/ports.ts'
 import { type Execution, extractors, inputLines, openExecution } from '../test/faults/execution.ts'
 import { type Machines, timeOf, withMachines } from './kafka.ts'
 import { cpuOf, memoryOf } from './process-usage.ts'
+import { program } from './program.ts'
 import type { Row } from './row.ts'
 
-const installed = resolve(import.meta.dirname, '../bin/graphmill.js')
 /** Calls at once in a replica; few, so that two cores have time for four replicas. */
 const concurrency = 8
 const callMs = 500
@@ -124,7 +123,7 @@ async function sizing({ site, llm }: Machines): Promise<Row[]> {
     const processes = await Promise.all(
       roles.map(async (role) => ({
         role,
-        pid: (await execution.startProcess([role], flags, installed)).pid,
+        pid: (await execution.startProcess([role], flags, program)).pid,
       })),
     )
     const cpus = () => processes.map(({ pid }) => cpuOf(pid))

@@ -1,6 +1,6 @@
 // Two extractors in one process on a real Kafka, with a model that answers at once and with one of 500 ms a call, whose messages
 // come one by one: CPU and requests to Kafka a chunk, the share of the ideal rate, and the time to the first triple.
-// BENCH_PROGRAM is the `src/cli/main.ts` of another checkout to compare with.
+// BENCH_PROGRAM is the `bin/graphmill.js` of another checkout to compare with.
 import { readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,6 +11,7 @@ import type { GraphmillProcess } from '../test/support/processes.ts'
 import { type Machines, timeOf } from './kafka.ts'
 import type { LlmProcess } from './llm-process.ts'
 import { cpuOf } from './process-usage.ts'
+import { program } from './program.ts'
 import { median, type Row } from './row.ts'
 
 const extractors = ['extract-definitions', 'extract-relationships']
@@ -29,10 +30,12 @@ async function startCounted(execution: Execution): Promise<Process> {
   process.env['NODE_OPTIONS'] = `--import=${counter}`
   process.env['REQUEST_COUNTS'] = file
   const flags = ['--extractors', extractors.join()]
-  const started = await execution.startProcess(['--all'], flags, process.env['BENCH_PROGRAM']).finally(() => {
-    delete process.env['NODE_OPTIONS']
-    delete process.env['REQUEST_COUNTS']
-  })
+  const started = await execution
+    .startProcess(['--all'], flags, process.env['BENCH_PROGRAM'] ?? program)
+    .finally(() => {
+      delete process.env['NODE_OPTIONS']
+      delete process.env['REQUEST_COUNTS']
+    })
   return {
     ...started,
     async requests() {
@@ -105,8 +108,8 @@ async function firstTriples(execution: Execution, rounds: number): Promise<numbe
   return median(times)
 }
 
-/** Both runs, each in a process of its own. */
-export async function trickle({ site, llm }: Machines): Promise<Row[]> {
+/** Both runs, each in a process of its own. Requests are counted on Kafka. */
+export async function trickle({ site, llm }: Pick<Machines, 'site' | 'llm'>): Promise<Row[]> {
   return [...(await instantRun(site, llm)), ...(await slowRun(site, llm))]
 }
 
