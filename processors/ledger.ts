@@ -147,11 +147,12 @@ async function* write(
   document.written = over.promise
   const drop = () => discard(flowState, document)
   signal.addEventListener('abort', drop)
-  let failure: unknown = new GraphmillError('aborted', 'The status could not be written here.')
+  let isStored = false
+  let failure: unknown
   let restored: Restored | undefined
   try {
     await unlessAborted(before, signal)
-    if (flowState.documents.get(documentId) !== document) throw failure
+    if (flowState.documents.get(documentId) !== document) throw notWritten()
     if (document.early) {
       restored = await restore(statusWrite)
       // A replica that no longer owns a document may have written late.
@@ -172,17 +173,20 @@ async function* write(
     flowState.cache.put(documentId, payload, context.clock.now())
     countEnded(flowState, document, payload)
     if (restored?.isNew) yield* lossesSince(restored.lost, statusWrite)
-    failure = undefined
+    isStored = true
   } catch (thrown) {
     failure = thrown
     throw thrown
   } finally {
     signal.removeEventListener('abort', drop)
-    if (failure || !document.pending) drop()
+    if (!isStored || !document.pending) drop()
     over.resolve()
+    if (!isStored) failure ??= notWritten()
     void settle(pending, signal.aborted ? signal.reason : failure)
   }
 }
+
+const notWritten = () => new GraphmillError('aborted', 'The status could not be written here.')
 
 /** Units that are done again after a replay count again; those of a version that was replaced stay counted. */
 function countEnded(flowState: FlowState, document: DocumentState, { done, partial, dead }: Status): void {

@@ -19,6 +19,12 @@ import {
 import { addTotals, emptyTotals, type Totals } from './totals.ts'
 import { countedBefore, type OpenUnit, type SeenRun } from './unit-state.ts'
 
+/**
+ * Of most documents, the state is short. By default zlib takes 256 KiB to deflate it and 16 KiB for each result, and seven times the CPU
+ * (75 instead of 11 µs for 640 bytes). `inflateRawSync` reads any window.
+ */
+const [shortBytes, forShort] = [4096, { level: 1, windowBits: 12, memLevel: 4, chunkSize: 4096 }] as const
+
 /** Raised when an older build would misread what this one writes. */
 const version = 1
 
@@ -124,8 +130,9 @@ export function writeState(document: Document): Uint8Array {
   const text = Buffer.from(JSON.stringify(header))
   const length = Buffer.alloc(4)
   length.writeUInt32LE(text.length)
-  const state = deflateRawSync(Buffer.concat([length, text, ...bits]), { level: 1 })
-  // What zlib returns is a view of 16 KiB, which would be held as long as the state is.
+  const bytes = Buffer.concat([length, text, ...bits])
+  const state = deflateRawSync(bytes, bytes.length > shortBytes ? { level: 1 } : forShort)
+  // What zlib returns is a view of a longer buffer, which would be held as long as the state is.
   const own = Buffer.allocUnsafeSlow(state.length)
   own.set(state)
   return own
@@ -137,7 +144,7 @@ export function readState(state: Uint8Array): Document {
   let header: Header
   let at: number
   try {
-    bytes = inflateRawSync(state)
+    bytes = inflateRawSync(state, state.length > shortBytes ? undefined : { chunkSize: shortBytes })
     at = 4 + bytes.readUInt32LE(0)
     header = JSON.parse(bytes.toString('utf8', 4, at)) as Header
   } catch (cause) {
