@@ -1,8 +1,9 @@
 #!/usr/bin/env node
-// Starts graphmill, with small sizes of V8 (docs/operations.md, "Memory"). This is plain JavaScript that Node 18 and later can parse. On a Node that is too old, it runs itself again with
-// the `node` package of node_modules if that is installed, else it says which Node it needs. As the first process of a container, it
-// runs itself again too: Linux does not let PID 1 end itself by a signal, so neither the watchdog nor the end of the grace period
-// could end it. The child process ends with its parent, even if the parent is killed, because the channel between them closes.
+// Starts graphmill, with small sizes of V8 (docs/operations.md, "Memory"). This is plain JavaScript that Node 18 and later can parse. On a
+// Node that is too old, it runs itself again with the `node` package of node_modules if that is installed, else it says which Node it
+// needs. As the first process of a container, it runs itself again too: Linux does not let PID 1 end itself by a signal, so neither the
+// watchdog nor the end of the grace period could end it. The child process ends with its parent, even if the parent is killed, because the
+// channel between them closes.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -15,7 +16,9 @@ const [major, minor] = process.versions.node.split('.').map(Number)
 const program = fileURLToPath(new URL('../dist/src/cli/main.js', import.meta.url))
 
 // V8 reads its sizes only when it starts: the commands that handle documents replace their process. The user's own sizes win.
-const sizes = ['--max-semi-space-size=4', '--heap-growing-percent=60']
+// `load` has few objects and large buffers, which are freed when young objects are collected: the smaller, the sooner.
+const semiSpace = process.argv[2] === 'load' ? 2 : 4
+const sizes = [`--max-semi-space-size=${semiSpace}`, '--heap-growing-percent=60']
 const sized = ['run', 'load', 'extract'].includes(process.argv[2]) && !/semi[-_]space/.test(ownFlags())
 // Buffers of 64 KiB and more are returned to the system when they are freed, instead of leaving holes.
 const malloc = { MALLOC_ARENA_MAX: '1', MALLOC_MMAP_THRESHOLD_: '65536', MALLOC_TRIM_THRESHOLD_: '65536' }

@@ -22,6 +22,11 @@ export async function* cutParts(
   let held = ''
   let part = 0
   let offset = 0
+  let scratch: Uint8Array | undefined
+  const cut = () => {
+    scratch ??= new Uint8Array(maxBytes)
+    return cutPoint(held, scratch)
+  }
   const take = (length: number): TextPart => {
     const text = held.slice(0, length)
     held = held.slice(length)
@@ -31,50 +36,47 @@ export async function* cutParts(
   for await (const piece of pieces) {
     held += piece
     // A code unit takes at most three bytes, so a part never has more code units than bytes.
-    while (held.length > maxBytes) yield take(cutPoint(held, maxBytes))
+    while (held.length > maxBytes) yield take(cut())
   }
-  while (Buffer.byteLength(held) > maxBytes) yield take(cutPoint(held, maxBytes))
+  while (Buffer.byteLength(held) > maxBytes) yield take(cut())
   if (held.length > 0) yield { ...take(held.length), last: true }
 }
 
 /**
- * Where to cut so that the text before takes at most `maxBytes`: after a paragraph, otherwise a line, otherwise a word. Which one is
- * decided by the text around it, so that an edit moves few cuts.
+ * Where to cut so that the text before takes at most `scratch.length` bytes: after a paragraph, otherwise a line, otherwise a word. Which
+ * one is decided by the text around it, so that an edit moves few cuts.
  */
-function cutPoint(text: string, maxBytes: number): number {
-  const longest = longestPrefix(text, maxBytes)
-  const window = text.slice(0, longest)
+function cutPoint(text: string, scratch: Uint8Array): number {
+  const longest = new TextEncoder().encodeInto(text, scratch).read
   // A cut in the first half would make too many parts.
-  const least = longest >> 1
-  const words: number[] = []
-  const paragraphs: number[] = []
-  for (const [space, word] of wordsFromEnd(window, least)) {
-    words.push(word)
-    if (/\n[ \t\r]*\n/.test(window.slice(space, word))) paragraphs.push(word)
-  }
+  const range = [longest >> 1, longest] as const
   return (
-    anchorOf(text, paragraphs) ?? anchorOf(text, lines(window, least)) ?? anchorOf(text, words) ?? longest
+    anchorOf(text, words(text, range, /\n[ \t\r]*\n/)) ??
+    anchorOf(text, lines(text, range)) ??
+    anchorOf(text, words(text, range)) ??
+    longest
   )
 }
 
-/** Where lines begin behind a line that is not empty, at `least` or later. */
-function* lines(text: string, least: number): Generator<number> {
-  for (let at = text.indexOf('\n', least); at >= 0; at = text.indexOf('\n', at + 1))
-    if (at + 1 < text.length && text[at + 1] !== '\n') yield at + 1
+const lineFeed = 10
+
+type Range = readonly [from: number, to: number]
+
+/** Where lines begin behind a line that is not empty. */
+function* lines(text: string, [from, to]: Range): Generator<number> {
+  for (let next = from + 1; next < to; next++)
+    if (text.charCodeAt(next - 1) === lineFeed && text.charCodeAt(next) !== lineFeed) yield next
 }
 
-/** The words of a text after white space that begins at `least` or later, from the last one: where the white space and the word begin. */
-function* wordsFromEnd(text: string, least: number): Generator<[space: number, word: number]> {
-  const isSpace = (at: number) => /\s/.test(text[at]!)
-  for (let at = text.length; at > least; ) {
-    while (at > least && !isSpace(at - 1)) at--
-    const word = at
-    while (at > least && isSpace(at - 1)) at--
-    if (at < word && word < text.length) yield [at, word]
+/** Where words begin behind white space of the range that holds what is `wanted`. */
+function* words(text: string, [from, to]: Range, wanted?: RegExp): Generator<number> {
+  for (let at = from; at < to; at++) {
+    if (!isSpace(text.charCodeAt(at))) continue
+    const space = at
+    while (at < to && isSpace(text.charCodeAt(at))) at++
+    if (at < to && (wanted?.test(text.slice(space, at)) ?? true)) yield at
   }
 }
 
-function longestPrefix(text: string, maxBytes: number): number {
-  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(maxBytes))
-  return read
-}
+const isSpace = (unit: number) =>
+  unit < 128 ? unit === 32 || (unit >= 9 && unit <= 13) : /\s/.test(String.fromCharCode(unit))

@@ -42,6 +42,9 @@ const common = [
 
 test.each([
   'extract-definitions',
+  'extract-relationships',
+  'extract-topics',
+  'extract-agent-kg',
   'extract-ontology',
   'extract-rows',
   'emit-triples',

@@ -18,6 +18,13 @@ test.each<[where: string, text: string, maxBytes: number, parts: string[]]>([
     ['One.\n\nTwo.\n \n\t', 'Three is long.'],
   ],
   ['after the last line', 'One word.\nTwo words.\nThree.', 24, ['One word.\nTwo words.\n', 'Three.']],
+  ['after white space that is not ASCII', 'One\u3000two\u2028three', 14, ['One\u3000two\u2028', 'three']],
+  [
+    'after a line whose white space holds no empty line',
+    'One two.\n\v\nThree four.',
+    18,
+    ['One two.\n\v\n', 'Three four.'],
+  ],
   ['after the last word', 'One two three four', 10, ['One two ', 'three four']],
   ['in a word without end', 'abcdefghij', 4, ['abcd', 'efgh', 'ij']],
   ['between characters', '🌾🌾🌾', 9, ['🌾🌾', '🌾']],
