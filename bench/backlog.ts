@@ -1,5 +1,6 @@
-// A backlog on a real Kafka: the resident memory of each processor, in a process of its own, while a hundred thousand chunks of ten
-// thousand documents wait, and of the ledger while it reads the progress of as many, also of one document.
+// A backlog on a real Kafka: the resident memory of each processor, in a process of its own and all in one, while a hundred thousand
+// chunks of ten thousand documents wait; of chunk-text while as many documents do; and of the ledger while it reads their progress, also
+// of one document.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +15,9 @@ import { emptyHeader, type TypedPayload } from '../src/messages/envelope.ts'
 import { loadSchemas } from '../src/messages/registry.ts'
 import { bookOf } from '../test/support/graph.ts'
 import { startKafka } from '../test/support/kafka-server.ts'
+import { measureGraphmill } from '../test/support/load-memory.ts'
 import { startGraphmill } from '../test/support/processes.ts'
+import { writeFiles } from './bulk-load.ts'
 import { type LlmProcess, startLlmProcess } from './llm-process.ts'
 import { peakOf } from './process-usage.ts'
 import { program } from './program.ts'
@@ -38,11 +41,13 @@ interface Backlog {
   /** Of each document. */
   readonly chunks: number
 }
+const documentCount = 10_000
 const backlogs: readonly Backlog[] = [
-  { documents: 10_000, chunks: 10 },
+  { documents: documentCount, chunks: 10 },
   { documents: 1, chunks: 100_000 },
 ]
 const nameOf = ({ documents, chunks }: Backlog) => `${documents} x ${chunks} chunks`
+const note = `${nameOf(backlogs[0]!)} waiting, ${handled} handled; the most that was resident`
 
 function encode(
   place: Place,
@@ -166,8 +171,7 @@ function start({ brokerUrl, llm, folder }: Site, { space }: Place, processor: st
 /** The processors of the flow, until some thousand of the waiting chunks have passed. */
 async function flowMemory(site: Site): Promise<Row[]> {
   const place = placeOf('backlog')
-  const [backlog] = backlogs as [Backlog]
-  await prepare(site, place, 'chunk', chunksOf(place, backlog))
+  await prepare(site, place, 'chunk', chunksOf(place, backlogs[0]!))
   const names = [extractor, 'prompt', 'emit-triples', 'store-triples']
   const children = await Promise.all(
     names.map(async (name) => {
@@ -182,27 +186,64 @@ async function flowMemory(site: Site): Promise<Row[]> {
     value: peakOf(child.pid),
     unit: 'MiB',
     bound: '<= 110',
-    note: `${nameOf(backlog)} waiting, ${handled} handled; the most that was resident`,
+    note,
   }))
   await Promise.all(children.map(({ child }) => child.end('SIGKILL')))
   return rows
+}
+
+/** The whole flow in one process, in the same way. */
+async function wholeMemory(site: Site): Promise<Row[]> {
+  const place = placeOf('backlog-all')
+  await prepare(site, place, 'chunk', chunksOf(place, backlogs[0]!))
+  const { completed } = await site.llm.counts()
+  const child = start(site, place, '--all')
+  await child.says('"running"')
+  while ((await site.llm.counts()).completed < completed + handled) await delay(pollMs)
+  const value = peakOf(child.pid)
+  await child.end('SIGKILL')
+  return [{ name: 'backlog: memory of run --all', value, unit: 'MiB', bound: '<= 200', note }]
+}
+
+/** chunk-text alone, from the first document to the last. */
+async function chunkTextMemory(site: Site): Promise<Row[]> {
+  const place = placeOf('documents')
+  const folder = join(site.folder, 'texts')
+  await writeFiles(folder, documentCount)
+  await measureGraphmill(['load', folder, '--broker', site.brokerUrl, '--space', place.space], program)
+  const value = await untilRead(site, place, 'chunk-text', 'document')
+  const row = { name: 'backlog: memory of chunk-text', value, unit: 'MiB', bound: '<= 110' }
+  return [{ ...row, note: `${documentCount} documents of 2 KB waiting; the most that was resident` }]
+}
+
+/** The peak of a processor that is started and reads all that waits. */
+async function untilRead(
+  site: Site,
+  place: Place,
+  processor: string,
+  port: 'document' | 'progress',
+): Promise<number> {
+  const { topic } = outputRoute(port, place)
+  const child = start(site, place, processor)
+  await child.says('"running"')
+  while ((await site.broker.lag(inputGroup(port, place, processor), topic)).total > 0) await delay(pollMs)
+  const peak = peakOf(child.pid)
+  await child.end('SIGKILL')
+  return peak
 }
 
 /** The ledger alone, from the first entry to the last. */
 async function ledgerMemory(site: Site, backlog: Backlog): Promise<Row[]> {
   const place = placeOf(`ledger-${backlog.documents}`)
   await prepare(site, place, 'progress', progressOf(place, backlog))
-  const { topic } = outputRoute('progress', place)
-  const child = start(site, place, 'ledger')
-  await child.says('"running"')
-  while ((await site.broker.lag(inputGroup('progress', place, 'ledger'), topic)).total > 0)
-    await delay(pollMs)
-  const value = peakOf(child.pid)
-  await child.end('SIGKILL')
-  const note = 'all of their progress waiting; the most that was resident'
-  return [
-    { name: `backlog: memory of the ledger, ${nameOf(backlog)}`, value, unit: 'MiB', bound: '<= 110', note },
-  ]
+  const value = await untilRead(site, place, 'ledger', 'progress')
+  const row = {
+    name: `backlog: memory of the ledger, ${nameOf(backlog)}`,
+    value,
+    unit: 'MiB',
+    bound: '<= 110',
+  }
+  return [{ ...row, note: 'all of their progress waiting; the most that was resident' }]
 }
 
 export async function backlogBench(): Promise<Row[]> {
@@ -212,7 +253,7 @@ export async function backlogBench(): Promise<Row[]> {
   const site = { broker, brokerUrl: `kafka://${server.bootstrap.join()}`, llm, folder }
   try {
     await llm.set({ latencyMs: 0 })
-    const rows = await flowMemory(site)
+    const rows = [...(await flowMemory(site)), ...(await wholeMemory(site)), ...(await chunkTextMemory(site))]
     for (const backlog of backlogs) rows.push(...(await ledgerMemory(site, backlog)))
     return rows
   } finally {

@@ -61,9 +61,13 @@ async function scale({ site, llm }: Machines, replicas: number): Promise<Scale> 
   try {
     const flags = ['--concurrency', `${concurrency}`, '--http', '127.0.0.1:0']
     const scaled = ['prompt', ...extractors]
-    const rest = await execution.startProcess(['chunk-text', 'emit-triples', 'store-triples', 'ledger'])
+    const rest = await execution.startProcess(
+      ['chunk-text', 'emit-triples', 'store-triples', 'ledger'],
+      [],
+      program,
+    )
     const started = await Promise.all(
-      Array.from({ length: replicas }, () => execution.startProcess(scaled, flags)),
+      Array.from({ length: replicas }, () => execution.startProcess(scaled, flags, program)),
     )
     for (const { port, processor } of inputLines().filter((line) => scaled.includes(line.processor)))
       while (

@@ -5,6 +5,7 @@ import { connectKafka } from '../src/broker/kafka/kafka.ts'
 import { type Execution, openExecution, type Site } from '../test/faults/execution.ts'
 import { startKafka } from '../test/support/kafka-server.ts'
 import { startLlmServer } from '../test/support/llm-server.ts'
+import { program } from './program.ts'
 import { median, type Row } from './row.ts'
 
 const rounds = 5
@@ -39,9 +40,9 @@ async function takeovers(site: Site, victim: string): Promise<number[]> {
   const times: number[] = []
   try {
     await execution.startRuntime({ without: [victim] })
-    await execution.startProcess([victim])
+    await execution.startProcess([victim], [], program)
     for (let round = 0; round < rounds; round++) {
-      const second = await execution.startProcess([victim])
+      const second = await execution.startProcess([victim], [], program)
       await delay(settleMs)
       await loadUntilMidWork(execution, round)
       const died = performance.now()
@@ -68,8 +69,8 @@ async function blocks(site: Site): Promise<Row[]> {
   const rows: Row[] = []
   try {
     await execution.startRuntime({ without: ['prompt'] })
-    await execution.startProcess(['prompt'])
-    const { pid } = await execution.startProcess(['prompt'])
+    await execution.startProcess(['prompt'], [], program)
+    const { pid } = await execution.startProcess(['prompt'], [], program)
     for (const [number, seconds] of blockedSeconds.entries()) {
       await delay(settleMs)
       const before = llm.counts.calls

@@ -1,6 +1,5 @@
 // Two extractors in one process on a real Kafka, with a model that answers at once and with one of 500 ms a call, whose messages
 // come one by one: CPU and requests to Kafka a chunk, the share of the ideal rate, and the time to the first triple.
-// BENCH_PROGRAM is the `bin/graphmill.js` of another checkout to compare with.
 import { readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,13 +7,12 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { inputGroup } from '../src/flow/ports.ts'
 import { type Execution, openExecution } from '../test/faults/execution.ts'
 import type { GraphmillProcess } from '../test/support/processes.ts'
-import { type Machines, timeOf } from './kafka.ts'
+import { extractors, type Machines, timeOf, withExtractors } from './kafka.ts'
 import type { LlmProcess } from './llm-process.ts'
 import { cpuOf } from './process-usage.ts'
 import { program } from './program.ts'
 import { median, type Row } from './row.ts'
 
-const extractors = ['extract-definitions', 'extract-relationships']
 /** 64 calls at once of 500 ms each. */
 const idealCallsPerSecond = 128
 const counter = join(import.meta.dirname, 'request-counter.ts')
@@ -29,13 +27,10 @@ async function startCounted(execution: Execution): Promise<Process> {
   const file = join(tmpdir(), `graphmill-requests-${process.pid}-${execution.space}.json`)
   process.env['NODE_OPTIONS'] = `--import=${counter}`
   process.env['REQUEST_COUNTS'] = file
-  const flags = ['--extractors', extractors.join()]
-  const started = await execution
-    .startProcess(['--all'], flags, process.env['BENCH_PROGRAM'] ?? program)
-    .finally(() => {
-      delete process.env['NODE_OPTIONS']
-      delete process.env['REQUEST_COUNTS']
-    })
+  const started = await execution.startProcess(['--all'], withExtractors, program).finally(() => {
+    delete process.env['NODE_OPTIONS']
+    delete process.env['REQUEST_COUNTS']
+  })
   return {
     ...started,
     async requests() {

@@ -66,6 +66,49 @@ test.each([
   },
 )
 
+/** What prompts and replies are checked with: JSON Schema, patterns, and the event streams of model servers. */
+const modelPackages = [
+  'ajv',
+  'ajv-draft-04',
+  'ajv-formats',
+  'eventsource-parser',
+  'fast-deep-equal',
+  'fast-uri',
+  'json-schema-traverse',
+  're2js',
+]
+/** Templates, and the cache of replies. */
+const promptPackages = [
+  '@npmcli/fs',
+  'a-sync-waterfall',
+  'asap',
+  'cacache',
+  'fs-minipass',
+  'glob',
+  'lru-cache',
+  'minipass',
+  'minipass-collect',
+  'minipass-flush',
+  'minipass-pipeline',
+  'nunjucks',
+  'semver',
+  'ssri',
+]
+
+test.each<[name: string, more: readonly string[], mostHeap: number]>([
+  // 18, 21 and 26 MB were measured.
+  ['chunk-text', [], 25e6],
+  ['text-completion', modelPackages, 30e6],
+  ['prompt', [...modelPackages, ...promptPackages], 37e6],
+])('%s loads only what it handles', async (name, more, mostHeap) => {
+  const { packages, own, hasFetch, heap } = await loadedBy(name)
+  expect(packages.filter((each) => !common.includes(each) && !more.includes(each))).toEqual([])
+  expect(own.filter((file) => /^src\/(evaluation|documents\/(html|pdf|read))/.test(file))).toEqual([])
+  expect(own).not.toContain('src/ontology/parse')
+  expect(hasFetch).toBe(false)
+  expect(heap).toBeLessThan(mostHeap)
+})
+
 test('a process with all processors loads no parser of documents or RDF, and no client package', async () => {
   const { packages, own } = await loadedBy()
   const refused = ['n3', 'jsonld-streaming-parser', 'rdfxml-streaming-parser', 'html-to-text', 'unpdf']
