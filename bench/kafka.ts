@@ -139,7 +139,7 @@ async function instantModel({ site, llm, bootstrap: brokers }: Machines): Promis
     const before = cpuOf(pid)
     await execution.load(chunks)
     await execution.until(({ state }) => state === 'done')
-    await execution.settled()
+    await execution.settled(extractors)
     const cpu = ((cpuOf(pid) - before) / chunks) * 1000
     const recorded = await record(execution)
     const ours = { rate: chunks / spanOf(recorded), cpu }
@@ -147,10 +147,9 @@ async function instantModel({ site, llm, bootstrap: brokers }: Machines): Promis
     const topicOf = (topic: string) => topic.replace(/^instant\./, `bare${round}.`)
     const topics = [...new Set(recorded.map(({ topic }) => topicOf(topic)))]
     await execution.broker.ensureTopics(topics.map((name) => topicSpec(name)))
-    const lines = inputLines().map(({ port, processor }) => ({
-      processor,
-      topic: execution.topic(port, processor),
-    }))
+    const lines = inputLines(extractors)
+      .map(({ port, processor }) => ({ processor, topic: execution.topic(port, processor) }))
+      .filter(({ topic }) => recorded.some((message) => message.topic === topic))
     const script = await scriptOf({ brokers, llmUrl: llm.url, lines, recorded, topicOf })
     const bareCpu = ((await bare.perform(script)) / chunks) * 1000
     const replayed = await Promise.all(

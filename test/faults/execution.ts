@@ -99,8 +99,8 @@ export interface Execution {
   ): Promise<string>
   /** Resolves when `condition` holds for the document, by its progress. */
   until(condition: (status: DocumentStatus) => boolean): Promise<DocumentStatus>
-  /** Resolves when no group has anything left to read, from the document to the triples. */
-  settled(): Promise<void>
+  /** Resolves when no group has anything left to read, from the document to the triples, with these extractors (default all three). */
+  settled(extractors?: readonly string[]): Promise<void>
   /** How many messages there are for a processor, and how many of them its groups have settled, at most. */
   inputOf(processor: string): Promise<{ readonly published: number; readonly settled: number }>
   /** The same; resolves to the document's status. */
@@ -247,9 +247,9 @@ export async function openExecution(
         following?.catch(reject)
       })
     },
-    async settled() {
+    async settled(serving) {
       const names = (await broker.listTopics(`${space}.`)).map(({ name }) => name)
-      for (const { port, processor } of inputLines()) {
+      for (const { port, processor } of inputLines(serving)) {
         const group = inputGroup(port, { space, ...scope }, processor)
         const name = topic(port, processor)
         // A loop that is kept busy on purpose makes our own questions time out, too.
@@ -330,12 +330,12 @@ const blank = {
 }
 
 /** Every input of every processor, in the order in which the work passes. */
-export function inputLines(): { port: InputPort; processor: string }[] {
+export function inputLines(serving: readonly string[] = extractors): { port: InputPort; processor: string }[] {
   return [
     { port: 'document', processor: 'chunk-text' },
-    ...extractors.map((processor) => ({ port: 'chunk' as const, processor })),
+    ...serving.map((processor) => ({ port: 'chunk' as const, processor })),
     { port: 'prompt', processor: 'prompt' },
-    ...extractors.map((processor) => ({ port: 'prompt-reply' as const, processor })),
+    ...serving.map((processor) => ({ port: 'prompt-reply' as const, processor })),
     ...(['definitions', 'relationships', 'topics'] as const).map((port) => ({
       port,
       processor: 'emit-triples',
