@@ -330,7 +330,9 @@ const blank = {
 }
 
 /** Every input of every processor, in the order in which the work passes. */
-export function inputLines(serving: readonly string[] = extractors): { port: InputPort; processor: string }[] {
+export function inputLines(
+  serving: readonly string[] = extractors,
+): { port: InputPort; processor: string }[] {
   return [
     { port: 'document', processor: 'chunk-text' },
     ...serving.map((processor) => ({ port: 'chunk' as const, processor })),
