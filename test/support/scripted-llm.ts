@@ -1,4 +1,5 @@
 // A model in this process that says what its script says, call by call, and remembers what it was asked.
+import { setImmediate as turn } from 'node:timers/promises'
 import type { GraphmillError } from '../../src/errors.ts'
 import type { CompletionEvent, CompletionRequest, FinishReason, Llm, Usage } from '../../src/llm/llm.ts'
 
@@ -30,12 +31,14 @@ export interface ScriptedLlm extends Llm {
 export interface ScriptOptions {
   readonly constrains?: boolean
   readonly jsonFormat?: Llm['jsonFormat']
+  /** Each delta comes in a turn of the event loop of its own, as from a slow model. Default: all at once. */
+  readonly slow?: boolean
 }
 
 /** A list answers the 1st, 2nd, … call, its last entry all that follow. */
 export function scriptedLlm(
   script: Script,
-  { constrains = false, jsonFormat }: ScriptOptions = {},
+  { constrains = false, jsonFormat, slow = false }: ScriptOptions = {},
 ): ScriptedLlm {
   const requests: CompletionRequest[] = []
   let cancelled = 0
@@ -64,6 +67,7 @@ export function scriptedLlm(
         if (reply.reasoning) yield { type: 'delta', kind: 'reasoning', text: reply.reasoning }
         const text = reply.pieces?.join('') ?? (reply.text ?? '').slice(0, reply.cutAt)
         for (const piece of reply.pieces ?? text.match(/[\s\S]{1,4}/g) ?? []) {
+          if (slow) await turn()
           signal.throwIfAborted()
           yield { type: 'delta', kind: 'content', text: piece }
         }

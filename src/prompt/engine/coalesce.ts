@@ -1,5 +1,6 @@
-// Joins what comes while the reader is busy: the first piece leaves at once, and what arrives while it is on its way forms
-// the next batch. The source is read ahead by a bounded amount, so that a slow reader slows the model and not the memory.
+// Joins what comes while the reader is busy: the first piece leaves with what came in the same turn of the event loop, and what arrives
+// while it is on its way forms the next batch. The source is read ahead by a bounded amount, so that a slow reader slows the model and not the memory.
+import { setImmediate as turn } from 'node:timers/promises'
 import { batchLength } from '../../batches.ts'
 
 /** Characters that may wait for the reader. */
@@ -43,6 +44,8 @@ export async function* coalesce<T>(
   try {
     for (;;) {
       if (waiting.length === 0 && !end) await new Promise<void>((resolve) => (arrived = resolve))
+      // The end of a reply comes in the same read of the network as its last items, and then needs no batch of its own.
+      if (!end) await turn()
       if (waiting.length > 0) {
         const batch = waiting.splice(0, batchLength(waiting, { maxSize: maxBatch, sizeOf: size }))
         for (const piece of batch) ahead -= size(piece)

@@ -471,7 +471,7 @@ describe('equal requests in flight', () => {
     ['is cancelled', (stop) => stop.abort(new Error('enough'))],
     ['is read no further', (_stop, reader) => reader.return()],
   ])('take over from the first where it %s amid its reply', async (_name, giveUp) => {
-    const llm = scriptedLlm([linesOf(50)])
+    const llm = scriptedLlm([linesOf(50)], { slow: true })
     const stop = new AbortController()
     const reader = ask({
       prompt: testPrompt({ jsonSchema: itemSchema }),

@@ -1,8 +1,18 @@
+import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { coalesce, collect } from '../../../src/prompt/engine/coalesce.ts'
 
+/** The pieces come some turns of the event loop apart. */
 async function* source(pieces: readonly string[]) {
-  for (const piece of pieces) yield [piece]
+  for (const piece of pieces) {
+    await turn()
+    await turn()
+    yield [piece]
+  }
+}
+/** The reader is busy; the source has long ended. */
+const busy = async () => {
+  for (let turns = 0; turns < 40; turns++) await turn()
 }
 const size = (piece: string) => piece.length
 
@@ -10,26 +20,27 @@ describe('coalesce', () => {
   test('gives the first piece at once, and what came meanwhile together', async () => {
     const batches = coalesce(source(['a', 'b', 'c']), size, 10)
     expect((await batches.next()).value).toEqual(['a'])
-    // The reader is busy; the source has long ended.
-    await new Promise(setImmediate)
+    await busy()
     expect((await batches.next()).value).toEqual(['b', 'c'])
     expect((await batches.next()).done).toBe(true)
   })
 
-  test('gives at once what came together', async () => {
+  test('gives together what came in one turn of the event loop', async () => {
     const together = (async function* () {
       yield ['a', 'b']
       yield ['c']
+      await turn()
+      yield ['d']
     })()
     const seen: string[][] = []
     for await (const batch of coalesce(together, size, 10)) seen.push(batch)
-    expect(seen).toEqual([['a', 'b'], ['c']])
+    expect(seen).toEqual([['a', 'b', 'c'], ['d']])
   })
 
   test('holds a batch to its size, unless one piece alone is larger', async () => {
     const batches = coalesce(source(['a', 'bb', 'bb', 'cccccc', 'd']), size, 4)
     const seen = [(await batches.next()).value]
-    await new Promise(setImmediate)
+    await busy()
     for await (const batch of batches) seen.push(batch)
     expect(seen).toEqual([['a'], ['bb', 'bb'], ['cccccc'], ['d']])
   })

@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { GraphmillError } from '../../../src/errors.ts'
 import { parseReply } from '../../../src/items/parse.ts'
@@ -161,7 +162,7 @@ describe('a jsonl prompt', () => {
   })
 
   it('sends the first item at once, then what came while the part before was on its way', async () => {
-    const llm = scriptedLlm([linesOf(30)])
+    const llm = scriptedLlm([linesOf(30)], { slow: true })
     const { signal } = new AbortController()
     const prompt = testPrompt({ jsonSchema: itemSchema })
     const newRun = () => ({ id: 'r', startedAt: 0 })
@@ -172,14 +173,19 @@ describe('a jsonl prompt', () => {
       if (done) break
       sizes.push((JSON.parse(value.object!) as unknown[]).length)
       // A slow reader: the model is through before it comes back.
-      for (let turn = 0; turn < 10_000; turn++) await Promise.resolve()
+      for (let turns = 0; turns < 1000; turns++) await turn()
     }
     expect(sizes).toEqual([1, 29])
   })
 
+  it('sends what comes at once in one part, with the end', async () => {
+    const { parts } = await askAll(scriptedLlm([linesOf(30)]))
+    expect(parts).toHaveLength(1)
+  })
+
   it('counts what was accepted and rejected so far in every part, and everything in the last', async () => {
     const reply = `${linesOf(1)}{"e": 1}\n${linesOf(1, 1)}{"e": oh no}\n${linesOf(1, 2)}`
-    const { parts, end } = await askAll(scriptedLlm([reply, '']))
+    const { parts, end } = await askAll(scriptedLlm([reply, ''], { slow: true }))
     expect(parts[0]).toMatchObject({ accepted: 1, rejected: 0 })
     expect(parts.at(-1)).toMatchObject({ accepted: 3, rejected: 2 })
     expect(end.rejectedBy).toEqual({ schema: 1, invalid_json: 1 })

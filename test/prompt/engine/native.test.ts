@@ -71,7 +71,7 @@ describe('a constrained jsonl prompt', () => {
   })
 
   it('lets items leave one by one', async () => {
-    const { parts } = await askAll(scriptedLlm([wrapped(20)], native), { prompt })
+    const { parts } = await askAll(scriptedLlm([wrapped(20)], { ...native, slow: true }), { prompt })
     expect(parts.length).toBeGreaterThan(5)
   })
 
