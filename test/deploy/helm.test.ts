@@ -81,6 +81,7 @@ describe.each(examples)('%s', (example) => {
       const config = readConfig({ flags: { config: file }, environment: {} })
       expect(config.options.broker).toMatch(/^(kafka|pulsar)/)
       expect(config.options.http).toBe('0.0.0.0:8000')
+      expect(config.options.watchdog).toBe(0)
       const ports = Object.fromEntries(inputPorts.map((port) => [port, { compacted: port === 'status' }]))
       expect(readFlows(flows, config, { ports })).not.toEqual([])
       const [command, ...rest] = container.args
@@ -123,7 +124,14 @@ describe.each(examples)('%s', (example) => {
           capabilities: { drop: ['ALL'] },
         })
         expect(container.resources.limits.memory).toBeDefined()
-        expect(container.livenessProbe.httpGet.path).toBe('/healthz')
+        // It stands in for the watchdog, whose thread takes 13 MiB.
+        expect(container.livenessProbe).toMatchObject({
+          httpGet: { path: '/healthz' },
+          periodSeconds: 10,
+          failureThreshold: 6,
+          terminationGracePeriodSeconds: 10,
+        })
+        expect(pod.shareProcessNamespace).toBe(true)
         expect(container.readinessProbe.httpGet.path).toBe('/readyz')
       }
       const { matchLabels } = spec.selector

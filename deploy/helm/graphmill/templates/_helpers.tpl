@@ -63,7 +63,8 @@ app.kubernetes.io/component: {{ .entry }}
 
 {{/* graphmill.yaml of an entry. Call with (dict "root" $ "entry" $entry). */}}
 {{- define "graphmill.config" -}}
-{{- $config := dict "flows" "/etc/graphmill/flows/flows.yaml" "http" "0.0.0.0:8000" }}
+{{- /* A blocked process is ended by the liveness probe. The thread of the watchdog would take 13 MiB. */}}
+{{- $config := dict "flows" "/etc/graphmill/flows/flows.yaml" "http" "0.0.0.0:8000" "watchdog" 0 }}
 {{- range $name, $_ := include "graphmill.files" .root | fromJson }}
 {{- $_ := set $config $name (list (printf "/etc/graphmill/%s" $name)) }}
 {{- end }}
