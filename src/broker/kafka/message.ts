@@ -17,7 +17,13 @@ export function readMessage(topic: string, partition: number, message: KafkaMess
   }
 }
 
-function textHeaders(headers: IHeaders | undefined): Record<string, string> {
+/** Headers as record.ts reads them, or as kafkajs does: bytes, and all values of a repeated one. */
+export function textHeaders(headers: IHeaders = {}): Record<string, string> {
+  for (const name in headers) if (typeof headers[name] !== 'string') return asText(headers)
+  return headers as Record<string, string>
+}
+
+function asText(headers: IHeaders): Record<string, string> {
   const texts: Record<string, string> = {}
   for (const name in headers) {
     const values = headers[name]

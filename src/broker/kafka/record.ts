@@ -18,9 +18,7 @@ export interface BatchContext {
   readonly timestampType?: number
 }
 
-type HeaderValue = Buffer | null
-
-/** The record in the form of kafkajs: offset and time as decimal strings, header values as bytes. */
+/** The record in the form of kafkajs: offset and time as decimal strings. But headers are text, with their last values. */
 export function decodeRecord({ buffer }: RecordBytes, batchContext: BatchContext = {}) {
   const { firstOffset, firstTimestamp, maxTimestamp, magicByte, isControlBatch = false } = batchContext
   const cursor = { buffer, at: 1 }
@@ -46,35 +44,28 @@ interface RecordCursor {
   at: number
 }
 
-function readHeaders(cursor: RecordCursor): Record<string, HeaderValue | HeaderValue[]> {
-  const headers: Record<string, HeaderValue | HeaderValue[]> = {}
+function readHeaders(cursor: RecordCursor): Record<string, string> {
+  const headers: Record<string, string> = {}
   for (let left = readVarint(cursor); left > 0; left--) {
-    const name = readName(cursor)
-    const value = readBytes(cursor)
-    const before = Object.hasOwn(headers, name) ? headers[name] : undefined
-    if (Array.isArray(before)) {
-      // In place, since a record of a megabyte may repeat a name 200,000 times.
-      before.push(value)
-      continue
-    }
-    const all = before === undefined ? value : [before, value]
+    const name = readText(cursor) ?? 'null'
+    const value = readText(cursor) ?? ''
     // A name like __proto__ must become an own key.
-    if (name in Object.prototype) Object.defineProperty(headers, name, { ...plain, value: all })
-    else headers[name] = all
+    if (name in Object.prototype) Object.defineProperty(headers, name, { ...plain, value })
+    else headers[name] = value
   }
   return headers
 }
 
 const plain = { configurable: true, enumerable: true, writable: true }
 
-function readName(cursor: RecordCursor): string {
+function readText(cursor: RecordCursor): string | undefined {
   const length = readVarint(cursor)
-  if (length < 0) return 'null'
+  if (length < 0) return undefined
   cursor.at += length
   return cursor.buffer.toString('utf8', cursor.at - length, cursor.at)
 }
 
-function readBytes(cursor: RecordCursor): HeaderValue {
+function readBytes(cursor: RecordCursor): Buffer | null {
   const length = readVarint(cursor)
   if (length < 0) return null
   cursor.at += length

@@ -159,13 +159,12 @@ export class InFlightWindow {
     const buffer = this.#buffers.get(partition)
     if (buffer === undefined || this.#isDraining || this.#backpressured.has(buffer)) return false
     const part = this.#full.has(buffer) ? 0.5 : 1
-    const [messages, bytes] = [maxWaitingMessages, maxWaitingBytes].map(
-      (most) => most * this.#waitingFactor * part,
-    )
+    const messages = maxWaitingMessages * this.#waitingFactor * part
+    const bytes = maxWaitingBytes * this.#waitingFactor * part
     const share = 1 / this.#buffers.size
     const wants =
-      (this.#waiting < messages! || buffer.waiting < messages! * share) &&
-      (this.#waitingBytes < bytes! || buffer.waitingBytes < bytes! * share) &&
+      (this.#waiting < messages || buffer.waiting < messages * share) &&
+      (this.#waitingBytes < bytes || buffer.waitingBytes < bytes * share) &&
       this.#heldBytes < this.#maxBytes * part
     if (wants) this.#full.delete(buffer)
     else this.#full.add(buffer)

@@ -1,6 +1,6 @@
 // Each test shows the fault in kafkajs as it is installed, and then that the patch takes: it fails when the fault has gone.
 import { createRequire } from 'node:module'
-import { beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test, vi } from 'vitest'
 import { errorsOfPartitions, hookFetches, hookJoins, patchKafkajs } from '../../../src/broker/kafka/quirks.ts'
 import { decodeRecord } from '../../../src/broker/kafka/record.ts'
 
@@ -38,6 +38,30 @@ test('a record of many headers is read by our own code, in the form of kafkajs',
   expect(decoder()(new Decoder(cut), { firstOffset: '1', firstTimestamp: '1' })).toMatchObject({
     headers: {},
   })
+})
+
+/** A whole produce request, written by way of version 7. */
+async function producedBytes(message: object): Promise<{ readonly buffer: Buffer; readonly room?: number }> {
+  const { request } = require('kafkajs/src/protocol/requests/produce').protocol({ version: 7 })({
+    acks: -1,
+    timeout: 1,
+    topicData: [{ topic: 't', partitions: [{ partition: 0, messages: [message] }] }],
+  })
+  return require('kafkajs/src/protocol/request')({ correlationId: 5, clientId: 'graphmill', request })
+}
+
+test('a produce request is written by our own code, and is not copied', async () => {
+  const message = { key: 'k', value: Buffer.alloc(9000, 'v'), headers: { name: 'text' } }
+  vi.spyOn(Date, 'now').mockReturnValue(1_800_000_000_000)
+  const ours = await producedBytes(message)
+  // kafkajs writes what has a timestamp.
+  const theirs = await producedBytes({ ...message, timestamp: '1800000000000' })
+  vi.restoreAllMocks()
+  expect(ours.buffer.equals(theirs.buffer)).toBe(true)
+  expect([ours.room, theirs.room]).toEqual([41, undefined])
+  const Encoder = require('kafkajs/src/protocol/encoder')
+  const longer = new Encoder().writeString('c'.repeat(40)).writeEncoder(ours).buffer
+  expect(longer.equals(Buffer.concat([Buffer.from(`\0(${'c'.repeat(40)}`), theirs.buffer]))).toBe(true)
 })
 
 test('a consumer waits for its hook before it joins, and the others hear how that ended', async () => {

@@ -2,6 +2,7 @@
 import { createRequire } from 'node:module'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { textHeaders } from '../../../src/broker/kafka/message.ts'
 import { decodeRecord } from '../../../src/broker/kafka/record.ts'
 
 // As they come: nothing here has loaded our client, which patches the decoder.
@@ -49,7 +50,9 @@ describe('a record', () => {
         const whole = new theirs.Decoder(theirs.encode(record).buffer)
         whole.readVarInt()
         const body = () => new theirs.Decoder(whole.buffer.subarray(whole.offset))
-        expect(decodeRecord(body(), context)).toEqual(theirs.decode(body(), context))
+        const read = theirs.decode(body(), context)
+        const headers = textHeaders(read.headers)
+        expect(decodeRecord(body(), context)).toEqual({ ...read, headers })
       }),
       { numRuns: 500 },
     )
@@ -58,23 +61,22 @@ describe('a record', () => {
   it('keeps a header with a name that objects have', () => {
     const names = '\x04\x12__proto__\x02a\x10toString\x02b'
     const buffer = Buffer.from(`\0\0\0\x02k\x02v${names}`, 'latin1')
-    const { headers } = decodeRecord({ buffer })
-    expect(Object.entries(headers).map(([each, value]) => [each, String(value)])).toEqual([
+    expect(Object.entries(decodeRecord({ buffer }).headers)).toEqual([
       ['__proto__', 'a'],
       ['toString', 'b'],
     ])
   })
 
   it.each([
-    ['repeats one', () => 'same.'],
-    ['has others', (index: number) => String(index).padStart(5, '0')],
-  ])('of 100,000 headers is read in a moment when it %s', (_, name) => {
+    ['repeats one', 1, () => 'same.'],
+    ['has others', 100_000, (index: number) => String(index).padStart(5, '0')],
+  ])('of 100,000 headers is read in a moment when it %s', (_, names, name) => {
     const count = 100_000
     const number = [0xc0, 0x9a, 0x0c] // 100,000 as a varint
     const headers = Array.from({ length: count }, (_, index) => `\x0a${name(index)}\x02b`).join('')
     const buffer = Buffer.concat([Buffer.from([0, 0, 0, 1, 1, ...number]), Buffer.from(headers, 'latin1')])
     const start = performance.now()
-    expect(Object.values(decodeRecord({ buffer }).headers).flat()).toHaveLength(count)
+    expect(Object.keys(decodeRecord({ buffer }).headers)).toHaveLength(names)
     expect(performance.now() - start).toBeLessThan(2000)
   })
 })
