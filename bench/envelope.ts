@@ -1,8 +1,9 @@
 // Envelopes compared with raw avsc on the same values. Ours also makes the id, the headers and the checksum, and checks it.
+
+import { avroType } from '../src/messages/avro-types.ts'
 import { createCodec } from '../src/messages/codec.ts'
 import type { Header, TypedPayload } from '../src/messages/envelope.ts'
 import { loadSchemas } from '../src/messages/registry.ts'
-import { avroType } from '../src/messages/wire.ts'
 import { median, type Row } from './row.ts'
 
 const rounds = 5

@@ -2,6 +2,7 @@
 // `node scripts/schemas.ts --check` writes nothing and fails when something is stale.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { avroType } from '../src/messages/avro-types.ts'
 import {
   composeEnvelope,
   messageNames,
@@ -9,7 +10,7 @@ import {
   readRecords,
   schemasFolder,
 } from '../src/messages/registry.ts'
-import { avroType, fingerprintOf } from '../src/messages/wire.ts'
+import { fingerprintOf } from '../src/messages/wire.ts'
 
 const primitives: Record<string, string> = {
   string: 'string',

@@ -6,10 +6,10 @@ import type avro from 'avsc'
 import { maxMessageBytes, type OutgoingBytes } from '../broker/broker.ts'
 import { GraphmillError } from '../errors.ts'
 import { isObject } from '../is-object.ts'
+import { avroType } from './avro-types.ts'
 import { brokerHeaders, type HeaderInit, type Message, type TypedPayload } from './envelope.ts'
 import { type PayloadName, readRecords, type SchemaSet } from './registry.ts'
 import {
-  avroType,
   type ComposedSchema,
   confluentPrefix,
   fingerprintOf,

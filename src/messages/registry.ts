@@ -2,8 +2,9 @@
 // from schemas/archive/, by its fingerprint.
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { avroType } from './avro-types.ts'
 import type { Payloads } from './generated.ts'
-import { avroType, type ComposedSchema, fingerprintOf } from './wire.ts'
+import { type ComposedSchema, fingerprintOf } from './wire.ts'
 
 /** A record of schemas/, as in its file. */
 export interface RecordSchema {

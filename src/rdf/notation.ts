@@ -13,11 +13,28 @@ export type TriplePlace = 'subject' | 'predicate' | 'object'
 /** How deep triples may be quoted. */
 export const deepestQuote = 64
 
-/** How an IRI is written, given one that is absolute and safe. */
-export type IriNotation = (iri: string) => string
+/** How an IRI is written. Throws `message_invalid` if it has no scheme; see `absoluteIri`. */
+export type IriNotation = (iri: string | null) => string
+
+/** IRIs that are remembered, and characters of one. */
+const [maxRemembered, maxLength] = [500, 200]
+
+/** The same notation, which remembers what it wrote last: most IRIs stand several times in a batch, and vocabularies in all. */
+export function remembering(notation: IriNotation): IriNotation {
+  const texts = new Map<string | null, string>()
+  return (iri) => {
+    const known = texts.get(iri)
+    if (known !== undefined) return known
+    const text = notation(iri)
+    if (text.length > maxLength) return text
+    if (texts.size >= maxRemembered) texts.clear()
+    texts.set(iri, text)
+    return text
+  }
+}
 
 /** `<iri>`, the notation of N-Quads. */
-export const bracketed: IriNotation = (iri) => `<${iri}>`
+export const bracketed: IriNotation = remembering((iri) => `<${absoluteIri(iri)}>`)
 
 /** The text of a triple without graph and full stop: subject, predicate and object, parted by spaces. */
 export function tripleText({ s, p, o }: Triple, notation: IriNotation): string {
@@ -30,7 +47,7 @@ export function tripleText({ s, p, o }: Triple, notation: IriNotation): string {
  * @throws `message_invalid` for what may not stand in that place, and for terms with missing or ill-formed fields.
  */
 export function termText(term: Term, place: TriplePlace, notation: IriNotation): string {
-  if (term.type === 'i') return notation(absoluteIri(term.iri))
+  if (term.type === 'i') return notation(term.iri)
   if (term.type === 'b' && place !== 'predicate') return `_:${blankLabel(term.id)}`
   if (term.type === 'l' && place === 'object') return literalText(term, notation)
   if (term.type === 't' && place === 'object' && term.triple !== null) {
@@ -52,8 +69,11 @@ export function blankLabel(id: string | null): string {
   return /^[A-Za-z0-9_][A-Za-z0-9_-]*$/.test(id) ? id : `x${hash('sha256', id)}`
 }
 
-/** The text, language and datatype of a literal, checked; xsd:string is no datatype. */
-export function literalParts(term: Term): { value: string; language: string; datatype: string } {
+/** The text, language and datatype of a literal, checked, the datatype in that notation; xsd:string is no datatype. */
+export function literalParts(
+  term: Term,
+  notation: IriNotation = absoluteIri,
+): { value: string; language: string; datatype: string } {
   const { value, language, datatype } = term
   if (value === null) throw invalid('A literal has no value.')
   if (language) {
@@ -66,7 +86,7 @@ export function literalParts(term: Term): { value: string; language: string; dat
     throw invalid('A language-tagged literal has no language.')
   }
   const plain = !datatype || datatype === xsd.string
-  return { value: value.toWellFormed(), language: '', datatype: plain ? '' : absoluteIri(datatype) }
+  return { value: value.toWellFormed(), language: '', datatype: plain ? '' : notation(datatype) }
 }
 
 /** The refusal of a term that may not stand in that place. */
@@ -75,10 +95,10 @@ export function misplaced(term: Term, place: TriplePlace): GraphmillError {
 }
 
 function literalText(term: Term, notation: IriNotation): string {
-  const { value, language, datatype } = literalParts(term)
+  const { value, language, datatype } = literalParts(term, notation)
   const text = `"${escapeText(value)}"`
   if (language) return `${text}@${language}`
-  return datatype ? `${text}^^${notation(datatype)}` : text
+  return datatype ? `${text}^^${datatype}` : text
 }
 
 const escapes: Readonly<Record<string, string>> = {

@@ -33,6 +33,7 @@ export function reify(
 
   function plain(from: Triple, g: string | null, depth: number): Triple {
     if (depth > deepestQuote) throw tooDeep()
+    if (from.s.type !== 't' && from.o.type !== 't') return from
     return {
       s: unquote(from.s, g, depth, false),
       p: from.p,

@@ -1,5 +1,5 @@
 // Triples as requests of SPARQL 1.1 Update and of the Graph Store Protocol.
-import { absoluteIri, bracketed, type IriNotation, tripleText } from './notation.ts'
+import { absoluteIri, bracketed, type IriNotation, remembering, tripleText } from './notation.ts'
 import type { Triple } from './term.ts'
 
 /** How triples are sent: as `INSERT DATA`, which is atomic per batch, or as one POST per graph of a batch. */
@@ -31,8 +31,10 @@ export const contentTypes: { readonly [P in StoreProtocol]: string } = {
 }
 
 // SPARQL resolves IRIs, so that `e/a/../b` would join `e/b`: there `.` and `..` are written `%2E` and `%2E%2E`.
-const unresolved: IriNotation = (iri) =>
-  bracketed(iri.replace(/(?<=\/|^[^:/]*:)\.{1,2}(?=[/?#]|$)/g, (dots) => dots.replaceAll('.', '%2E')))
+const unresolved: IriNotation = remembering((iri) => {
+  const dots = /(?<=\/|^[^:/]*:)\.{1,2}(?=[/?#]|$)/g
+  return `<${absoluteIri(iri).replace(dots, (found) => found.replaceAll('.', '%2E'))}>`
+})
 
 export const notations: { readonly [P in StoreProtocol]: IriNotation } = {
   update: unresolved,

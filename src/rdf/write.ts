@@ -2,7 +2,7 @@
 // is valid, and batches of several writers can follow one another.
 
 import { jsonLine } from './json-lines.ts'
-import { absoluteIri, bracketed, type IriNotation, termText, tripleText } from './notation.ts'
+import { absoluteIri, bracketed, type IriNotation, remembering, termText, tripleText } from './notation.ts'
 import { reify } from './reify.ts'
 import type { Triple } from './term.ts'
 import { namespaces } from './vocabulary.ts'
@@ -73,9 +73,10 @@ function joined(triples: readonly Triple[], line: (triple: Triple) => string): s
   return text
 }
 
+const graphEnd = remembering((graph) => (graph ? ` ${bracketed(graph)} .\n` : ' .\n'))
+
 function quadLine(quad: Triple): string {
-  const text = tripleText(quad, bracketed)
-  return quad.g ? `${text} <${absoluteIri(quad.g)}> .\n` : `${text} .\n`
+  return tripleText(quad, bracketed) + graphEnd(quad.g)
 }
 
 const prefixes = Object.entries(namespaces)
@@ -87,12 +88,13 @@ const prefixOf = new Map(
 )
 
 /** `prefix:name` when the name needs no escape in Turtle, otherwise `<iri>`. */
-const prefixed: IriNotation = (iri) => {
+const prefixed: IriNotation = remembering((given) => {
+  const iri = absoluteIri(given)
   const end = Math.max(iri.lastIndexOf('#'), iri.lastIndexOf('/')) + 1
   const prefix = prefixOf.get(iri.slice(0, end))
   const name = iri.slice(end)
   return prefix !== undefined && /^\w[\w-]*$/.test(name) ? `${prefix}:${name}` : `<${iri}>`
-}
+})
 
 /** Consecutive triples of one graph share its block. */
 function graphs(triples: readonly Triple[]): string {
@@ -101,9 +103,7 @@ function graphs(triples: readonly Triple[]): string {
     const graph = triples[from]?.g
     while (to < triples.length && triples[to]?.g === graph) to++
     const block = triples.slice(from, to)
-    text += graph
-      ? `${prefixed(absoluteIri(graph))} {\n${statements(block, '    ')}}\n`
-      : statements(block, '')
+    text += graph ? `${prefixed(graph)} {\n${statements(block, '    ')}}\n` : statements(block, '')
   }
   return text
 }

@@ -3,9 +3,10 @@
 import { crc32 } from 'node:zlib'
 import { maxMessageBytes } from '../../src/broker/broker.ts'
 import { GraphmillError } from '../../src/errors.ts'
+import { avroType } from '../../src/messages/avro-types.ts'
 import { createCodec } from '../../src/messages/codec.ts'
 import { loadSchemas, type PayloadName } from '../../src/messages/registry.ts'
-import { avroType, type ComposedSchema, fingerprintOf, singleObjectPrefix } from '../../src/messages/wire.ts'
+import { type ComposedSchema, fingerprintOf, singleObjectPrefix } from '../../src/messages/wire.ts'
 import type { FuzzTarget } from './target.ts'
 
 /** What one input may take, in time of the processor; the lower ones are only reported. */

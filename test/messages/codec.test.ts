@@ -3,16 +3,11 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { maxMessageBytes } from '../../src/broker/broker.ts'
 import { GraphmillError } from '../../src/errors.ts'
+import { avroType } from '../../src/messages/avro-types.ts'
 import { createCodec } from '../../src/messages/codec.ts'
 import type { Header, TypedPayload } from '../../src/messages/envelope.ts'
 import { loadSchemas } from '../../src/messages/registry.ts'
-import {
-  avroType,
-  type ComposedSchema,
-  confluentPrefix,
-  fingerprintOf,
-  rabin,
-} from '../../src/messages/wire.ts'
+import { type ComposedSchema, confluentPrefix, fingerprintOf, rabin } from '../../src/messages/wire.ts'
 
 const schemas = loadSchemas()
 const codec = createCodec(schemas)

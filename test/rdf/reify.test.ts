@@ -29,6 +29,7 @@ test('a statement is described once in each graph, however often it is quoted', 
 test('triples that quote nothing stay unchanged', () => {
   const triples = [triple(s, p, o), spoken]
   expect(reify(triples)).toBe(triples)
+  expect(reify([spoken, triple(s, p, quoted(spoken))])[0]).toBe(spoken)
 })
 
 test('the statement is named by its content, not by its graph or form', () => {

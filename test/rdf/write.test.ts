@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { definitionTriples, relationshipTriples } from '../../src/rdf/facts.ts'
+import { absoluteIri, tripleText } from '../../src/rdf/notation.ts'
 import { subgraphProvenance } from '../../src/rdf/provenance.ts'
 import { reify } from '../../src/rdf/reify.ts'
 import { blank, iri, literal, quoted, type Term, type Triple, triple } from '../../src/rdf/term.ts'
@@ -61,6 +62,18 @@ describe.each(rdfFormats)('%s', (format) => {
       before = now
     }
   })
+})
+
+test('N-Quads has the lines that each triple has alone, whatever was written before', async () => {
+  const text = (iri: string | null) => `<${absoluteIri(iri)}>`
+  const line = (each: Triple) => `${tripleText(each, text)}${each.g ? ` ${text(each.g)}` : ''} .\n`
+  await fc.assert(
+    fc.property(hostileTriples, (triples) => {
+      const batch = [...triples, ...triples]
+      expect(file('nquads', [batch])).toBe(reify(batch).map(line).join(''))
+    }),
+    { numRuns: 500 },
+  )
 })
 
 test('N-Quads has one escaped line per triple', () => {
