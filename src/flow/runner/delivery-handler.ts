@@ -13,27 +13,28 @@ import type { RunnerResources } from './resources.ts'
 import { type HandlerRun, runHandler } from './run-handler.ts'
 
 /** Resolves when the broker has stored all outputs. */
-export function handleDelivery(
+export async function handleDelivery(
   resources: RunnerResources,
   binding: ConsumerBinding,
   delivery: Delivery,
 ): Promise<Deferral | undefined> {
-  return resources.inFlight.run(delivery, async (work) => {
-    try {
-      const message = await decode(delivery, binding, resources, work.signal)
-      return await handleInSpan(resources, message, { binding, work })
-    } catch (thrown) {
-      throw work.signal.aborted ? work.signal.reason : thrown
-    }
-  })
+  const work = resources.inFlight.begin(delivery)
+  try {
+    const message = await decode(delivery, binding, resources, work.signal)
+    return await handleInSpan(resources, message, { binding, work })
+  } catch (thrown) {
+    throw work.signal.aborted ? work.signal.reason : thrown
+  } finally {
+    work.end()
+  }
 }
 
-async function decode(
+function decode(
   delivery: Delivery,
   { port, scope }: ConsumerBinding,
   { schemas }: RunnerResources,
   signal: AbortSignal,
-): Promise<Message> {
+): Message | Promise<Message> {
   const isEmpty = delivery.value.byteLength === 0
   if (isEmpty && port === 'document' && delivery.key) return removalByKey(delivery, scope)
   if (isEmpty) throw new GraphmillError('message_empty', 'The message has no value.')
@@ -54,9 +55,10 @@ async function handleInSpan(
   })
   try {
     const { traceId, traceparent } = span
+    const traced = message.traceparent === traceparent ? message : { ...message, traceparent }
     const log = binding.log.child({ messageId: message.id, traceId })
     const handling = { binding: { ...binding, log }, work }
-    const deferral = await span.within(() => handle(resources, { ...message, traceparent }, handling))
+    const deferral = await span.within(() => handle(resources, traced, handling))
     span.end()
     return deferral
   } catch (thrown) {
@@ -70,8 +72,9 @@ async function handle(
   message: Message,
   { binding, work }: Handling,
 ): Promise<Deferral | undefined> {
-  await checkMessage(message, binding, resources)
-  const lift = watchDeadline(message, binding, resources, work.abort)
+  const checked = checkMessage(message, binding, resources)
+  if (checked) await checked
+  const lift = watchDeadline(message, binding, resources, work)
   try {
     const outputs = binding.processor.handle(message as never, contextOf(resources, binding, work.signal))
     const deferral = await runHandler(resources, outputs, { binding, cause: message, work })
