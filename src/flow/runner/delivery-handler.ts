@@ -2,7 +2,7 @@
 import type { Delivery } from '../../broker/broker.ts'
 import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import type { Message } from '../../messages/envelope.ts'
-import { startSpan } from '../../observe/trace.ts'
+import { type Span, startSpan } from '../../observe/trace.ts'
 import type { Deferral } from '../processor.ts'
 import { removalByKey } from '../removal.ts'
 import type { ConsumerBinding } from './consumer-binding.ts'
@@ -19,10 +19,23 @@ export async function handleDelivery(
   delivery: Delivery,
 ): Promise<Deferral | undefined> {
   const work = resources.inFlight.begin(delivery)
+  let span: Span | undefined
   try {
     const message = await decode(delivery, binding, resources, work.signal)
-    return await handleInSpan(resources, message, { binding, work })
+    span = startSpan(`${binding.processor.name} ${binding.port}`, {
+      kind: 'consumer',
+      parent: message.traceparent,
+      attributes: () => attributesOf(binding, message),
+    })
+    const { traceId, traceparent } = span
+    const traced = message.traceparent === traceparent ? message : { ...message, traceparent }
+    const log = binding.log.child({ messageId: message.id, traceId })
+    const handling = { binding: { ...binding, log }, work }
+    const deferral = await span.within(() => handle(resources, traced, handling))
+    span.end()
+    return deferral
   } catch (thrown) {
+    span?.end(toGraphmillError(thrown))
     throw work.signal.aborted ? work.signal.reason : thrown
   } finally {
     work.end()
@@ -41,36 +54,10 @@ function decode(
   return schemas.decode(delivery, signal)
 }
 
-type Handling = Pick<HandlerRun, 'binding' | 'work'>
-
-async function handleInSpan(
-  resources: RunnerResources,
-  message: Message,
-  { binding, work }: Handling,
-): Promise<Deferral | undefined> {
-  const span = startSpan(`${binding.processor.name} ${binding.port}`, {
-    kind: 'consumer',
-    parent: message.traceparent,
-    attributes: () => attributesOf(binding, message),
-  })
-  try {
-    const { traceId, traceparent } = span
-    const traced = message.traceparent === traceparent ? message : { ...message, traceparent }
-    const log = binding.log.child({ messageId: message.id, traceId })
-    const handling = { binding: { ...binding, log }, work }
-    const deferral = await span.within(() => handle(resources, traced, handling))
-    span.end()
-    return deferral
-  } catch (thrown) {
-    span.end(toGraphmillError(thrown))
-    throw thrown
-  }
-}
-
 async function handle(
   resources: RunnerResources,
   message: Message,
-  { binding, work }: Handling,
+  { binding, work }: Pick<HandlerRun, 'binding' | 'work'>,
 ): Promise<Deferral | undefined> {
   const checked = checkMessage(message, binding, resources)
   if (checked) await checked
