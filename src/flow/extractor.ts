@@ -244,10 +244,8 @@ export function defineUnitExtractor<const P extends FactPort>(options: UnitExtra
     name,
     inputs: ['chunk', 'prompt-reply'],
     outputs: ['prompt', 'rejected', 'progress', ...options.outputs],
-    async *handle(message, context): Outputs<Written> {
-      if (message.type === 'Chunk') yield* ask(message, context)
-      else yield* publishFacts(message, context)
-    },
+    handle: (message, context): Outputs<Written> =>
+      message.type === 'Chunk' ? ask(message, context) : publishFacts(message, context),
   })
 }
 

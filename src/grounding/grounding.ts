@@ -37,16 +37,19 @@ export function createGrounder(text: string, request: GroundingRequest): Grounde
   return {
     index,
     ground(item) {
-      const values = new Map(groundedValues(item, request.names))
+      const values = groundedValues(item, request.names)
       const found: FoundValue[] = []
       for (const [field, value] of values) {
         const finding = index.find(value)
         if (finding) found.push({ field, finding })
       }
-      const isGrounded = values.size > 0 && found.length === values.size
-      const weakest = Math.max(0, ...found.map(({ finding }) => matches.indexOf(finding.match)))
-      const spans = nearest(found.slice(0, maxSpans - request.sentences.length)).map(
-        ({ field, match, place }) => spanOf(field, match, place),
+      const isGrounded = values.length > 0 && found.length === values.length
+      let weakest = 0
+      for (const { finding } of found) weakest = Math.max(weakest, matches.indexOf(finding.match))
+      const shown = found.slice(0, maxSpans - request.sentences.length)
+      const near = nearestTo(shown)
+      const spans = shown.map(({ field, finding: { match, places } }) =>
+        spanOf(field, match, nearestPlace(places, near)),
       )
       for (const field of request.sentences) {
         const value: unknown = (item as Readonly<Record<string, unknown>>)[field]
@@ -75,29 +78,31 @@ function indexOf(text: string): TextIndex {
 
 /** The values that must stand in the text: those of `names` or, if the item has none of these, all texts and numbers. */
 export function groundedValues(item: object, names: readonly string[]): [string, string][] {
-  const values = Object.entries(item).flatMap(([field, value]: [string, unknown]): [string, string][] => {
-    if (typeof value === 'number') return [[field, String(value)]]
-    return typeof value === 'string' && value.trim() !== '' ? [[field, value]] : []
-  })
+  const values: [string, string][] = []
+  for (const [field, value] of Object.entries(item) as [string, unknown][]) {
+    if (typeof value === 'number') values.push([field, String(value)])
+    else if (typeof value === 'string' && value.trim() !== '') values.push([field, value])
+  }
   const named = values.filter(([field]) => names.includes(field))
   return named.length > 0 ? named : values
 }
 
-/** One place for each value: around the place of the rarest value that has the others nearest to it. */
-function nearest(found: readonly FoundValue[]) {
-  const rarest = found.toSorted((a, b) => a.finding.places.length - b.finding.places.length)[0]
-  let best = { sum: Number.POSITIVE_INFINITY, start: 0 }
-  for (const { start } of rarest?.finding.places ?? []) {
+/** Where the values count: at the place of the rarest one that has the others nearest to it. */
+function nearestTo(found: readonly FoundValue[]): number {
+  let rarest = found[0]?.finding.places ?? []
+  for (const { finding } of found) if (finding.places.length < rarest.length) rarest = finding.places
+  let best = 0
+  let least = Number.POSITIVE_INFINITY
+  for (const { start } of rarest) {
     let sum = 0
     for (const { finding } of found) sum += Math.abs(nearestPlace(finding.places, start).start - start)
-    if (sum < best.sum) best = { sum, start }
+    if (sum < least) {
+      least = sum
+      best = start
+    }
     if (sum === 0) break
   }
-  return found.map(({ field, finding: { match, places } }) => ({
-    field,
-    match,
-    place: nearestPlace(places, best.start),
-  }))
+  return best
 }
 
 /** The first of equally near places, which stand in the order of the text. */

@@ -55,13 +55,14 @@ export class TextIndex {
   constructor(text: string) {
     this.text = text
     this.#words = wordsOf(text)
-    this.#ids = Int32Array.from(this.#words, ({ key }, at) => {
+    this.#ids = new Int32Array(this.#words.length)
+    for (const [at, { key }] of this.#words.entries()) {
       const known = this.#idOf.get(key)
-      const id = known ?? this.#wordsOf.push([]) - 1
+      const id = known ?? this.#wordsOf.push([at]) - 1
       if (known === undefined) this.#idOf.set(key, id)
-      this.#wordsOf[id]!.push(at)
-      return id
-    })
+      else this.#wordsOf[id]!.push(at)
+      this.#ids[at] = id
+    }
   }
 
   /** Where the value stands; undefined when it does not. */
@@ -92,9 +93,13 @@ export class TextIndex {
   /** The sentence that has most words of the statement, if it has at least half of them. */
   findSentence(statement: string): Finding | undefined {
     const keys = new Set(contentKeys(statement))
-    const wanted = new Set([...keys].flatMap((key) => this.#idOf.get(key) ?? []))
+    const wanted: number[] = []
+    for (const key of keys) {
+      const id = this.#idOf.get(key)
+      if (id !== undefined) wanted.push(id)
+    }
     const least = Math.ceil(minSentenceShare * keys.size)
-    if (keys.size === 0 || wanted.size < least) return undefined
+    if (keys.size === 0 || wanted.length < least) return undefined
     this.#sentenceOf ??= this.#findSentences()
     const sentenceOf = this.#sentenceOf
     const counts = new Int32Array(sentenceOf.at(-1)! + 1)
@@ -287,8 +292,9 @@ export class TextIndex {
       const { start } = this.#words[at]!
       const between = this.text.slice(this.#words[at - 1]!.end, start)
       const isEnd =
-        /[。！？]|\n\s*\n/u.test(between) ||
-        (/[.!?…][^\s\p{L}]*\s/u.test(between) && !/^\p{Ll}/u.test(this.text.slice(start, start + 2)))
+        between !== ' ' &&
+        (/[。！？]|\n\s*\n/u.test(between) ||
+          (/[.!?…][^\s\p{L}]*\s/u.test(between) && !/^\p{Ll}/u.test(this.text.slice(start, start + 2))))
       sentences[at] = sentences[at - 1]! + (isEnd ? 1 : 0)
     }
     return sentences
@@ -308,9 +314,10 @@ function join(words: readonly Word[]): Joined {
 }
 
 function contentKeys(text: string): string[] {
-  const keys = wordsOf(text).map(({ key }) => key)
-  const content = keys.filter((key) => !isStopWord(key))
-  return content.length > 0 ? content : keys
+  const words = wordsOf(text)
+  const content: string[] = []
+  for (const { key } of words) if (!isStopWord(key)) content.push(key)
+  return content.length > 0 ? content : words.map(({ key }) => key)
 }
 
 function isKnown(ids: readonly (number | undefined)[]): ids is readonly number[] {

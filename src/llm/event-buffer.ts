@@ -25,31 +25,31 @@ export function createEventBuffer() {
     wake()
   }
 
-  /** No event follows. The reader throws `error`, if there is one, after the last event. */
+  /** No event follows. `isOver` throws `error`, if there is one, after the last event. */
   function end(error?: unknown): void {
     hasEnded = true
     failure = error
     wake()
   }
 
-  /** The events up to the end. Throws the signal's reason at the next change after an abort. */
-  async function* read(signal: AbortSignal): AsyncGenerator<CompletionEvent, void> {
-    for (;;) {
-      for (const event of events.splice(0)) {
-        signal.throwIfAborted()
-        size -= sizeOf(event)
-        wake()
-        yield event
-      }
-      if (events.length > 0) continue
-      if (hasEnded) break
-      signal.throwIfAborted()
-      await changed()
-    }
-    if (failure !== undefined) throw failure
+  /** All events that are there. They count until they are `passed` on. */
+  function take(): CompletionEvent[] {
+    return events.splice(0)
   }
 
-  return { push, end, read, changed, wake, size: () => size, hasEnded: () => hasEnded }
+  function passed(event: CompletionEvent): void {
+    size -= sizeOf(event)
+    wake()
+  }
+
+  /** Whether no event follows those that were taken. Throws the error that the events ended with. */
+  function isOver(): boolean {
+    if (!hasEnded || events.length > 0) return false
+    if (failure !== undefined) throw failure
+    return true
+  }
+
+  return { push, end, take, passed, isOver, changed, wake, size: () => size, hasEnded: () => hasEnded }
 }
 
 function sizeOf(event: CompletionEvent): number {

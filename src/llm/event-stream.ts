@@ -36,12 +36,12 @@ export async function* readEvents(
 export async function* callEvents(
   peer: Peer,
   signal: AbortSignal,
-  reply: (upstream: AbortController) => AsyncIterable<readonly CompletionEvent[]>,
+  reply: (upstream: AbortController) => Promise<AsyncIterable<readonly CompletionEvent[]>>,
 ): AsyncGenerator<CompletionEvent> {
   signal.throwIfAborted()
   const call = beginCall(peer, signal)
   try {
-    for await (const batch of reply(call.upstream))
+    for await (const batch of await reply(call.upstream))
       for (const event of joinDeltas(batch)) {
         call.over = event.type === 'end'
         yield event

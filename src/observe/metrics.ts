@@ -46,8 +46,10 @@ export interface ConfigurationState {
 }
 
 export interface ConsumerMeter {
-  /** A message was taken. Call the result with its outcome. */
-  started(): (outcome: DeliveryOutcome) => void
+  /** A message was taken. Returns the time, for `ended`. */
+  started(): number
+  /** A message that was taken at `begun` has this outcome. */
+  ended(begun: number, outcome: DeliveryOutcome): void
   stopped(): void
 }
 
@@ -104,13 +106,13 @@ export function createMetrics({
       return {
         started() {
           listed.inFlight++
-          const end = seconds.startTimer(labels)
-          return (outcome) => {
-            end()
-            listed.inFlight--
-            if (outcome === 'limited') limited.inc(labels)
-            else processed.inc({ ...labels, status: statusOf[outcome] })
-          }
+          return now()
+        },
+        ended(begun, outcome) {
+          seconds.observe(labels, (now() - begun) / 1000)
+          listed.inFlight--
+          if (outcome === 'limited') limited.inc(labels)
+          else processed.inc({ ...labels, status: statusOf[outcome] })
         },
         stopped() {
           listed.remove()

@@ -5,10 +5,12 @@ import {
   type Attributes,
   context,
   isSpanContextValid,
+  ProxyTracerProvider,
   ROOT_CONTEXT,
   type SpanContext,
   SpanKind,
   SpanStatusCode,
+  type Tracer,
   trace,
 } from '@opentelemetry/api'
 import { redactError } from '../redact.ts'
@@ -44,11 +46,24 @@ export interface Span {
 const kinds = { producer: SpanKind.PRODUCER, consumer: SpanKind.CONSUMER, client: SpanKind.CLIENT }
 
 /** @example const span = startSpan('extract-topics chunk', { kind: 'consumer', parent: message.traceparent }) */
-export function startSpan(name: string, { kind, parent, attributes }: SpanOptions): Span {
+export function startSpan(name: string, options: SpanOptions): Span {
+  const tracer = registeredTracer()
+  return tracer ? startRecorded(tracer, name, options) : startUnrecorded(options.parent)
+}
+
+/** That of the SDK; undefined without one. */
+function registeredTracer(): Tracer | undefined {
+  const provider = trace.getTracerProvider()
+  return provider instanceof ProxyTracerProvider
+    ? provider.getDelegateTracer('graphmill', version)
+    : provider.getTracer('graphmill', version)
+}
+
+function startRecorded(tracer: Tracer, name: string, { kind, parent, attributes }: SpanOptions): Span {
   const before = parentOf(parent)
   const root = parent === undefined ? context.active() : ROOT_CONTEXT
   const above = before ? trace.setSpanContext(root, before) : root
-  const span = trace.getTracer('graphmill', version).startSpan(name, { kind: kinds[kind] }, above)
+  const span = tracer.startSpan(name, { kind: kinds[kind] }, above)
   const set = (more: () => Attributes) => {
     if (!span.isRecording()) return
     for (const [key, value] of Object.entries(more()))
@@ -58,7 +73,7 @@ export function startSpan(name: string, { kind, parent, attributes }: SpanOption
   const own = span.spanContext()
   const here = isSpanContextValid(own) ? own : beginTrace()
   return {
-    traceparent: `00-${here.traceId}-${here.spanId}-${here.traceFlags.toString(16).padStart(2, '0')}`,
+    traceparent: traceparentOf(here),
     traceId: here.traceId,
     isRecorded: span.isRecording(),
     set,
@@ -75,6 +90,34 @@ export function startSpan(name: string, { kind, parent, attributes }: SpanOption
       span.end()
     },
   }
+}
+
+/** The latest span that is not recorded: the messages of a document have the same parent, so most messages find theirs here. */
+let latest: { readonly parent: string; readonly span: Span } | undefined
+
+function startUnrecorded(parent: string | null | undefined): Span {
+  if (latest && parent === latest.parent) return latest.span
+  const before = parent === undefined ? trace.getSpanContext(context.active()) : parentOf(parent)
+  const span = unrecorded(before && isSpanContextValid(before) ? before : beginTrace())
+  if (parent && before) latest = { parent, span }
+  return span
+}
+
+/** It has no state, so steps with the same parent may share it. */
+function unrecorded(here: SpanContext): Span {
+  return {
+    traceparent: traceparentOf(here),
+    traceId: here.traceId,
+    isRecorded: false,
+    set() {},
+    within: (work) => work(),
+    succeed() {},
+    end() {},
+  }
+}
+
+function traceparentOf({ traceId, spanId, traceFlags }: SpanContext): string {
+  return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`
 }
 
 /** The parsed `traceparent`; undefined when there is none or it is not valid: W3C requires that to be ignored. */

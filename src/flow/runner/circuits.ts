@@ -5,10 +5,10 @@ import { backoff } from './retry.ts'
 
 export interface Circuits {
   /**
-   * Resolves when `key` may be tried: at once when the circuit is closed, else as the probe or after a probe has succeeded. When
+   * Resolves when `key` may be tried: as the probe or after a probe has succeeded; undefined when the circuit is closed. When
    * `leaves` is aborted, rejects with the error that opened the circuit instead of waiting.
    */
-  enter(key: string, signal: AbortSignal, leaves?: AbortSignal): Promise<void>
+  enter(key: string, signal: AbortSignal, leaves?: AbortSignal): Promise<void> | undefined
   /** `key` worked: the circuit closes. */
   succeeded(key: string): void
   /** `key` failed. The circuit opens after five failures without a success between them, or at once for at least `forMs`. */
@@ -42,27 +42,32 @@ export function createCircuits({
 }: CircuitsOptions = {}): Circuits {
   const circuits = new Map<string, Circuit>()
 
-  return {
-    async enter(key, signal, leaves) {
-      for (;;) {
-        const circuit = circuits.get(key)
-        if (!circuit || circuit.openUntil === 0) return
-        const left = circuit.openUntil - now()
-        if (left <= 0 && !circuit.probing) {
-          circuit.probing = true
-          return
-        }
-        if (leaves?.aborted) throw circuit.error
-        // A probe that never reports, since its handler was aborted, must not block the others for ever.
-        if (left <= -probeMs) circuit.probing = false
-        const ends = [signal, circuit.closed.signal, ...(leaves ? [leaves] : [])]
-        await wait(Math.max(1, Math.min(left > 0 ? left : 100, 1000)), undefined, {
-          signal: AbortSignal.any(ends),
-        }).catch((error) => {
-          if (signal.aborted) throw signal.reason ?? error
-        })
+  const openCircuit = (key: string): Circuit | undefined => {
+    const circuit = circuits.get(key)
+    return circuit?.openUntil === 0 ? undefined : circuit
+  }
+
+  async function waitFor(key: string, signal: AbortSignal, leaves: AbortSignal | undefined): Promise<void> {
+    for (let circuit = openCircuit(key); circuit; circuit = openCircuit(key)) {
+      const left = circuit.openUntil - now()
+      if (left <= 0 && !circuit.probing) {
+        circuit.probing = true
+        return
       }
-    },
+      if (leaves?.aborted) throw circuit.error
+      // A probe that never reports, since its handler was aborted, must not block the others for ever.
+      if (left <= -probeMs) circuit.probing = false
+      const ends = [signal, circuit.closed.signal, ...(leaves ? [leaves] : [])]
+      await wait(Math.max(1, Math.min(left > 0 ? left : 100, 1000)), undefined, {
+        signal: AbortSignal.any(ends),
+      }).catch((error) => {
+        if (signal.aborted) throw signal.reason ?? error
+      })
+    }
+  }
+
+  return {
+    enter: (key, signal, leaves) => (openCircuit(key) ? waitFor(key, signal, leaves) : undefined),
     succeeded(key) {
       const circuit = circuits.get(key)
       if (!circuit) return

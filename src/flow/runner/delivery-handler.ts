@@ -2,7 +2,7 @@
 import type { Delivery } from '../../broker/broker.ts'
 import { GraphmillError, toGraphmillError } from '../../errors.ts'
 import type { Message } from '../../messages/envelope.ts'
-import { startSpan } from '../../observe/trace.ts'
+import { type Span, startSpan } from '../../observe/trace.ts'
 import type { Deferral } from '../processor.ts'
 import { removalByKey } from '../removal.ts'
 import type { ConsumerBinding } from './consumer-binding.ts'
@@ -13,65 +13,55 @@ import type { RunnerResources } from './resources.ts'
 import { type HandlerRun, runHandler } from './run-handler.ts'
 
 /** Resolves when the broker has stored all outputs. */
-export function handleDelivery(
+export async function handleDelivery(
   resources: RunnerResources,
   binding: ConsumerBinding,
   delivery: Delivery,
 ): Promise<Deferral | undefined> {
-  return resources.inFlight.run(delivery, async (work) => {
-    try {
-      const message = await decode(delivery, binding, resources, work.signal)
-      return await handleInSpan(resources, message, { binding, work })
-    } catch (thrown) {
-      throw work.signal.aborted ? work.signal.reason : thrown
-    }
-  })
+  const work = resources.inFlight.begin(delivery)
+  let span: Span | undefined
+  try {
+    const message = await decode(delivery, binding, resources, work.signal)
+    span = startSpan(`${binding.processor.name} ${binding.port}`, {
+      kind: 'consumer',
+      parent: message.traceparent,
+      attributes: () => attributesOf(binding, message),
+    })
+    const { traceId, traceparent } = span
+    const traced = message.traceparent === traceparent ? message : { ...message, traceparent }
+    const log = binding.log.child({ messageId: message.id, traceId })
+    const handling = { binding: { ...binding, log }, work }
+    const deferral = await span.within(() => handle(resources, traced, handling))
+    span.end()
+    return deferral
+  } catch (thrown) {
+    span?.end(toGraphmillError(thrown))
+    throw work.signal.aborted ? work.signal.reason : thrown
+  } finally {
+    work.end()
+  }
 }
 
-async function decode(
+function decode(
   delivery: Delivery,
   { port, scope }: ConsumerBinding,
   { schemas }: RunnerResources,
   signal: AbortSignal,
-): Promise<Message> {
+): Message | Promise<Message> {
   const isEmpty = delivery.value.byteLength === 0
   if (isEmpty && port === 'document' && delivery.key) return removalByKey(delivery, scope)
   if (isEmpty) throw new GraphmillError('message_empty', 'The message has no value.')
   return schemas.decode(delivery, signal)
 }
 
-type Handling = Pick<HandlerRun, 'binding' | 'work'>
-
-async function handleInSpan(
-  resources: RunnerResources,
-  message: Message,
-  { binding, work }: Handling,
-): Promise<Deferral | undefined> {
-  const span = startSpan(`${binding.processor.name} ${binding.port}`, {
-    kind: 'consumer',
-    parent: message.traceparent,
-    attributes: () => attributesOf(binding, message),
-  })
-  try {
-    const { traceId, traceparent } = span
-    const log = binding.log.child({ messageId: message.id, traceId })
-    const handling = { binding: { ...binding, log }, work }
-    const deferral = await span.within(() => handle(resources, { ...message, traceparent }, handling))
-    span.end()
-    return deferral
-  } catch (thrown) {
-    span.end(toGraphmillError(thrown))
-    throw thrown
-  }
-}
-
 async function handle(
   resources: RunnerResources,
   message: Message,
-  { binding, work }: Handling,
+  { binding, work }: Pick<HandlerRun, 'binding' | 'work'>,
 ): Promise<Deferral | undefined> {
-  await checkMessage(message, binding, resources)
-  const lift = watchDeadline(message, binding, resources, work.abort)
+  const checked = checkMessage(message, binding, resources)
+  if (checked) await checked
+  const lift = watchDeadline(message, binding, resources, work)
   try {
     const outputs = binding.processor.handle(message as never, contextOf(resources, binding, work.signal))
     const deferral = await runHandler(resources, outputs, { binding, cause: message, work })

@@ -5,6 +5,7 @@ import { longestTimerMs } from '../../wait.ts'
 import { isOfRequest } from '../context-signature.ts'
 import { isReply, payloadAt, replyRoute } from '../ports.ts'
 import type { ConsumerBinding } from './consumer-binding.ts'
+import type { InFlightDelivery } from './in-flight.ts'
 import type { RunnerResources } from './resources.ts'
 
 /** The largest context of a request, in bytes: every reply part repeats it. */
@@ -12,12 +13,12 @@ const maxContextBytes = 4096
 
 type CheckResources = Pick<RunnerResources, 'circuits' | 'clock' | 'signer' | 'space' | 'topics'>
 
-/** Throws the error for which the message is dead. */
-export async function checkMessage(
+/** Throws, or rejects with, the error for which the message is dead. Undefined when there is nothing to wait for. */
+export function checkMessage(
   message: Message,
   binding: ConsumerBinding,
   resources: CheckResources,
-): Promise<void> {
+): Promise<void> | undefined {
   const { signer, space, topics } = resources
   const { port, scope, processor } = binding
   checkAddress(message, binding)
@@ -26,8 +27,8 @@ export async function checkMessage(
   if (port !== 'progress' && message.deadline !== null && message.deadline <= resources.clock.now())
     throw deadlineExceeded(message.deadline, binding, resources)
   // A reply that can't be delivered must not cost a call of the model.
-  if (processor.outputs.some(isReply))
-    await topics.checkReplyTopic(replyRoute(message.replyTo, { space, ...scope }).topic)
+  if (!processor.outputs.some(isReply)) return undefined
+  return topics.checkReplyTopic(replyRoute(message.replyTo, { space, ...scope }).topic)
 }
 
 /** Aborts the work on a request at its deadline: nobody waits for its reply any longer. Returns what lifts the deadline. */
@@ -35,12 +36,12 @@ export function watchDeadline(
   { deadline }: Message,
   binding: ConsumerBinding,
   resources: CheckResources,
-  abort: (reason: GraphmillError) => void,
+  work: InFlightDelivery,
 ): () => void {
   if (deadline === null || !binding.processor.outputs.some(isReply)) return () => {}
   const left = deadline - resources.clock.now()
   if (left > longestTimerMs) return () => {}
-  const timer = setTimeout(() => abort(deadlineExceeded(deadline, binding, resources)), left)
+  const timer = setTimeout(() => work.abort(deadlineExceeded(deadline, binding, resources)), left)
   return () => clearTimeout(timer)
 }
 

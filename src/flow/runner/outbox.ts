@@ -23,8 +23,8 @@ type OutboxResources = Pick<RunnerResources, 'broker' | 'codec' | 'circuits' | '
 export interface Outbox {
   /** Resolves when the broker has stored the output. */
   put(output: Output): Promise<void>
-  /** Resolves when there is room for more. */
-  room(): Promise<void>
+  /** Resolves when there is room for more; undefined when there is some. */
+  room(): Promise<void> | undefined
   /** Resolves when all outputs are stored; rejects with the first failure. */
   flush(): Promise<void>
 }
@@ -44,11 +44,16 @@ export interface OutboxOptions {
 export function createOutbox(resources: OutboxResources, options: OutboxOptions): Outbox {
   const { signal, onFailure, onStored } = options
   const seal = createSeal(resources, options)
-  const pending = new Set<Promise<void>>()
+  /** The number and bytes of the outputs that are not stored. */
+  let pending = 0
   let bytes = 0
   let failure: unknown
+  /** Called when one of them is stored or has failed. */
+  let changed: (() => void) | undefined
 
   async function publish(message: OutgoingBytes, output: Output): Promise<void> {
+    pending++
+    bytes += message.value.length
     try {
       await publishUntilStored(message, resources, signal)
       onStored(output, message.topic)
@@ -57,30 +62,32 @@ export function createOutbox(resources: OutboxResources, options: OutboxOptions)
       const error = signal.aborted && thrown === signal.reason ? thrown : onFailure(thrown, message.topic)
       failure ??= error
       throw error
+    } finally {
+      pending--
+      bytes -= message.value.length
+      changed?.()
     }
   }
 
+  async function until(condition: () => boolean): Promise<void> {
+    while (!condition())
+      await new Promise<void>((resolve) => {
+        changed = resolve
+      })
+    if (failure !== undefined) throw failure
+  }
+
+  const hasRoom = () => pending < maxPending && bytes < maxPendingBytes
+  const mayPut = () => hasRoom() || failure !== undefined
+
   return {
     put(output) {
-      const message = seal(output)
-      bytes += message.value.length
-      const stored = publish(message, output)
-      pending.add(stored)
-      const over = () => {
-        pending.delete(stored)
-        bytes -= message.value.length
-      }
-      stored.then(over, over) // the handler and flush see the rejection
+      const stored = publish(seal(output), output)
+      stored.catch(() => {}) // the handler and flush see the rejection
       return stored
     },
-    async room() {
-      while (pending.size >= maxPending || bytes >= maxPendingBytes) await Promise.race(pending)
-      if (failure !== undefined) throw failure
-    },
-    async flush() {
-      await Promise.allSettled(pending)
-      if (failure !== undefined) throw failure
-    },
+    room: () => (hasRoom() && failure === undefined ? undefined : until(mayPut)),
+    flush: () => until(() => pending === 0),
   }
 }
 
@@ -136,7 +143,8 @@ export async function publishUntilStored(
 ): Promise<void> {
   const circuit = `topic:${message.topic}`
   for (let failures = 0; ; failures++) {
-    await circuits.enter(circuit, signal)
+    const closed = circuits.enter(circuit, signal)
+    if (closed) await closed
     signal.throwIfAborted()
     try {
       await broker.publish(message)

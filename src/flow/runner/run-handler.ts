@@ -43,15 +43,15 @@ export async function runHandler(
     let step = await outputs.next(undefined)
     while (!step.done) {
       const stored = outbox.put(step.value)
-      await outbox.room()
+      const room = outbox.room()
+      if (room) await room
       step = await outputs.next(stored)
     }
     await outbox.flush()
     return step.value ?? undefined
   } catch (thrown) {
     work.abort(thrown) // the handler's signal gives the reason for its end
-    throw thrown
-  } finally {
     await outputs.return(undefined)
+    throw thrown
   }
 }

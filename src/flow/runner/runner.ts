@@ -164,8 +164,14 @@ function createSettle(resources: RunnerResources, options: SettleOptions) {
 
   async function settleBesideOthers(binding: ConsumerBinding, delivery: Delivery): Promise<DeliveryOutcome> {
     try {
-      await solitude.enter(false)
-      const deferral = await handleDelivery(resources, binding, delivery).finally(solitude.leave)
+      const turn = solitude.enter(false)
+      if (turn) await turn
+      let deferral: Deferral | undefined
+      try {
+        deferral = await handleDelivery(resources, binding, delivery)
+      } finally {
+        solitude.leave()
+      }
       return await acknowledge(delivery, deferral)
     } catch (thrown) {
       return await recovery.recover({ binding, delivery, thrown })
@@ -173,18 +179,19 @@ function createSettle(resources: RunnerResources, options: SettleOptions) {
   }
 
   async function acknowledge(delivery: Delivery, deferral: Deferral | undefined): Promise<DeliveryOutcome> {
-    await deferral?.after
+    if (deferral) await deferral.after
     await delivery.ack()
     recovery.forget(delivery)
     return 'ok'
   }
 
   return async (binding: ConsumerBinding, delivery: Delivery): Promise<void> => {
-    const ended = binding.meter?.started()
+    const { meter } = binding
+    const begun = meter?.started()
     const outcome = delivery.suspect
       ? await settleSuspect(binding, delivery, delivery.suspect)
       : await settleBesideOthers(binding, delivery)
-    ended?.(outcome)
+    if (begun !== undefined) meter?.ended(begun, outcome)
   }
 }
 

@@ -38,11 +38,11 @@ export function createAnthropic(options: AnthropicOptions): Llm {
     }
   }
 
-  async function* replyTo(request: CompletionRequest, signal: AbortSignal, upstream: AbortController) {
+  async function replyTo(request: CompletionRequest, signal: AbortSignal, upstream: AbortController) {
     const { response, byTool } = await send(request, upstream)
     const isJson = /\bjson\b/.test(response.headers.get('content-type') ?? '')
     const reply = { response, model, peer, signal, byTool }
-    yield* isJson ? readWhole(reply) : readBatches(reply)
+    return isJson ? readWhole(reply) : readBatches(reply)
   }
 
   return {

@@ -41,8 +41,8 @@ export function createGemini(options: GeminiOptions): Llm {
     }
   }
 
-  async function* replyTo(request: CompletionRequest, upstream: AbortController) {
-    yield* readBatches({ ...(await send(request, upstream)), model, peer })
+  async function replyTo(request: CompletionRequest, upstream: AbortController) {
+    return readBatches({ ...(await send(request, upstream)), model, peer })
   }
 
   return {

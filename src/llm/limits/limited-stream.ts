@@ -52,7 +52,16 @@ export async function* limitedStream(
 
   void readAhead()
   try {
-    yield* buffer.read(signal)
+    while (!buffer.isOver()) {
+      signal.throwIfAborted()
+      const events = buffer.take()
+      if (events.length === 0) await buffer.changed()
+      for (const event of events) {
+        signal.throwIfAborted()
+        buffer.passed(event)
+        yield event
+      }
+    }
   } finally {
     signal.removeEventListener('abort', stop)
     if (!buffer.hasEnded()) stopping.abort()

@@ -32,11 +32,11 @@ export function createOllama(options: OllamaOptions): Llm {
   const { peer } = server
   const defaults = { api, numCtx, ...(think !== undefined && { think }), ...(format && { format }) }
 
-  async function* replyTo(request: CompletionRequest, upstream: AbortController) {
+  async function replyTo(request: CompletionRequest, upstream: AbortController) {
     const body = ollamaBody(request, model, defaults)
     const response = await server.fetch(`/api/${api}`, body, upstream)
     const asked = { model, numCtx: Number(body.options['num_ctx']) }
-    for await (const event of readReply({ response, ...asked, peer, maxLine, warn })) yield [event]
+    return readReply({ response, ...asked, peer, maxLine, warn })
   }
 
   return {

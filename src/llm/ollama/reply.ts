@@ -18,8 +18,8 @@ export interface OllamaReply extends RecordContext {
 /** After the last record only the end of the body is due, and it is not awaited for longer. */
 const patienceForEndMs = 1_000
 
-/** The events of a reply. Memory is bounded by its largest line. */
-export async function* readReply(reply: OllamaReply): AsyncGenerator<CompletionEvent> {
+/** The events of a reply, each in a batch of its own. Memory is bounded by its largest line. */
+export async function* readReply(reply: OllamaReply): AsyncGenerator<CompletionEvent[]> {
   const { response, peer, maxLine, warn } = reply
   const splitter = createSplitter(lineFeed, maxLine)
   const watch = newWatch()
@@ -27,7 +27,7 @@ export async function* readReply(reply: OllamaReply): AsyncGenerator<CompletionE
   let isFirst = true
   let end: { readonly at: number; trailed: boolean } | undefined
 
-  function* events(segment: Segment): Generator<CompletionEvent> {
+  function* events(segment: Segment): Generator<CompletionEvent[]> {
     const line = isFirst ? { ...segment, bytes: withoutMark(segment.bytes) } : segment
     if (isBlank(line)) return
     if (end) {
@@ -39,7 +39,7 @@ export async function* readReply(reply: OllamaReply): AsyncGenerator<CompletionE
     isFirst = false
     for (const event of read(record)) {
       if (event.type === 'end') end = { at: performance.now(), trailed: false }
-      yield event
+      yield [event]
     }
   }
 

@@ -41,11 +41,11 @@ export function createOpenAi(options: OpenAiOptions): Llm {
     }
   }
 
-  async function* replyTo(request: CompletionRequest, signal: AbortSignal, upstream: AbortController) {
+  async function replyTo(request: CompletionRequest, signal: AbortSignal, upstream: AbortController) {
     const response = await send(request, upstream)
     const isJson = /\bjson\b/.test(response.headers.get('content-type') ?? '')
     const reply = { response, model, peer, signal }
-    yield* isJson ? readWhole(reply) : readBatches(reply)
+    return isJson ? readWhole(reply) : readBatches(reply)
   }
 
   return {

@@ -136,11 +136,19 @@ function newCalls(
   return new Calls({ llm, signal, maxCalls, traceparent, ...recorded, ...more })
 }
 
+function readReply(options: AskOptions, { ways }: ItemsForms, calls: Calls): ReplyStream {
+  const { jsonSchema } = options.prompt
+  if (ways.length === 1 || !jsonSchema) return readInForm(options, ways[0].mode, calls)
+  return readInFirstForm(options, ways, { calls, schema: jsonSchema })
+}
+
 /** The reply in the first form that the server neither refuses nor ignores. */
-async function* readReply(options: AskOptions, { ways }: ItemsForms, calls: Calls): ReplyStream {
+async function* readInFirstForm(
+  options: AskOptions,
+  ways: ItemsForms['ways'],
+  { calls, schema }: { readonly calls: Calls; readonly schema: NonNullable<Prompt['jsonSchema']> },
+): ReplyStream {
   const { prompt, llm, onNote } = options
-  const { jsonSchema: schema } = prompt
-  if (ways.length === 1 || !schema) return yield* readInForm(options, ways[0].mode, calls)
   const refusals = refusalsOf(llm)
   let left = calls.aid ? waysFrom(ways, calls.aid) : refusals.left(ways, schema)
   let lesson: Lesson | undefined
