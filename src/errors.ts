@@ -62,7 +62,7 @@ const table = {
     'If one of your processors sent the request, give all its replicas the same --context-key and replay the dead letter. Otherwise check which programs may write requests.',
   ),
   killed_process: never(
-    'Find out why processes died while they handled it: see their last log lines, exit code 134 (out of memory, or the watchdog) or 137 (the memory limit of the container). Then replay the dead letter.',
+    'Find out why processes died while they handled it: see their last log lines, exit code 134 (out of memory, or the watchdog) or 137 (the memory limit of the container, or the liveness probe). Then replay the dead letter.',
   ),
   registry_unavailable: later('Check that the schema registry is up and that --schema-registry names it.'),
   registry_refused: operator(

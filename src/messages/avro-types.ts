@@ -216,11 +216,6 @@ function writeMedium(tap: Tap, value: string): boolean {
 
 /** `null` or one other type. What is null, or text, or has an index of one byte, does not need avsc's search for its branch. */
 class Nullable extends (avro.types.UnwrappedUnionType as unknown as InternalClass) {
-  readonly #isText: boolean
-  constructor(schema: unknown, options: unknown) {
-    super(schema, options)
-    this.#isText = this.types[1] instanceof Text
-  }
   override _read(tap: Tap): unknown {
     const branch = tap.buf[tap.pos]
     if (branch !== 0 && branch !== 2) return super._read(tap)
@@ -229,7 +224,7 @@ class Nullable extends (avro.types.UnwrappedUnionType as unknown as InternalClas
   }
   override _write(tap: Tap, value: unknown): void {
     if (value === null) tap.buf[tap.pos++] = 0
-    else if (this.#isText && typeof value === 'string') {
+    else if (typeof value === 'string' && this.types[1] instanceof Text) {
       tap.buf[tap.pos++] = 2
       this.types[1]!._write(tap, value)
     } else super._write(tap, value)

@@ -1,5 +1,5 @@
 // The lock of an output file: one process at a time writes to it. The lock names its owner by PID, start time, boot and PID namespace,
-// since PIDs are reused (in a container each process is PID 1). When these cannot tell, the time of the lock does: its owner renews it.
+// since PIDs are reused (in a container of its own each process is PID 1). When these cannot tell, the time of the lock does: its owner renews it.
 import { randomUUID } from 'node:crypto'
 import { type FileHandle, open, readFile, readlink, rename, rm, stat } from 'node:fs/promises'
 import { setTimeout as wait } from 'node:timers/promises'

@@ -131,6 +131,7 @@ describe.each(examples)('%s', (example) => {
           failureThreshold: 6,
           terminationGracePeriodSeconds: 10,
         })
+        expect(container.startupProbe.terminationGracePeriodSeconds).toBe(10)
         expect(pod.shareProcessNamespace).toBe(true)
         expect(container.readinessProbe.httpGet.path).toBe('/readyz')
       }
