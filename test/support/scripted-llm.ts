@@ -31,7 +31,7 @@ export interface ScriptedLlm extends Llm {
 export interface ScriptOptions {
   readonly constrains?: boolean
   readonly jsonFormat?: Llm['jsonFormat']
-  /** Each delta comes in a turn of the event loop of its own, as from a slow model. Default: all at once. */
+  /** Deltas come some turns of the event loop apart, as from a slow model. Default: all at once. */
   readonly slow?: boolean
 }
 
@@ -67,7 +67,7 @@ export function scriptedLlm(
         if (reply.reasoning) yield { type: 'delta', kind: 'reasoning', text: reply.reasoning }
         const text = reply.pieces?.join('') ?? (reply.text ?? '').slice(0, reply.cutAt)
         for (const piece of reply.pieces ?? text.match(/[\s\S]{1,4}/g) ?? []) {
-          if (slow) await turn()
+          for (let turns = slow ? 3 : 0; turns > 0; turns--) await turn()
           signal.throwIfAborted()
           yield { type: 'delta', kind: 'content', text: piece }
         }

@@ -111,7 +111,7 @@ test('an error of their service ends the unit with it', async () => {
 
 test('our own prompt service answers the same request in parts, with what only ours knows', async () => {
   const lines = Array.from({ length: 3 }, (_, n) => `{"entity":"Cat","definition":"animal ${n}"}\n`)
-  const llm = scriptedLlm([{ pieces: [...lines, '{"entity":1'] }])
+  const llm = scriptedLlm([{ pieces: [...lines, '{"entity":1'] }], { slow: true })
   const { broker, first, topic } = await start([extractDefinitions, prompt], { llm })
   const entries: Progress[] = []
   for (let count = 1; !entries.at(-1)?.last; count++)
