@@ -173,7 +173,7 @@ describe('a jsonl prompt', () => {
       if (done) break
       sizes.push((JSON.parse(value.object!) as unknown[]).length)
       // A slow reader: the model is through before it comes back.
-      for (let turns = 0; turns < 1000; turns++) await turn()
+      for (let turns = 0; turns < 5000; turns++) await turn()
     }
     expect(sizes).toEqual([1, 29])
   })
