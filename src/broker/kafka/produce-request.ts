@@ -1,5 +1,5 @@
-// Writes a produce request of Kafka in one pass into one buffer. Publishing what 1,000 chunks cause (22 messages of 13 headers and 80 kB
-// each) takes 0.45 s of CPU instead of 2.1 with the encoders of kafkajs, 0.33 instead of 1.5 on the main thread; the whole flow takes
+// Writes a produce request of Kafka in one pass into one buffer. Publishing what 1,000 chunks cause (for each 22 messages of 13 headers,
+// 80 kB together) takes 0.45 s of CPU instead of 2.1 with the encoders of kafkajs, 0.33 instead of 1.5 on the main thread; the whole flow takes
 // 8.6. A process that only publishes has 256 MiB instead of 320 and publishes three times as much.
 // Source: https://kafka.apache.org/protocol#The_Messages_Produce, https://kafka.apache.org/documentation/#recordbatch
 import { crc32c } from './crc32c.ts'
