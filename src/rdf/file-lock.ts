@@ -160,14 +160,20 @@ async function stateOf(owner: Owner | undefined): Promise<'alive' | 'gone' | 'un
   return exists(owner.pid) ? 'unknown' : 'gone'
 }
 
+/** Nothing of it changes, and locks are made for every write. Unknown where /proc could not be read. */
+let known: Owner | undefined
+
 async function self(): Promise<Owner> {
+  if (known) return known
   const read = (file: string) => readFile(file, 'utf8').catch(() => '')
   const [started, boot, namespace] = await Promise.all([
     startOf(process.pid),
     read('/proc/sys/kernel/random/boot_id'),
     readlink('/proc/self/ns/pid').catch(() => ''),
   ])
-  return { pid: process.pid, started: started ?? '', boot: boot.trim(), namespace }
+  const owner = { pid: process.pid, started: started ?? '', boot: boot.trim(), namespace }
+  if (owner.started !== '' && owner.boot !== '' && namespace !== '') known = owner
+  return owner
 }
 
 /** When a process started; undefined when it does not exist, `dead` for a zombie. */

@@ -79,7 +79,7 @@ test('it exits with the exit code of the child process', async () => {
 })
 
 /** What each Node that runs the program, one after the other, says of itself. */
-const look = `console.error('node', JSON.stringify([process.pid, process.execArgv.filter((flag) => flag.startsWith('--max-semi') || flag.startsWith('--heap-growing')),
+const look = `console.error('node', JSON.stringify([process.pid, process.execArgv.filter((flag) => flag.startsWith('--max-semi') || flag.startsWith('--heap-growing') || flag.endsWith('-sweeping')),
   [process.env.MALLOC_ARENA_MAX, process.env.MALLOC_MMAP_THRESHOLD_, process.env.MALLOC_TRIM_THRESHOLD_].join(), process.argv.slice(2)]))`
 const looking = ['--import', `data:text/javascript,${encodeURIComponent(look)}`]
 
@@ -107,7 +107,8 @@ describe('the sizes of V8', () => {
     expect(seen).toHaveLength(2)
     const [[pid], [samePid, flags, malloc, args]] = seen as [(typeof seen)[0], (typeof seen)[0]]
     expect(samePid).toBe(pid)
-    expect(flags).toEqual([`--max-semi-space-size=${semiSpace}`, `--heap-growing-percent=${growth}`])
+    const sizes = [`--max-semi-space-size=${semiSpace}`, `--heap-growing-percent=${growth}`]
+    expect(flags).toEqual([...sizes, '--no-concurrent-sweeping'])
     expect(malloc).toBe('1,65536,65536')
     expect(args).toEqual([command, '--nope', 'a b'])
     expect(status).toBe(2)
@@ -164,7 +165,7 @@ describe.skipIf(!namespaces)('as the first process of a container', () => {
 
   test('it gives the child process its sizes of V8', () => {
     const { status, stderr } = contained(look, ['run', '--nope'])
-    expect(looks(stderr).map(([, flags]) => flags.length)).toEqual([0, 2])
+    expect(looks(stderr).map(([, flags]) => flags.length)).toEqual([0, 3])
     expect(status).toBe(2)
   })
 

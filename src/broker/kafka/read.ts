@@ -115,14 +115,18 @@ async function findCursors(
     .filter((id) => partition === undefined || id === partition)
     .sort((a, b) => a - b)
   if (partitions.length === 0) return []
-  const [earliest, latest] = await Promise.all(
-    [true, false].map((first) => offsets(cluster, topic, partitions, first)),
-  )
-  return partitions.map((id) => {
-    const low = earliest!.get(id) ?? 0
-    const high = latest!.get(id) ?? 0
+  const latest = await offsets(cluster, topic, partitions, false)
+  const highOf = (id: number) => latest.get(id) ?? 0
+  const nextOf = (id: number) => {
     const behind = typeof from === 'object' ? from[id] : undefined
-    const start = from === 'latest' ? high : behind === undefined ? low : Math.max(low, Number(behind) + 1)
+    return from === 'latest' ? highOf(id) : behind === undefined ? 0 : Number(behind) + 1
+  }
+  // Most reads of a compacted topic find nothing new.
+  const isNew = partitions.some((id) => nextOf(id) < highOf(id))
+  const earliest = isNew ? await offsets(cluster, topic, partitions, true) : undefined
+  return partitions.map((id) => {
+    const high = highOf(id)
+    const start = Math.max(earliest?.get(id) ?? 0, nextOf(id))
     return { partition: id, next: start, end: until === 'end' ? high : Number.POSITIVE_INFINITY, empty: 0 }
   })
 }
