@@ -1,6 +1,6 @@
-// Writes a produce request of Kafka in one pass into one buffer. Publishing what 1,000 chunks cause (for each 22 messages of 13 headers,
-// 80 kB together) takes 0.45 s of CPU instead of 2.1 with the encoders of kafkajs, 0.33 instead of 1.5 on the main thread; the whole flow takes
-// 8.6. A process that only publishes has 256 MiB instead of 320 and publishes three times as much.
+// Writes a produce request of Kafka in one pass into one buffer. Measured with and without, in turn on one Kafka: two extractors in one
+// process with a model that answers at once do 413 instead of 327 calls a second, with 7.9 instead of 9.2 s of CPU for 1,000 chunks and
+// at most 275 instead of 300 MiB; with a model of 500 ms CPU is the same within noise (13.4 and 14.0).
 // Source: https://kafka.apache.org/protocol#The_Messages_Produce, https://kafka.apache.org/documentation/#recordbatch
 import { crc32c } from './crc32c.ts'
 
