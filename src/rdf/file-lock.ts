@@ -160,7 +160,7 @@ async function stateOf(owner: Owner | undefined): Promise<'alive' | 'gone' | 'un
   return exists(owner.pid) ? 'unknown' : 'gone'
 }
 
-/** Nothing of it changes, and locks are made for every write. Unknown where /proc could not be read. */
+/** This process, once /proc could be read: it stays the same, and locks are made for every write. */
 let known: Owner | undefined
 
 async function self(): Promise<Owner> {
