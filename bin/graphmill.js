@@ -19,7 +19,11 @@ const program = fileURLToPath(new URL('../dist/src/cli/main.js', import.meta.url
 // `load` has few objects and large buffers, which are freed when young objects are collected: the smaller, the sooner.
 const [semiSpace, growth] = process.argv[2] === 'load' ? [2, 60] : [4, 100]
 // Threads that sweep pages and free buffers beside the main thread take 8% more CPU in total.
-const sizes = [`--max-semi-space-size=${semiSpace}`, `--heap-growing-percent=${growth}`, '--no-concurrent-sweeping']
+const sizes = [
+  `--max-semi-space-size=${semiSpace}`,
+  `--heap-growing-percent=${growth}`,
+  '--no-concurrent-sweeping',
+]
 const sized = ['run', 'load', 'extract'].includes(process.argv[2]) && !/semi[-_]space/.test(ownFlags())
 // Buffers of 64 KiB and more are returned to the system when they are freed, instead of leaving holes.
 const malloc = { MALLOC_ARENA_MAX: '1', MALLOC_MMAP_THRESHOLD_: '65536', MALLOC_TRIM_THRESHOLD_: '65536' }
