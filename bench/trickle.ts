@@ -16,6 +16,8 @@ import { median, type Row } from './row.ts'
 
 /** 64 calls at once of 500 ms each. */
 const idealCallsPerSecond = 128
+/** Between two documents of an idle flow. */
+const idleMs = 1000
 const counter = join(import.meta.dirname, 'request-counter.ts')
 
 type Requests = Readonly<Record<string, number>>
@@ -88,7 +90,7 @@ async function firstTriples(execution: Execution, rounds: number): Promise<numbe
   const range = { topic: execution.topic('triples'), from: 'latest', until: 'never' } as const
   const triples = execution.broker.read(range, over.signal)[Symbol.asyncIterator]()
   let next = triples.next()
-  await delay(1000)
+  await delay(idleMs)
   for (let round = 0; round < rounds; round++) {
     const begun = Date.now()
     await execution.load(1, 1000 + round)
@@ -98,6 +100,8 @@ async function firstTriples(execution: Execution, rounds: number): Promise<numbe
       if (isOurs) times.push(value!.timestamp - begun)
     }
     await execution.until(({ state }) => state === 'done')
+    // Documents that follow each other at once are a load, whose requests keep a pace.
+    await delay(idleMs)
   }
   over.abort()
   await next
