@@ -64,7 +64,7 @@ test('the deployments give a stopping process more time than its messages in fli
 
 test('the options that the page names exist', () => {
   const flags = new Set([...page.matchAll(/`--([a-z-]+)[ `]/g)].map(([, name]) => name!))
-  const other = ['all', 'id', 'no-concurrent-sweeping', 'size', 'time', 'watch']
+  const other = ['all', 'id', 'size', 'time', 'watch']
   expect([...flags].filter((name) => !(name in optionTable) && !other.includes(name))).toEqual([])
 })
 
