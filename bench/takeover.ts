@@ -1,5 +1,5 @@
 // Bench of a takeover: one of two processes of one processor is killed in the middle of a document, and the other must do the chunks
-// of both. And what is done again when one of them is blocked for as long as a long collection of garbage.
+// of both. The same when the killed one is started again at once, with and without a group.instance.id. And what is done again when one of them is blocked for as long as a long collection of garbage.
 import { setTimeout as delay } from 'node:timers/promises'
 import { connectKafka } from '../src/broker/kafka/kafka.ts'
 import { type Execution, openExecution, type Site } from '../test/faults/execution.ts'
@@ -27,7 +27,7 @@ export async function takeoverBench(): Promise<Row[]> {
       const note = `kill -9 of one of two ${victim} in the middle of a document, until it is done; median of ${rounds}: ${times.map((time) => time.toFixed(1)).join(', ')}`
       rows.push({ name: `kafka: takeover, ${victim}`, value: median(times), unit: 's', bound: '<= 12', note })
     }
-    return [...rows, ...(await blocks(site))]
+    return [...rows, await restarts(site), ...(await blocks(site))]
   } finally {
     await server.stop()
   }
@@ -53,6 +53,40 @@ async function takeovers(site: Site, victim: string): Promise<number[]> {
     return times
   } finally {
     await execution.close()
+  }
+}
+
+/** How long a document takes from the death of one of two processes that is started again at once: with a name of its own, and without. */
+async function restarts(site: Site): Promise<Row> {
+  await using llm = await startLlmServer({ latencyMs: 300 })
+  const kinds = [true, false].map((named) => ({ named, times: [] as number[] }))
+  for (const { named, times } of kinds) {
+    const execution = await openExecution(site, { space: `restart-${named}`, llmUrl: llm.url })
+    const start = (name: string) =>
+      execution.startProcess(['extract-definitions'], named ? ['--group-instance-id', name] : [], program)
+    try {
+      await execution.startRuntime({ without: ['extract-definitions'] })
+      await start('first')
+      let second = await start('second')
+      for (let round = 0; round < rounds; round++) {
+        await delay(settleMs)
+        await loadUntilMidWork(execution, round)
+        const died = performance.now()
+        await second.end('SIGKILL')
+        second = await start('second')
+        await execution.until(({ state }) => state === 'done')
+        times.push((performance.now() - died) / 1000)
+      }
+    } finally {
+      await execution.close()
+    }
+  }
+  const [withName, without] = kinds.map(({ times }) => median(times)) as [number, number]
+  return {
+    name: 'kafka: killed and started again, with a group.instance.id',
+    value: withName,
+    unit: 's',
+    note: `one of two extract-definitions, from the kill -9 until its document is done; without ${without.toFixed(1)} s; medians of ${rounds}`,
   }
 }
 

@@ -17,6 +17,8 @@ export interface ConnectOptions {
   readonly sasl?: NonNullable<KafkaOptions['sasl']>
   /** Kafka only: see `KafkaOptions`. Default 8,000. */
   readonly sessionTimeoutMs?: number
+  /** Kafka only: see `KafkaOptions`. Default: none. */
+  readonly groupInstanceId?: string
   /** Pulsar only. */
   readonly token?: string | Secret
   /** Pulsar only: OAuth2 client credentials, instead of a token. */

@@ -88,7 +88,7 @@ export function openSchemas(
 export async function openBroker(
   config: Config,
   signal?: AbortSignal,
-  watch: Partial<BrokerWatch> = {},
+  watch: Partial<BrokerWatch> & Pick<ConnectOptions, 'groupInstanceId'> = {},
 ): Promise<Broker> {
   const { broker: url } = config.options
   if (!url)
@@ -110,13 +110,18 @@ export interface BrokerWatch {
   readonly onAvailability: OnAvailability
 }
 
-/** Connects, with retries while the broker is unavailable: `run` may be started before its broker. */
+/**
+ * Connects, with retries while the broker is unavailable: `run` may be started before its broker. It alone joins groups under a name
+ * of its own: another command in its container would take its work away.
+ */
 export async function awaitBroker(config: Config, watch: BrokerWatch, signal: AbortSignal): Promise<Broker> {
   const onFailure = (error: GraphmillError) => {
     watch.log.warn({ err: error }, 'waiting for the broker')
     watch.onAvailability(error)
   }
-  const broker = await untilAvailable(() => openBroker(config, signal, watch), { signal, onFailure })
+  const groupInstanceId = config.options['group-instance-id']
+  const options = { ...watch, ...(groupInstanceId && { groupInstanceId }) }
+  const broker = await untilAvailable(() => openBroker(config, signal, options), { signal, onFailure })
   watch.onAvailability(undefined)
   return broker
 }

@@ -82,6 +82,10 @@ const ownTable = {
       most: 1800,
     },
   ),
+  'group-instance-id': text(
+    'NAME',
+    "Kafka's group.instance.id: a process that is started again under the same name within --session-timeout gets its work back at once; each process needs its own",
+  ),
   'context-key': secret(
     'KEY[,KEY]',
     'keys for the requests of extractors: the first one signs, all are accepted; `unsigned` also accepts requests without a signature',

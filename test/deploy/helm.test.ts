@@ -84,6 +84,10 @@ describe.each(examples)('%s', (example) => {
       expect(config.options.watchdog).toBe(0)
       const ports = Object.fromEntries(inputPorts.map((port) => [port, { compacted: port === 'status' }]))
       expect(readFlows(flows, config, { ports })).not.toEqual([])
+      expect(container.env).toContainEqual({
+        name: 'GRAPHMILL_GROUP_INSTANCE_ID',
+        valueFrom: { fieldRef: { fieldPath: 'metadata.name' } },
+      })
       const [command, ...rest] = container.args
       expect(command).toBe('run')
       const names = rest.slice(0, rest.indexOf('--config'))

@@ -31,6 +31,13 @@ describe.skipIf(!present).concurrent('killed processes, on Kafka', { timeout: 40
     },
   )
 
+  test('a message that kills the replica with a group.instance.id each time is dead before a session would have ended', async () => {
+    const start = performance.now()
+    expect(await killing(site, { poison: 'abort', groupInstanceId: 'pod-1' })).toContain('waits alone')
+    // At least four deaths: without the name, each would be noticed after 30 s.
+    expect(performance.now() - start).toBeLessThan(100_000)
+  })
+
   test('replicas killed at random, many times: no message is taken for the reason', async () => {
     await rollingKills(site, { kills: 24, seed: 17 })
   })

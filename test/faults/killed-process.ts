@@ -29,7 +29,12 @@ interface Trial {
   said(): string
 }
 
-async function openTrial(broker: Broker, { brokerUrl }: Site, space: string): Promise<Trial> {
+async function openTrial(
+  broker: Broker,
+  { brokerUrl }: Site,
+  space: string,
+  groupInstanceId?: string,
+): Promise<Trial> {
   const place = { space, ...scope, class: 'flow' } as const
   const [chunks, topics] = [topicName({ ...place, role: 'chunk' }), topicName({ ...place, role: 'topics' })]
   await broker.ensureTopics([topicSpec(chunks, { partitions: 2 }), topicSpec(topics)])
@@ -60,7 +65,14 @@ async function openTrial(broker: Broker, { brokerUrl }: Site, space: string): Pr
     async start() {
       const child = spawn(
         process.execPath,
-        ['--disable-warning=ExperimentalWarning', '--max-old-space-size=200', program, brokerUrl, space],
+        [
+          '--disable-warning=ExperimentalWarning',
+          '--max-old-space-size=200',
+          program,
+          brokerUrl,
+          space,
+          ...(groupInstanceId ? [groupInstanceId] : []),
+        ],
         { stdio: ['ignore', 'ignore', 'pipe'] },
       )
       const killOnExit = () => void child.kill('SIGKILL')
@@ -92,11 +104,17 @@ async function ended(child: ChildProcess): Promise<void> {
   if (!hasEnded(child)) await once(child, 'close')
 }
 
-/** A chunk that kills among others: it ends as a dead letter, and none of the others does. Resolves to what was said. */
-export async function killing(site: Site, { poison }: { readonly poison: string }): Promise<string> {
+/**
+ * A chunk that kills among others: it ends as a dead letter, and none of the others does. Resolves to what was said. With a
+ * `groupInstanceId`, each replica joins under this name.
+ */
+export async function killing(
+  site: Site,
+  { poison, groupInstanceId }: { readonly poison: string; readonly groupInstanceId?: string },
+): Promise<string> {
   const broker = await site.connect()
   try {
-    const trial = await openTrial(broker, site, `killing-${poison}`)
+    const trial = await openTrial(broker, site, `killing-${groupInstanceId ?? poison}`, groupInstanceId)
     const good = Array.from({ length: 40 }, (_, index) => `good ${index}`)
     await trial.send([...good.slice(0, 15), poison, ...good.slice(15)])
     let deaths = 0

@@ -1,5 +1,5 @@
 // A replica that is started to die: its only processor makes a topics message of each chunk, but some chunks end the process.
-// Parameters: the broker's URL and the space.
+// Parameters: the broker's URL, the space, and, on Kafka, the group.instance.id if it is to have one.
 import { pino } from 'pino'
 import { connect } from '../../src/broker/connect.ts'
 import { connectKafka } from '../../src/broker/kafka/kafka.ts'
@@ -7,11 +7,14 @@ import { run } from '../../src/flow/run.ts'
 import { startWatchdog } from '../../src/observe/watchdog.ts'
 import { noLlm, scope, settings, worker } from '../support/flow.ts'
 
-const [url = '', space = ''] = process.argv.slice(2)
+const [url = '', space = '', groupInstanceId] = process.argv.slice(2)
 const kafka = /^kafka:\/\/(.*)$/.exec(url)?.[1]
-// A member that was killed is missed soon.
+// A member that was killed is missed soon; one with a name comes back before it is.
+const membership = groupInstanceId
+  ? { groupInstanceId, sessionTimeoutMs: 30_000 }
+  : { sessionTimeoutMs: 2000 }
 const broker = kafka
-  ? await connectKafka({ brokers: kafka.split(','), sessionTimeoutMs: 2000 })
+  ? await connectKafka({ brokers: kafka.split(','), ...membership })
   : await connect(url, { adminUrl: process.env['GRAPHMILL_PULSAR_ADMIN'] ?? '' })
 startWatchdog({ blockedMs: 3000 })
 

@@ -31,6 +31,11 @@ export interface KafkaOptions {
   readonly sasl?: KafkaSasl
   /** A member that sends no heartbeat for longer counts as dead, and its partitions go to others. Default 8,000. */
   readonly sessionTimeoutMs?: number
+  /**
+   * Kafka's `group.instance.id` in every group: who joins under it again within the session timeout gets its partitions back, and the
+   * others do not notice. No two members of a group may have the same. Default: none. Needs Kafka 2.3.
+   */
+  readonly groupInstanceId?: string
   /** How long a fetch waits for messages; pausing, leaving and heartbeats wait for it. Default 300. */
   readonly fetchWaitMs?: number
   /** How long a message may wait for a leader before it rejects with `broker_unavailable`. Default 20,000. */
@@ -190,6 +195,7 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   INVALID_PARTITIONS: 'broker_refused',
   INVALID_REPLICATION_FACTOR: 'broker_refused',
   INVALID_SESSION_TIMEOUT: 'broker_refused',
+  FENCED_INSTANCE_ID: 'broker_refused',
   KafkaJSSASLAuthenticationError: 'broker_refused',
   // For example a compression that kafkajs cannot read.
   KafkaJSNotImplemented: 'broker_refused',
@@ -209,15 +215,19 @@ export function kafkaError(thrown: unknown, subject: string): GraphmillError {
 }
 
 /** Whether the cluster has other bounds for a session timeout. Its answer does not name them. */
-export function refusesSessionTimeout(thrown: unknown): boolean {
-  for (let error = thrown, depth = 0; error instanceof Error && depth < 8; error = error.cause, depth++)
-    if ((error as { type?: unknown }).type === 'INVALID_SESSION_TIMEOUT') return true
-  return false
-}
+export const refusesSessionTimeout = (thrown: unknown): boolean => isOfType(thrown, 'INVALID_SESSION_TIMEOUT')
 
 function adviceOn(thrown: unknown): string {
-  if (!refusesSessionTimeout(thrown)) return ''
-  return ' Set --session-timeout between group.min.session.timeout.ms and group.max.session.timeout.ms of the cluster (in seconds).'
+  if (refusesSessionTimeout(thrown))
+    return ' Set --session-timeout between group.min.session.timeout.ms and group.max.session.timeout.ms of the cluster (in seconds).'
+  if (isOfType(thrown, 'FENCED_INSTANCE_ID')) return '. Give each process a --group-instance-id of its own.'
+  return ''
+}
+
+function isOfType(thrown: unknown, type: string): boolean {
+  for (let error = thrown, depth = 0; error instanceof Error && depth < 8; error = error.cause, depth++)
+    if ((error as { type?: unknown }).type === type) return true
+  return false
 }
 
 /** The broker of the connection, as kafkajs names it somewhere among the causes. */

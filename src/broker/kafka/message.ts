@@ -17,23 +17,11 @@ export function readMessage(topic: string, partition: number, message: KafkaMess
   }
 }
 
-/** Headers as record.ts reads them, or as kafkajs does: bytes, and all values of a repeated one. */
-export function textHeaders(headers: IHeaders = {}): Record<string, string> {
-  for (const name in headers) if (typeof headers[name] !== 'string') return asText(headers)
-  return headers as Record<string, string>
-}
-
-function asText(headers: IHeaders): Record<string, string> {
-  const texts: Record<string, string> = {}
-  for (const name in headers) {
-    const values = headers[name]
+function textHeaders(headers: IHeaders = {}): Record<string, string> {
+  const texts = Object.entries(headers).map(([name, values]) => {
     const value = Array.isArray(values) ? values.at(-1) : values
-    const text = value?.toString() ?? ''
-    // An assignment to __proto__ would lose it, and the dead letter with it.
-    if (name === '__proto__') Object.defineProperty(texts, name, { ...plain, value: text })
-    else texts[name] = text
-  }
-  return texts
+    return [name, value?.toString() ?? '']
+  })
+  // Unlike an assignment, this keeps a header that is called __proto__.
+  return Object.fromEntries(texts)
 }
-
-const plain = { configurable: true, enumerable: true, writable: true }

@@ -22,7 +22,13 @@ import { leaveFor } from './leave-group.ts'
 import { readMessage } from './message.ts'
 import { createPausedPartitions, type PausedPartitions } from './paused-partitions.ts'
 import { Placement } from './placement.ts'
-import { hookFetches, hookJoins, openConsumer, rejoinWhenCoordinatorIsLost } from './quirks.ts'
+import {
+  hookFetches,
+  hookJoins,
+  joinAsInstance,
+  openConsumer,
+  rejoinWhenCoordinatorIsLost,
+} from './quirks.ts'
 
 const commitIntervalMs = 500
 /**
@@ -106,6 +112,7 @@ export class KafkaSession {
     )
     this.#consumer = consumer
     this.#cluster = cluster
+    if (settings.groupInstanceId !== undefined) joinAsInstance(cluster, settings.groupInstanceId)
     this.#paused = createPausedPartitions(consumer, subscription.topic)
     const [paused, closing] = [this.#paused, this.#closing.signal]
     const placement = { settings, subscription, window, lookup, consumer, cluster, paused, closing }

@@ -51,6 +51,7 @@ export function addRun(command: Command): void {
     })
   addOptions(command, [
     ...brokerOptions,
+    'group-instance-id',
     'context-key',
     'workspace',
     'flow',
