@@ -5,10 +5,9 @@ import { join } from 'node:path'
 import { startKafka } from '../test/support/kafka-server.ts'
 import { measureGraphmill } from '../test/support/load-memory.ts'
 import { program } from './program.ts'
-import { median, type Row } from './row.ts'
+import { median, type Row, rounds } from './row.ts'
 
 const files = 2000
-const rounds = 3
 
 /** So many files of some 2 KB, no two of which are the same. */
 export async function writeFiles(folder: string, count: number): Promise<void> {

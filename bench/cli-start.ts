@@ -4,9 +4,8 @@ import { openExecution } from '../test/faults/execution.ts'
 import { type Machines, withMachines } from './kafka.ts'
 import { cpuOf } from './process-usage.ts'
 import { program } from './program.ts'
-import { median, type Row } from './row.ts'
+import { median, type Row, rounds } from './row.ts'
 
-const rounds = 5
 const unit = 's of CPU'
 const note = `median of ${rounds}`
 

@@ -19,7 +19,7 @@ import { type LlmProcess, startLlmProcess } from './llm-process.ts'
 import { cpuOf, peakOf } from './process-usage.ts'
 import { program } from './program.ts'
 import { relayBench } from './relay.ts'
-import { median, type Row } from './row.ts'
+import { median, type Row, rounds } from './row.ts'
 
 const codec = createCodec(loadSchemas())
 
@@ -128,7 +128,7 @@ export async function timeOf(llm: LlmProcess, completed: number): Promise<number
 
 /** Rounds of the flow and of the bare loop in turn, after one warm-up round of each. */
 async function instantModel({ site, llm, bootstrap: brokers }: Machines): Promise<Row[]> {
-  const [rounds, least] = [3, 1000]
+  const least = 1000
   const execution = await openExecution(site, { space: 'instant', llmUrl: llm.url })
   const { pid } = await execution.startProcess(['--all'], withExtractors, program)
   const bare = startBareLoop()

@@ -12,9 +12,9 @@ import { measureLoad } from '../test/support/load-memory.ts'
 import { startGraphmill } from '../test/support/processes.ts'
 import { cpuOf, peakOf } from './process-usage.ts'
 import { program } from './program.ts'
-import { median, type Row } from './row.ts'
+import { median, type Row, rounds } from './row.ts'
 
-const [megabytes, rounds] = [50, 3]
+const megabytes = 50
 const mebibyte = 1024 * 1024
 
 /** What a process has taken: MiB and seconds. */

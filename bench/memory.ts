@@ -5,9 +5,9 @@ import { openExecution } from '../test/faults/execution.ts'
 import { type Machines, withMachines } from './kafka.ts'
 import { cpuOf, memoryOf, shareOf } from './process-usage.ts'
 import { program } from './program.ts'
-import { median, type Row } from './row.ts'
+import { median, type Row, rounds } from './row.ts'
 
-const [rounds, chunks] = [3, 1000]
+const chunks = 1000
 /** From "running" until memory is read: what the start left is collected by then. */
 const idleMs = 5000
 

@@ -5,10 +5,9 @@ import { atOnce, atRandom, inWindow, type Limit } from '../test/support/hard-lim
 import { secondsOf } from '../test/support/seconds-of-calls.ts'
 import { extractors, type Machines, timeOf, withExtractors, withMachines } from './kafka.ts'
 import { program } from './program.ts'
-import { median, type Row } from './row.ts'
+import { median, type Row, rounds } from './row.ts'
 
 const [calls, mostCalls, callMs, slots] = [2000, 6000, 500, 64]
-const rounds = 5
 const free = atOnce(100_000)
 
 export async function refusalsBench(): Promise<Row[]> {

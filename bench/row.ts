@@ -9,6 +9,9 @@ export interface Row {
   readonly note?: string
 }
 
+/** Absolute figures are medians of so many rounds. */
+export const rounds = 5
+
 /** The median of an odd number of values. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b)

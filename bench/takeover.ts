@@ -6,9 +6,8 @@ import { type Execution, openExecution, type Site } from '../test/faults/executi
 import { startKafka } from '../test/support/kafka-server.ts'
 import { startLlmServer } from '../test/support/llm-server.ts'
 import { program } from './program.ts'
-import { median, type Row } from './row.ts'
+import { median, type Row, rounds } from './row.ts'
 
-const rounds = 5
 const chunks = 80
 const blockedSeconds = [5, 8, 15]
 /** A rebalance after a member has come takes some seconds. */
