@@ -1,5 +1,6 @@
 // Bench of a takeover: one of two processes of one processor is killed in the middle of a document, and the other must do the chunks
-// of both. The same when the killed one is started again at once, with and without a group.instance.id. And what is done again when one of them is blocked for as long as a long collection of garbage.
+// of both. The same when the killed one is started again at once, with and without a group.instance.id. And what is done again when
+// one of them is blocked for as long as a long collection of garbage.
 import { setTimeout as delay } from 'node:timers/promises'
 import { connectKafka } from '../src/broker/kafka/kafka.ts'
 import { type Execution, openExecution, type Site } from '../test/faults/execution.ts'

@@ -89,7 +89,9 @@ const table = {
   pulsar_client_missing: command(
     'Install it with `npm install pulsar-client`, or use pulsar+ws://host:port, which needs no module.',
   ),
-  broker_refused: operator('Check the credentials and permissions for the broker.'),
+  broker_refused: operator(
+    'Check the credentials and permissions for the broker, or what else the message names.',
+  ),
   topic_refused: operator(
     'Give this process its permissions on the topic (on Pulsar: or the namespace) that the message names; docs/permissions.md lists them.',
   ),

@@ -111,8 +111,8 @@ export interface BrokerWatch {
 }
 
 /**
- * Connects, with retries while the broker is unavailable: `run` may be started before its broker. It alone joins groups under a name
- * of its own: another command in its container would take its work away.
+ * Connects, with retries while the broker is unavailable: `run` may be started before its broker. Only `run` joins groups
+ * with a group.instance.id: another command in its container would take its partitions away.
  */
 export async function awaitBroker(config: Config, watch: BrokerWatch, signal: AbortSignal): Promise<Broker> {
   const onFailure = (error: GraphmillError) => {

@@ -84,7 +84,7 @@ const ownTable = {
   ),
   'group-instance-id': text(
     'NAME',
-    "Kafka's group.instance.id: a process that is started again under the same name within --session-timeout gets its work back at once; each process needs its own",
+    "Kafka's group.instance.id: a process that is killed and started again with it within --session-timeout gets its partitions back at once; each process needs its own",
   ),
   'context-key': secret(
     'KEY[,KEY]',

@@ -86,7 +86,7 @@ describe.each(examples)('%s', (example) => {
       expect(readFlows(flows, config, { ports })).not.toEqual([])
       expect(container.env).toContainEqual({
         name: 'GRAPHMILL_GROUP_INSTANCE_ID',
-        valueFrom: { fieldRef: { fieldPath: 'metadata.name' } },
+        valueFrom: { fieldRef: { fieldPath: 'metadata.uid' } },
       })
       const [command, ...rest] = container.args
       expect(command).toBe('run')

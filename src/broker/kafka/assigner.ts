@@ -17,6 +17,14 @@ export interface Claim {
   readonly leaves?: boolean
 }
 
+/** On what its leader has based the partitions of a member. */
+export interface AssignmentBasis {
+  /** How many partitions the topic had. */
+  readonly partitions: number
+  /** Whether the member was about to leave. */
+  readonly leaves: boolean
+}
+
 /** Of a member that has never joined. */
 export const noClaim: Claim = { generation: 0, partitions: [] }
 
@@ -45,12 +53,16 @@ export function createAssigner(cluster: Cluster, claim: () => Claim): Assigner {
         ]),
       )
       assigned = assignPartitions(partitions, claims)
+      const basisFor = (memberId: string): AssignmentBasis => ({
+        partitions: partitions.length,
+        leaves: claims.get(memberId)?.leaves === true,
+      })
       return [...assigned].map(([memberId, own]) => ({
         memberId,
         memberAssignment: AssignerProtocol.MemberAssignment.encode({
           version,
           assignment: { [topic]: [...own] },
-          userData: Buffer.alloc(0),
+          userData: Buffer.from(JSON.stringify(basisFor(memberId))),
         }),
       }))
     },
@@ -88,6 +100,15 @@ function ownersOf(claims: ReadonlyMap<string, Claim>): Map<number, string> {
   for (const [member, { partitions }] of oldestFirst)
     for (const partition of partitions) owners.set(partition, member)
   return owners
+}
+
+/** Undefined when the leader said nothing: it is of one of the first versions. */
+export function basisOf(memberAssignment: Buffer): AssignmentBasis | undefined {
+  try {
+    return JSON.parse(String(AssignerProtocol.MemberAssignment.decode(memberAssignment)?.userData))
+  } catch {
+    return undefined
+  }
 }
 
 /** Undefined for a member that says nothing, or nothing that can be read. */

@@ -32,8 +32,8 @@ export interface KafkaOptions {
   /** A member that sends no heartbeat for longer counts as dead, and its partitions go to others. Default 8,000. */
   readonly sessionTimeoutMs?: number
   /**
-   * Kafka's `group.instance.id` in every group: who joins under it again within the session timeout gets its partitions back, and the
-   * others do not notice. No two members of a group may have the same. Default: none. Needs Kafka 2.3.
+   * Kafka's `group.instance.id` in every group: a member that joins again with it within the session timeout gets its partitions back,
+   * and the others do not rejoin. No two members of a group may have the same. Default: none. Kafka before 2.3 ignores it.
    */
   readonly groupInstanceId?: string
   /** How long a fetch waits for messages; pausing, leaving and heartbeats wait for it. Default 300. */

@@ -80,10 +80,8 @@ interface RecordDecoder {
   readonly buffer: Buffer
   offset: number
   readVarInt(): number
-  readVarIntArray(read: ReadHeader): unknown
+  readVarIntArray(): unknown
 }
-
-type ReadHeader = (decoder: RecordDecoder) => { readonly key: string | null; readonly value: Buffer | null }
 
 /**
  * Fault: each header of a record that is read copies all before it: a record of 80 kB with 10,000 headers blocks the process for two
@@ -95,23 +93,27 @@ type ReadHeader = (decoder: RecordDecoder) => { readonly key: string | null; rea
 const patchDecoder: KafkajsPatch = (require) => {
   const path = require.resolve('kafkajs/src/protocol/recordBatch/record/v0/decoder')
   const decode: (decoder: RecordDecoder, batch: object) => unknown = require(path)
+  if (!String(decode).includes('decoder.readVarIntArray(HeaderDecoder).reduce(')) return
   require.cache[path]!.exports = (decoder: RecordDecoder, batch: object) => {
-    decoder.readVarIntArray = (read) => {
-      const lastValues = Object.fromEntries(headersOf(decoder, read))
+    decoder.readVarIntArray = () => {
+      const lastValues = Object.fromEntries(headersOf(decoder))
       return { reduce: () => lastValues }
     }
     return decode(decoder, batch)
   }
 }
 
-/** At most as many as there are bytes for. Throws a RangeError when one has a negative length. */
-function* headersOf(decoder: RecordDecoder, read: ReadHeader): Generator<[string, Buffer | null]> {
-  let left = decoder.readVarInt()
-  for (let at = decoder.offset; left > 0 && at < decoder.buffer.length; at = decoder.offset, left--) {
-    const { key, value } = read(decoder)
-    if (decoder.offset <= at) throw new RangeError('a header of a record has a negative length')
-    yield [String(key), value]
-  }
+/** At most as many as there are bytes for. A negative length stands for null. */
+function* headersOf(decoder: RecordDecoder): Generator<[string, Buffer | null]> {
+  for (let left = decoder.readVarInt(); left > 0 && decoder.offset < decoder.buffer.length; left--)
+    yield [String(readBytes(decoder)), readBytes(decoder)]
+}
+
+function readBytes(decoder: RecordDecoder): Buffer | null {
+  const length = decoder.readVarInt()
+  if (length < 0) return null
+  decoder.offset += length
+  return decoder.buffer.subarray(decoder.offset - length, decoder.offset)
 }
 
 interface ProducedPartitions {
@@ -313,24 +315,44 @@ export function openConsumer(
 
 /**
  * Gap: a consumer cannot be a static member of its group. Cause: broker/index.js passes no `groupInstanceId` to the requests that take
- * one. The coordinator that this cluster finds adds it to all of them; the others ignore it.
+ * one. The coordinator that this cluster finds adds it to all of them; the others ignore it. `assigned` is called with each assignment
+ * that the member gets, before it counts as joined.
  * Test: static-member.test.ts. Call it before the consumer connects.
  */
-export function joinAsInstance(cluster: Cluster, groupInstanceId: string): void {
+export function joinAsInstance(
+  cluster: Cluster,
+  groupInstanceId: string,
+  assigned: (memberAssignment: Buffer) => void,
+): void {
   const find = cluster.findGroupCoordinator.bind(cluster)
   cluster.findGroupCoordinator = async (of) => {
-    const coordinator = (await find(of)) as Broker & RequestSource
-    const lookupRequest: RequestSource['lookupRequest'] = (apiKey, requests) => {
+    const coordinator = (await find(of)) as Broker & MemberRequests
+    const member: Broker & MemberRequests = Object.create(coordinator)
+    member.lookupRequest = (apiKey, requests) => {
       const create = coordinator.lookupRequest(apiKey, requests)
       return (fields) => create({ ...fields, groupInstanceId })
     }
-    return Object.create(coordinator, { lookupRequest: { value: lookupRequest } })
+    member.syncGroup = async (request) => {
+      const answer = await coordinator.syncGroup.call(member, request)
+      assigned(answer.memberAssignment)
+      return answer
+    }
+    return member
   }
 }
 
+/** The consumer joins its group again at its next fetch, as the same member. */
+export function joinAgain(consumer: Consumer): void {
+  const remove = consumer.on(consumer.events.FETCH_START, () => {
+    remove()
+    throw Object.assign(new Error('the assignment is out of date'), { type: 'REBALANCE_IN_PROGRESS' })
+  })
+}
+
 /** What the types leave out of broker/index.js. */
-interface RequestSource {
+interface MemberRequests {
   lookupRequest(apiKey: number, requests: unknown): (fields: object) => unknown
+  syncGroup(request: object): Promise<{ readonly memberAssignment: Buffer }>
 }
 
 /** A cluster of its own: the only way to fetch without a group. Not connected yet. */

@@ -9,6 +9,7 @@ import type { TopicLookup } from '../topic-lookup.ts'
 import type { InFlightWindow } from '../window/in-flight-window.ts'
 import { createPace, type Pace } from '../window/pace.ts'
 import type { IncomingMessage } from '../window/partition-buffer.ts'
+import { type AssignmentBasis, basisOf } from './assigner.ts'
 import {
   checkTopic,
   createClient,
@@ -25,6 +26,7 @@ import { Placement } from './placement.ts'
 import {
   hookFetches,
   hookJoins,
+  joinAgain,
   joinAsInstance,
   openConsumer,
   rejoinWhenCoordinatorIsLost,
@@ -86,6 +88,8 @@ export class KafkaSession {
   readonly #running: Promise<void>
   #memberId: string | undefined
   #generation: number
+  /** Of its last assignment; only known to a static member. */
+  #basis: AssignmentBasis | undefined
   /** When its first failed join was, if it has not joined since. */
   #unjoinedSince: number | undefined
   #hasCrashed = false
@@ -112,7 +116,10 @@ export class KafkaSession {
     )
     this.#consumer = consumer
     this.#cluster = cluster
-    if (settings.groupInstanceId !== undefined) joinAsInstance(cluster, settings.groupInstanceId)
+    if (settings.groupInstanceId !== undefined)
+      joinAsInstance(cluster, settings.groupInstanceId, (assignment) => {
+        this.#basis = basisOf(assignment)
+      })
     this.#paused = createPausedPartitions(consumer, subscription.topic)
     const [paused, closing] = [this.#paused, this.#closing.signal]
     const placement = { settings, subscription, window, lookup, consumer, cluster, paused, closing }
@@ -193,6 +200,7 @@ export class KafkaSession {
   #listen(): void {
     const consumer = this.#consumer
     consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+      if (this.#memberId === undefined && this.#isOutdated()) joinAgain(consumer)
       this.#memberId = payload.memberId
       this.#unjoinedSince = undefined
       if (!this.#closing.signal.aborted)
@@ -245,7 +253,9 @@ export class KafkaSession {
       eachBatchAutoResolve: false,
       eachBatch: (payload) => this.#eachBatch(payload),
     })
-    if (this.#before !== undefined) void this.#leaveForBefore(this.#before.memberId)
+    // A static member has taken the place of the one before.
+    if (this.#before !== undefined && this.#settings.groupInstanceId === undefined)
+      void this.#leaveForBefore(this.#before.memberId)
     await running
   }
 
@@ -266,6 +276,14 @@ export class KafkaSession {
     await delay(joinHeadStartMs)
     const member = { group: this.#subscription.group, memberId }
     await leaveFor(this.#client.kafka, member, { log: this.#settings.log, signal: this.#closing.signal })
+  }
+
+  /** A static member that comes back is given what it had before, whatever has changed since. */
+  #isOutdated(): boolean {
+    if (this.#settings.groupInstanceId === undefined) return false
+    const { partitions = 0, leaves = true } = this.#basis ?? {}
+    const known = this.#cluster.findTopicPartitionMetadata(this.#subscription.topic).length
+    return partitions < known || (leaves && !this.#window.isDraining)
   }
 
   #joined(partitions: readonly number[]): void {

@@ -61,6 +61,20 @@ test('headers are read as kafkajs reads them; of a repeated one the last value c
   ])
 })
 
+test.each([
+  ['more headers than there are', '\x04\x06one\x02x', { one: 'x' }],
+  ['a billion headers', '\x80\x80\x80\x80\x08\x06one\x02x', { one: 'x' }],
+  ['null for a value', '\x02\x06one\x01', { one: '' }],
+  ['a length below null', '\x04\x06one\x0d\x06two\x02y', { one: '', two: 'y' }],
+  ['a length beyond the end', '\x02\x06one\x7ex', { one: 'x' }],
+  ['a length without an end', '\x02\x06one\xff\xff', { one: '' }],
+])('a record that promises %s is read to its end', (_, bytes, headers) => {
+  const Decoder = require('kafkajs/src/protocol/decoder')
+  const body = new Decoder(Buffer.from(`\0\0\0\x02k\x02v${bytes}`, 'latin1'))
+  const record = decoder()(body, { firstOffset: '7', firstTimestamp: '1' })
+  expect(readMessage('t', 0, record)).toMatchObject({ key: 'k', headers })
+})
+
 /** A whole produce request, written by way of version 7. */
 async function producedBytes(message: object): Promise<{ readonly buffer: Buffer; readonly room?: number }> {
   const { request } = require('kafkajs/src/protocol/requests/produce').protocol({ version: 7 })({

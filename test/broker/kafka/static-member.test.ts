@@ -1,6 +1,8 @@
 // Members with a group.instance.id: one that was killed comes back to its partitions, and nobody waits or moves.
+import type { Admin } from 'kafkajs'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { Broker } from '../../../src/broker/broker.ts'
+import { noClaim } from '../../../src/broker/kafka/assigner.ts'
 import { createClient, impatient, kafkaSettings } from '../../../src/broker/kafka/client.ts'
 import { connectKafka, type KafkaOptions } from '../../../src/broker/kafka/kafka.ts'
 import { joinAsInstance, openConsumer } from '../../../src/broker/kafka/quirks.ts'
@@ -34,13 +36,19 @@ describe.skipIf(!present)('on Kafka, with sessions of 45 s', { timeout: 90_000 }
   }
 
   /** A member that joins and is never heard of again. Resolves to its partitions. */
-  async function vanish(topic: string, group: string, groupInstanceId: string): Promise<readonly number[]> {
+  async function vanish(
+    topic: string,
+    group: string,
+    groupInstanceId: string,
+    claim = noClaim,
+  ): Promise<readonly number[]> {
     const client = createClient(kafkaSettings({ brokers: server.bootstrap }), impatient)
-    const { consumer, cluster } = openConsumer(client.kafka, {
-      groupId: group,
-      sessionTimeout: sessionTimeoutMs,
-    })
-    joinAsInstance(cluster, groupInstanceId)
+    const { consumer, cluster } = openConsumer(
+      client.kafka,
+      { groupId: group, sessionTimeout: sessionTimeoutMs },
+      () => claim,
+    )
+    joinAsInstance(cluster, groupInstanceId, () => {})
     const joined = new Promise<readonly number[]>((resolve) =>
       consumer.on(consumer.events.GROUP_JOIN, ({ payload }) =>
         resolve(payload.memberAssignment[topic] ?? []),
@@ -54,6 +62,17 @@ describe.skipIf(!present)('on Kafka, with sessions of 45 s', { timeout: 90_000 }
     return partitions
   }
 
+  async function withAdmin<T>(act: (admin: Admin) => Promise<T>): Promise<T> {
+    const admin = createClient(kafkaSettings({ brokers: server.bootstrap }), impatient).kafka.admin()
+    await admin.connect()
+    return act(admin).finally(() => admin.disconnect())
+  }
+
+  async function memberIds(group: string): Promise<readonly string[]> {
+    const { groups } = await withAdmin((admin) => admin.describeGroups([group]))
+    return groups[0]!.members.map(({ memberId }) => memberId)
+  }
+
   beforeAll(async () => {
     server = await startKafka()
     harness.start({ connect: () => connect(), stop: async () => {}, patienceMs })
@@ -64,7 +83,7 @@ describe.skipIf(!present)('on Kafka, with sessions of 45 s', { timeout: 90_000 }
   })
   afterAll(() => server?.stop())
 
-  test('one that was killed gets its partitions back at once, and the other is not told', async () => {
+  test('one that was killed gets its partitions back at once, and the other does not rejoin', async () => {
     const other = await joining()
     const topic = await harness.topic(other.client, { partitions: 4 })
     const { group, texts } = harness.join(other.client, { topic })
@@ -83,6 +102,33 @@ describe.skipIf(!present)('on Kafka, with sessions of 45 s', { timeout: 90_000 }
     expect(other.joins).toHaveLength(before)
   })
 
+  test('one that led its group, and was killed, reads the partitions that were added in the meantime', async () => {
+    const publisher = await harness.client()
+    const topic = await harness.topic(publisher, { partitions: 2 })
+    const group = harness.fresh('group')
+    expect(await vanish(topic, group, 'pod-1')).toHaveLength(2)
+    await withAdmin((admin) => admin.createPartitions({ topicPartitions: [{ topic, count: 4 }] }))
+    const back = await joining({ groupInstanceId: 'pod-1' })
+    harness.join(back.client, { topic, group })
+    await harness.eventually('it has all', () => back.joins.at(-1)?.length === 4)
+    expect(back.joins.map(({ length }) => length)).toEqual([2, 4])
+  })
+
+  test('one that was about to leave, and was killed, gets its share when it comes back', async () => {
+    const [other, leaving] = [await joining(), await harness.client()]
+    const topic = await harness.topic(leaving, { partitions: 4 })
+    const { group } = harness.join(other.client, { topic })
+    await harness.eventually('the other has all', () => other.joins.at(-1)?.length === 4)
+    await vanish(topic, group, 'pod-1', { ...noClaim, leaves: true })
+    const back = await joining({ groupInstanceId: 'pod-1' })
+    harness.join(back.client, { topic, group })
+    await harness.eventually(
+      'each has half',
+      () => back.joins.at(-1)?.length === 2 && other.joins.at(-1)?.length === 2,
+    )
+    expect(back.joins[0]).toEqual([])
+  })
+
   test('one that stops leaves: the other has its partitions at once', async () => {
     const [first, second] = [
       await joining({ groupInstanceId: 'pod-1' }),
@@ -91,6 +137,15 @@ describe.skipIf(!present)('on Kafka, with sessions of 45 s', { timeout: 90_000 }
     const topic = await harness.topic(first.client, { partitions: 4 })
     const { group } = harness.join(first.client, { topic })
     const stopped = harness.join(second.client, { topic, group })
+    // The coordinator names static members by their instances.
+    await harness.eventually(
+      'both are static members',
+      async () =>
+        (await memberIds(group))
+          .map((id) => id.slice(0, 6))
+          .sort()
+          .join() === 'pod-1-,pod-2-',
+    )
     await harness.eventually(
       'each has half',
       () => second.joins.at(-1)?.length === 2 && first.joins.at(-1)?.length === 2,
