@@ -254,7 +254,8 @@ async function runPage(page: string): Promise<void> {
 
   async function result(name: string, command: string): Promise<string> {
     const isProgram = /^node run-\S+\.ts$/.test(command)
-    if (!forever.includes(name) && !isProgram) return session.run(command)
+    const endsItself = !forever.includes(name) || /^[^#]* --until-end\b/.test(command)
+    if (endsItself && !isProgram) return session.run(command)
     const says = name === 'run' ? { stderr: /"msg":"running"/ } : { stdout: /\n/ }
     const process = await session.start(command, says)
     if (name === 'run' || isProgram) started.push(process)

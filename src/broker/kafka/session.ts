@@ -200,7 +200,8 @@ export class KafkaSession {
   #listen(): void {
     const consumer = this.#consumer
     consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
-      if (this.#memberId === undefined && this.#isOutdated()) joinAgain(consumer)
+      const isFirst = this.#memberId === undefined && !this.#closing.signal.aborted
+      if (isFirst && this.#isOutdated()) joinAgain(consumer)
       this.#memberId = payload.memberId
       this.#unjoinedSince = undefined
       if (!this.#closing.signal.aborted)
