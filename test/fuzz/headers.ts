@@ -78,7 +78,8 @@ function foreignRecord(rng: Rng, generated: Record<string, string>): void {
   try {
     decoded = decodeRecord(buffer)
   } catch (thrown) {
-    assert.ok(thrown instanceof RangeError || String(thrown).startsWith('KafkaJS'), String(thrown))
+    // A time with too many bytes is what kafkajs itself refuses.
+    assert.ok(thrown instanceof RangeError || String(thrown).includes('Invalid Long'), String(thrown))
     return
   }
   const read = readMessage('t', 0, { ...decoded, size: 0 } as never)

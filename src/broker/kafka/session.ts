@@ -9,7 +9,6 @@ import type { TopicLookup } from '../topic-lookup.ts'
 import type { InFlightWindow } from '../window/in-flight-window.ts'
 import { createPace, type Pace } from '../window/pace.ts'
 import type { IncomingMessage } from '../window/partition-buffer.ts'
-import { type AssignmentBasis, basisOf } from './assigner.ts'
 import {
   checkTopic,
   createClient,
@@ -23,14 +22,8 @@ import { leaveFor } from './leave-group.ts'
 import { readMessage } from './message.ts'
 import { createPausedPartitions, type PausedPartitions } from './paused-partitions.ts'
 import { Placement } from './placement.ts'
-import {
-  hookFetches,
-  hookJoins,
-  joinAgain,
-  joinAsInstance,
-  openConsumer,
-  rejoinWhenCoordinatorIsLost,
-} from './quirks.ts'
+import { hookFetches, hookJoins, joinAgain, openConsumer, rejoinWhenCoordinatorIsLost } from './quirks.ts'
+import { createStaticMembership, type StaticMembership } from './static-membership.ts'
 
 const commitIntervalMs = 500
 /**
@@ -82,14 +75,14 @@ export class KafkaSession {
   readonly #cluster: Cluster
   readonly #paused: PausedPartitions
   readonly #placement: Placement
+  /** Undefined for a dynamic member. */
+  readonly #static: StaticMembership | undefined
   readonly #over = Promise.withResolvers<GraphmillError>()
   readonly #closing = new AbortController()
   readonly #timers: readonly NodeJS.Timeout[]
   readonly #running: Promise<void>
   #memberId: string | undefined
   #generation: number
-  /** Of its last assignment; only known to a static member. */
-  #basis: AssignmentBasis | undefined
   /** When its first failed join was, if it has not joined since. */
   #unjoinedSince: number | undefined
   #hasCrashed = false
@@ -116,10 +109,9 @@ export class KafkaSession {
     )
     this.#consumer = consumer
     this.#cluster = cluster
-    if (settings.groupInstanceId !== undefined)
-      joinAsInstance(cluster, settings.groupInstanceId, (assignment) => {
-        this.#basis = basisOf(assignment)
-      })
+    const { groupInstanceId } = settings
+    this.#static =
+      groupInstanceId === undefined ? undefined : createStaticMembership(cluster, groupInstanceId)
     this.#paused = createPausedPartitions(consumer, subscription.topic)
     const [paused, closing] = [this.#paused, this.#closing.signal]
     const placement = { settings, subscription, window, lookup, consumer, cluster, paused, closing }
@@ -201,7 +193,8 @@ export class KafkaSession {
     const consumer = this.#consumer
     consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
       const isFirst = this.#memberId === undefined && !this.#closing.signal.aborted
-      if (isFirst && this.#isOutdated()) joinAgain(consumer)
+      if (isFirst && this.#static?.isOutdated(this.#subscription.topic, this.#window.isDraining))
+        joinAgain(consumer)
       this.#memberId = payload.memberId
       this.#unjoinedSince = undefined
       if (!this.#closing.signal.aborted)
@@ -255,8 +248,7 @@ export class KafkaSession {
       eachBatch: (payload) => this.#eachBatch(payload),
     })
     // A static member has taken the place of the one before.
-    if (this.#before !== undefined && this.#settings.groupInstanceId === undefined)
-      void this.#leaveForBefore(this.#before.memberId)
+    if (this.#before !== undefined && !this.#static) void this.#leaveForBefore(this.#before.memberId)
     await running
   }
 
@@ -277,14 +269,6 @@ export class KafkaSession {
     await delay(joinHeadStartMs)
     const member = { group: this.#subscription.group, memberId }
     await leaveFor(this.#client.kafka, member, { log: this.#settings.log, signal: this.#closing.signal })
-  }
-
-  /** A static member that comes back is given what it had before, whatever has changed since. */
-  #isOutdated(): boolean {
-    if (this.#settings.groupInstanceId === undefined) return false
-    const { partitions = 0, leaves = true } = this.#basis ?? {}
-    const known = this.#cluster.findTopicPartitionMetadata(this.#subscription.topic).length
-    return partitions < known || (leaves && !this.#window.isDraining)
   }
 
   #joined(partitions: readonly number[]): void {
